@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/read"
+	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
@@ -26,7 +27,7 @@ type localTx struct {
 
 // Tx makes a journal.Tx of an application's transaction on the journal's database. It must write: use BEGIN
 // IMMEDIATE, or write before the journal does.
-func Tx(tx *sql.Tx) journal.Tx { return localTx{tx: tx} }
+func Tx(tx *sql.Tx) journal.Tx { return rows.Tx(tx) }
 
 func (t localTx) Driver() any                    { return t.tx }
 func (t localTx) Rollback(context.Context) error { return t.tx.Rollback() }
@@ -45,8 +46,8 @@ func (t localTx) Commit(context.Context) error {
 
 // ours is the driver's transaction, if tx is one of this package's.
 func ours(tx journal.Tx) (*sql.Tx, error) {
-	if t, ok := tx.(localTx); ok && t.tx != nil {
-		return t.tx, nil
+	if t, ok := tx.Driver().(*sql.Tx); ok && t != nil {
+		return t, nil
 	}
 	return nil, fmt.Errorf("sqlite: the transaction is %T, and not one of BeginTx or sqlite.Tx", tx)
 }

@@ -110,17 +110,11 @@ func (j *rowJournal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	return tx.Driver().(*sql.Tx), nil
 }
 
-// errNotOnRows is of what rows can't do yet.
-var errNotOnRows = errors.New("sqlite: a journal of rows can't do that yet")
-
 // Stats returns what rows count.
 func (j *rowJournal) Stats(ctx context.Context) (Stats, error) {
 	s, err := j.ReadStats(ctx)
 	return Stats{Stats: s}, err
 }
-
-func (j *rowJournal) Adopt(context.Context) error           { return errNotOnRows }
-func (j *rowJournal) AdoptAs(context.Context, string) error { return errNotOnRows }
 
 // Backup writes a copy, with everything that was reported before.
 func (j *rowJournal) Backup(ctx context.Context, path string) error {

@@ -10,10 +10,11 @@ import (
 
 // clock is the journal's clock, shared by the transactions of this process.
 type clock struct {
-	mu     sync.Mutex
-	is     store.Clock
-	number int64           // of the latest commit whose clock is known
-	owed   []journal.Event // sweeps of transactions that failed
+	mu       sync.Mutex
+	is       store.Clock
+	number   int64           // of the latest commit whose clock is known
+	recorded time.Time       // the latest time as of that commit; only a reset sets it back
+	owed     []journal.Event // sweeps of transactions that failed
 }
 
 // take adds what other processes have recorded. A head that is older than this process's own commits has no news, but
@@ -22,8 +23,11 @@ func (c *clock) take(head *Head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if head.Number > c.number {
+		if head.Clock.Last.Before(c.recorded) {
+			c.is.Last = head.Clock.Last
+		}
 		c.is.Take(head.Clock)
-		c.number = head.Number
+		c.number, c.recorded = head.Number, head.Clock.Last
 	}
 	if least := head.Clock.LeastMargin; least != 0 && (c.is.LeastMargin == 0 || least < c.is.LeastMargin) {
 		c.is.LeastMargin = least
@@ -34,7 +38,7 @@ func (c *clock) take(head *Head) {
 // glance returns a clock as a transaction of the application's sees it. What that sees of a caller's clock moves nothing.
 func (c *clock) glance(head *Head) *clock {
 	c.mu.Lock()
-	own := &clock{is: c.is, number: c.number}
+	own := &clock{is: c.is, number: c.number, recorded: c.recorded}
 	c.mu.Unlock()
 	own.take(head)
 	return own
@@ -44,7 +48,9 @@ func (c *clock) glance(head *Head) *clock {
 func (c *clock) committed(head *Head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.number = max(c.number, head.Number)
+	if head.Number > c.number {
+		c.number, c.recorded = head.Number, head.Clock.Last
+	}
 }
 
 // see notes a caller's clock, and returns the event that is due for each operation without an answer.

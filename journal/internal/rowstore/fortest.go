@@ -12,13 +12,18 @@ import (
 // Digest returns the digest of a name in this journal.
 func (s *Store) Digest(ref journal.Ref) Digest { return NameDigest(&s.key, ref) }
 
-// Kill ends a session as the death of its process does.
+// Kill ends a session as the death of its process does, where the driver can show that (Drop). Else it leaves.
 func Kill(of journal.Session) {
 	n := of.(*session)
-	if n.s.sessions.remove(n.id) != nil {
-		n.lost.Store(true)
-		_ = n.s.driver.Leave(context.Background(), n.id)
+	if n.s.sessions.remove(n.id) == nil {
+		return
 	}
+	n.lost.Store(true)
+	if d, is := n.s.driver.(interface{ Drop(id string) error }); is {
+		_ = d.Drop(n.id)
+		return
+	}
+	_ = n.s.driver.Leave(context.Background(), n.id)
 }
 
 // Queued returns how many requests wait for the next transaction.

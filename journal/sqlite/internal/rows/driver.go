@@ -53,8 +53,8 @@ type Driver struct {
 	identity string      // of the journal
 	enqueued atomic.Bool // an own transaction of the application's has written since
 	shared   time.Time   // when another process was last seen to have written
-	verified bool        // the file was compared with its sidecar
-	restored error       // the file can't be trusted to be whole; nil if it can
+	trusting sync.Mutex
+	trust    trust
 
 	reads  chan *readConn // nil for one that is not dialled
 	ended  chan struct{}  // closed once no one reads any more
@@ -171,15 +171,16 @@ type readConn struct {
 // reading are the settings of one.
 var reading = []conn.Pragma{conn.Patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}, {"query_only", "ON", "1"}}
 
-func dialReader(path, mode string) (*readConn, error) {
-	c, err := conn.DialMode(path, mode, reading)
+func (d *Driver) dialReader() (*readConn, error) {
+	c, err := conn.DialMode(d.path, "rw", reading)
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(on(c), path)
+	r, err := newReader(on(c), d.path)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	r.gap = func(ctx context.Context, _ *head) (string, error) { return d.knownGap(ctx), nil }
 	return &readConn{r, c}, nil
 }
 
@@ -195,7 +196,7 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 		t.Rollback()
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	return t, t.head.Head, found, nil
+	return t, t.told, found, nil
 }
 
 // errLeftOpen is of a transaction that waits for too long.
@@ -253,6 +254,9 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 	if t.head, err = readHead(d.sql.head); err == nil {
 		err = d.follow(&t.head)
 	}
+	if err == nil {
+		t.told, err = d.compare(&t.head, d.sql.backup)
+	}
 	if err != nil {
 		err = conn.Explain(d.path, "read the head", cmp.Or(d.outOfPlace(), err))
 		t.Rollback()
@@ -273,10 +277,7 @@ func (d *Driver) follow(h *head) error {
 		}
 	}
 	d.commits, d.identity = h.commits, h.Identity
-	if d.verified && d.restored == nil { // another process may have adopted it else
-		return nil
-	}
-	return d.verify(h)
+	return nil
 }
 
 // outOfPlace returns an error if the open files are not at their paths any more, and notes that for the next Open.
@@ -320,7 +321,7 @@ func (d *Driver) with(ctx context.Context, doing string, f func(*readConn) error
 	defer func() { d.reads <- r }()
 	if r == nil {
 		var err error
-		if r, err = dialReader(d.path, "rw"); err != nil {
+		if r, err = d.dialReader(); err != nil {
 			return conn.Explain(d.path, "open for reading", err)
 		}
 	}

@@ -46,6 +46,15 @@ func (d *Driver) mayJoin(opts Options) error {
 	return is.Refuses(d.path, opts.owner())
 }
 
+// setDeployment changes whose journal it is.
+func (t *tx) setDeployment(to string) error {
+	is, err := t.d.owner()
+	if err == nil {
+		_, err = t.sql.setOwner.Exec(to, is.Machine, is.Boot)
+	}
+	return err
+}
+
 func (d *Driver) owner() (schema.Owner, error) { return schema.OwnerBy(d.sql.owner) }
 
 func (o Options) owner() schema.Options {

@@ -13,10 +13,11 @@ import (
 
 // reader is the statements that read, on one connection or in one transaction.
 type reader struct {
-	prepare                                preparer
-	path                                   string // of the file
-	head, name, light, whole, mark, holder stmt
-	scans                                  map[string]stmt
+	prepare                                        preparer
+	path                                           string                                             // of the file
+	gap                                            func(ctx context.Context, h *head) (string, error) // why the file may lack commits; nil: the transaction knows
+	head, backup, name, light, whole, mark, holder stmt
+	scans                                          map[string]stmt
 }
 
 const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o.reaped, o.provider, o.record"
@@ -24,7 +25,7 @@ const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o
 func newReader(prepare preparer, path string) (*reader, error) {
 	r := &reader{prepare: prepare, path: path, scans: make(map[string]stmt)}
 	return r, prepareAll(prepare, []toPrepare{
-		{&r.head, "SELECT " + headColumns + " FROM onceward_head"},
+		{&r.head, selectHead}, {&r.backup, selectBackup},
 		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
 		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
 		{&r.whole, "SELECT " + columns + `, q.head, q.body, a.head, a.body FROM onceward_rows o
@@ -35,8 +36,11 @@ func newReader(prepare preparer, path string) (*reader, error) {
 }
 
 // Head implements rowstore.Reader.
-func (r *reader) Head(context.Context) (rowstore.Head, error) {
+func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 	h, err := readHead(r.head)
+	if err == nil && h.Restored == "" {
+		h.Restored, err = r.gap(ctx, &h)
+	}
 	return h.Head, err
 }
 

@@ -112,6 +112,13 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	r.gap = func(_ context.Context, h *head) (string, error) {
+		why, _, err := gap(d.path, h, r.backup)
+		if errors.Is(err, fs.ErrPermission) { // which only who writes needs
+			return d.path + ": " + err.Error(), nil
+		}
+		return why, err
+	}
 	return &readConn{r, c}, nil
 }
 

@@ -1,60 +1,169 @@
 package rows
 
 import (
+	"cmp"
+	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
-// verify compares the file with its sidecar, and makes one for a new journal. It runs in a transaction, so that no other
-// process commits, and nothing that the sidecar names is missing meanwhile.
-func (d *Driver) verify(h *head) error {
-	why, err := d.isBackup()
-	if err != nil {
-		return err
-	}
-	side, err := sidecar.Read(d.path)
-	if why == "" {
-		if why, err = side.Contradicts(err, h.Identity, h.commits, h.commits); err != nil {
-			return err
-		}
-	}
-	if why == "" && side == (sidecar.Content{}) {
-		new := sidecar.Content{Identity: h.Identity, Number: h.commits}
-		if new.WAL, err = sidecar.WALBeside(d.path); err == nil {
-			new.Epoch = h.commits
-			err = new.Place(d.path)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	d.verified, d.restored = true, nil
-	if why != "" {
-		d.restored = fmt.Errorf("%w: %s %s; nothing is sent until it is adopted. "+
-			"Make sure that no other copy of it is in use, and call Adopt", journal.ErrRestored, d.path, why)
-	}
-	d.checkpoint.Trusted.Store(d.restored == nil)
-	return nil
-}
+// selectBackup reads the row that says that the file is a backup.
+const selectBackup = "SELECT made_at, number FROM onceward_backup"
 
-// isBackup returns the commit and the time of which the file is a backup, or nothing.
-func (d *Driver) isBackup() (says string, err error) {
-	_, err = d.sql.backup.First(func(v []driver.Value) error {
-		says = fmt.Sprintf("is the backup that was made at %s, after commit %d", format.ToTime(v[0]).Format(time.RFC3339), v[1])
+// gap says why the file may lack commits, by its sidecar and by its own words. "" means that it has all. A file that the
+// sidecar does not contradict may also have none yet.
+func gap(path string, h *head, backup stmt) (why string, side sidecar.Content, err error) {
+	_, err = backup.First(func(v []driver.Value) error {
+		why = fmt.Sprintf("is the backup that was made at %s, after commit %d", format.ToTime(v[0]).Format(time.RFC3339), v[1])
 		return nil
 	})
-	return says, err
+	if err != nil {
+		return "", side, err
+	}
+	side, err = sidecar.Read(path)
+	if why == "" {
+		why, err = side.Contradicts(err, h.Identity, h.commits, h.commits)
+		if why == "" {
+			return "", side, err
+		}
+	}
+	return path + " " + why, side, nil
+}
+
+// trust is what this process knows of the file's gap.
+type trust struct {
+	compared bool // the file was compared with its sidecar
+	gap      string
+}
+
+// compare compares the file with its sidecar, and makes one for a new journal. It runs in a transaction that has the
+// write lock, so that no other process commits, and nothing that the sidecar names is missing meanwhile. It returns
+// h as the core reads it.
+func (d *Driver) compare(h *head, backup stmt) (rowstore.Head, error) {
+	d.trusting.Lock()
+	defer d.trusting.Unlock()
+	if !d.trust.compared || d.trust.gap != "" { // another process may have adopted it since
+		why, side, err := gap(d.path, h, backup)
+		if err == nil && why == "" && side == (sidecar.Content{}) {
+			side = sidecar.Content{Identity: h.Identity, Number: h.commits}
+			if side.WAL, err = sidecar.WALBeside(d.path); err == nil {
+				side.Epoch = h.commits
+				err = side.Place(d.path)
+			}
+		}
+		if err != nil {
+			return h.Head, err
+		}
+		d.trust = trust{true, why}
+	}
+	told := h.Head
+	told.Restored = cmp.Or(h.Restored, d.trust.gap)
+	d.checkpoint.Trusted.Store(told.Restored == "")
+	return told, nil
+}
+
+// knownGap returns the gap, as this process knows it. It asks the file only if it has one.
+func (d *Driver) knownGap(ctx context.Context) string {
+	known := func() string {
+		d.trusting.Lock()
+		defer d.trusting.Unlock()
+		return d.trust.gap
+	}
+	if known() != "" {
+		_ = d.inTransaction(ctx, func(*tx) error { return nil })
+	}
+	return known()
+}
+
+// adopts writes what begins an adoption or ends it, if the core's head differs from what it has read. The caller calls
+// over once the transaction has ended.
+func (t *tx) adopts(new *rowstore.Head) (over func(committed bool), err error) {
+	over = func(bool) {}
+	switch {
+	case new.Restored == t.told.Restored:
+		new.Restored = t.head.Restored // the sidecar says the rest
+	case new.Restored != "":
+		err = t.endStrangers()
+	default:
+		return t.becomeItsOwn(new)
+	}
+	return over, err
+}
+
+// endStrangers removes the sessions that were copied or restored with the file. Their processes run elsewhere, or not any
+// more.
+func (t *tx) endStrangers() error {
+	var ids []string
+	err := t.sql.members.Each(func(v []driver.Value) error {
+		ids = append(ids, v[0].(string))
+		return nil
+	})
+	for _, id := range ids {
+		lock, is := sessions.Lock(t.d.path, id)
+		switch {
+		case err != nil:
+		case errors.Is(is, fs.ErrNotExist):
+			_, err = t.sql.leave.Exec(id)
+		case is != nil:
+			err = fmt.Errorf("can't tell whether session %s is alive: %w", id, is)
+		}
+		if lock != nil {
+			_ = lock.Close()
+		}
+	}
+	return err
+}
+
+// becomeItsOwn gives the journal an identity that no other copy has. The sidecar is written first: until the commit the
+// two differ, so the journal counts as restored, and from the commit on they agree.
+func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err error) {
+	d := t.d
+	// Else the checkpointer may be writing the sidecar, and replace this one by the old one. Another process may, too. That
+	// must not make the file look older than its WAL.
+	d.checkpoint.Marking.Lock()
+	over = func(committed bool) {
+		d.checkpoint.Marking.Unlock()
+		d.trusting.Lock()
+		defer d.trusting.Unlock()
+		d.trust = trust{compared: committed}
+		if committed {
+			d.identity = new.Identity
+			d.checkpoint.Trusted.Store(true)
+		}
+	}
+	new.Identity = sidecar.NewIdentity()
+	if side, err := sidecar.Read(d.path); err == nil {
+		t.head.commits = max(t.head.commits, side.Epoch, side.Number)
+	}
+	_, err = t.sql.backup.First(func(v []driver.Value) error {
+		t.head.commits = max(t.head.commits, v[1].(int64))
+		return nil
+	})
+	if err == nil {
+		_, err = t.sql.noBackup.Exec()
+	}
+	// A person who saw a receipt of the gap names no other one by its handle.
+	if err == nil {
+		_, err = t.sql.skipReceipts.Exec()
+	}
+	if err == nil {
+		err = (sidecar.Content{Identity: new.Identity, Number: t.head.commits}).Place(d.path) // its note is about another file
+	}
+	return over, err
 }
 
 // latest returns the sidecar of the latest commit, without what it says of the file alone.
 func latest(c *conn.Conn) (side sidecar.Content, err error) {
-	s, err := c.Once("SELECT " + headColumns + " FROM onceward_head")
+	s, err := c.Once(selectHead)
 	if err != nil {
 		return side, err
 	}

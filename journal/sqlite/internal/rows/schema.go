@@ -30,6 +30,8 @@ CREATE TABLE onceward_head (
 	ahead_at     INTEGER NOT NULL,
 	hook         INTEGER NOT NULL, -- 1: outcomes are for a hook
 	naming       TEXT NOT NULL,    -- of receipts' keys
+	restored     TEXT NOT NULL,    -- why an adoption goes on; '': none does
+	adoptions    INTEGER NOT NULL, -- that were begun
 	sum          INTEGER NOT NULL  -- of the row
 ) STRICT;
 
@@ -155,7 +157,7 @@ func create(c *conn.Conn, opts Options) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -185,16 +187,20 @@ func (h *head) changing() []any {
 	}
 	epoch := format.EncodeEpoch(h.Identity, h.commits)
 	b := slices.Concat([]byte(h.Identity), h.Key.Sealed(), epoch)
-	args := make([]any, 0, len(numbers)+4)
+	args := make([]any, 0, len(numbers)+6)
 	args = append(args, h.Identity, epoch)
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		args = append(args, n)
 	}
-	return append(args, h.Naming, int64(format.Sum(append(b, h.Naming...))))
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.Epoch))
+	b = append(append(append(b, h.Naming...), 0), h.Restored...)
+	return append(args, h.Naming, h.Restored, h.Epoch, int64(format.Sum(b)))
 }
 
-const headColumns = "version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, sum"
+const headColumns = "version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, sum, (SELECT deployment FROM onceward_owner)"
+
+const selectHead = "SELECT " + headColumns + " FROM onceward_head"
 
 // readHead reads headColumns.
 func readHead(s stmt) (h head, err error) {
@@ -202,13 +208,14 @@ func readHead(s stmt) (h head, err error) {
 		h.version, h.Identity, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64)
 		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[6].(int64)), fromColumn(v[7].(int64)), time.Duration(v[8].(int64))
 		h.Clock.Ahead, h.Hook, h.Naming = fromColumn(v[9].(int64)), v[10] == int64(1), v[11].(string)
+		h.Restored, h.Epoch, h.Deployment = v[12].(string), v[13].(int64), v[15].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
 		if h.commits, err = format.DecodeEpoch(h.Identity, v[3].([]byte)); err != nil {
 			return err
 		}
-		if args := h.changing(); args[len(args)-1] != v[12] {
+		if args := h.changing(); args[len(args)-1] != v[14] {
 			return format.ErrSum
 		}
 		return nil

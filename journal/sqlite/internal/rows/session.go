@@ -30,8 +30,8 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 	var dead []*flock.Flock
 	// Not under the caller's context: the row and the file come and go together.
 	err = d.inTransaction(context.WithoutCancel(ctx), func(t *tx) (err error) {
-		if d.restored != nil {
-			return d.restored
+		if t.told.Restored != "" {
+			return fmt.Errorf("%w: %s; no session starts until it is adopted", journal.ErrRestored, t.told.Restored)
 		}
 		if err := d.mayJoin(opts); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 		if _, err := t.sql.join.Exec(id); err != nil {
 			return err
 		}
-		return t.Commit(ctx, t.head.Head, nil)
+		return t.Commit(ctx, t.told, nil)
 	})
 	closeAll(dead, err == nil)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *Driver) Leave(ctx context.Context, id string) error {
 		if _, err := t.sql.leave.Exec(id); err != nil {
 			return err
 		}
-		return t.Commit(ctx, t.head.Head, nil)
+		return t.Commit(ctx, t.told, nil)
 	})
 	if err == nil {
 		_ = os.Remove(lock.Path()) // no process needs it, and a left-over one does no harm

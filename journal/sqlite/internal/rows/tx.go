@@ -15,14 +15,14 @@ import (
 // statements are those of the connection that writes.
 type statements struct {
 	reader
-	begin, commit, rollback, save, release, undo, setHead, owner, setOwner, backup, join, leave, member, members stmt
+	begin, commit, rollback, save, release, undo, setHead, owner, setOwner, noBackup, skipReceipts, join, leave, member, members stmt
 
 	insert, update, remove, addName, removeName, addMark, removeMark stmt
 	request, noRequest, answer, noAnswer, hear, forget               stmt
 }
 
 // setHead writes what head.changing returns.
-const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, sum = ?"
+const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, restored = ?, adoptions = ?, sum = ?"
 
 func newStatements(prepare preparer, path string) (*statements, error) {
 	r, err := newReader(prepare, path)
@@ -35,7 +35,8 @@ func newStatements(prepare preparer, path string) (*statements, error) {
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
 		{&s.setHead, setHead},
 		{&s.owner, schema.ReadOwner}, {&s.setOwner, schema.WriteOwner},
-		{&s.backup, "SELECT made_at, number FROM onceward_backup"},
+		{&s.noBackup, "DELETE FROM onceward_backup"},
+		{&s.skipReceipts, "UPDATE onceward_receipts_removed SET handle = max(handle, (SELECT coalesce(max(handle), 0) FROM onceward_receipts)) + 10000000000"},
 		{&s.join, "INSERT INTO onceward_sessions VALUES (?)"},
 		{&s.leave, "DELETE FROM onceward_sessions WHERE id = ?"},
 		{&s.member, "SELECT 1 FROM onceward_sessions WHERE id = ?"},
@@ -61,9 +62,13 @@ type tx struct {
 	*reader
 	d     *Driver
 	sql   *statements
-	head  head
+	head  head          // as it is recorded, or will be
+	told  rowstore.Head // as the core has read it
 	ended bool
 }
+
+// Head implements rowstore.Reader.
+func (t *tx) Head(context.Context) (rowstore.Head, error) { return t.told, nil }
 
 // Handle implements rowstore.Tx.
 func (t *tx) Handle(context.Context) (int64, error) {
@@ -189,12 +194,21 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 		return err
 	}
 	new.Newest = max(new.Newest, t.head.Newest)
+	over, err := t.adopts(&new)
+	defer func() { over(err == nil) }()
+	if err == nil && new.Deployment != t.head.Deployment {
+		err = t.setDeployment(new.Deployment)
+	}
+	if err != nil {
+		return conn.Explain(t.d.path, "adopt it", err)
+	}
 	t.head.Head = new
 	t.head.commits++
-	if _, err := t.sql.setHead.Exec(t.head.changing()...); err != nil {
+	if _, err = t.sql.setHead.Exec(t.head.changing()...); err != nil {
 		return conn.Explain(t.d.path, "write the head", cmp.Or(t.d.outOfPlace(), err))
 	}
-	return t.end(true)
+	err = t.end(true)
+	return err
 }
 
 // end commits, if the files are in their places before and after. If they are not any more, later readers find another

@@ -187,7 +187,7 @@ func (k *checking) sidecar() error {
 
 // head looks at the head, and for handles that it did not give out.
 func (k *checking) head() error {
-	s, err := k.c.Prepare("SELECT " + headColumns + " FROM onceward_head")
+	s, err := k.c.Prepare(selectHead)
 	if err == nil {
 		_, err = readHead(s)
 	}

@@ -29,7 +29,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if err != nil {
 		t.Rollback()
 	}
-	return t, t.head.Head, found, conn.Explain(d.path, "read in a transaction", err)
+	return t, t.told, found, conn.Explain(d.path, "read in a transaction", err)
 }
 
 func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error) {
@@ -63,6 +63,9 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 	d.inside.Lock()
 	if t.head, err = readHead(s.head); err == nil && t.head.version != version {
 		err = otherLayout(d.path, t.head.version)
+	}
+	if err == nil {
+		t.told, err = d.compare(&t.head, s.backup)
 	}
 	if err != nil {
 		t.Rollback()
