@@ -46,8 +46,10 @@ func (t localTx) Commit(context.Context) error {
 
 // ours is the driver's transaction, if tx is one of this package's.
 func ours(tx journal.Tx) (*sql.Tx, error) {
-	if t, ok := tx.Driver().(*sql.Tx); ok && t != nil {
-		return t, nil
+	if tx != nil {
+		if t, ok := tx.Driver().(*sql.Tx); ok && t != nil {
+			return t, nil
+		}
 	}
 	return nil, fmt.Errorf("sqlite: the transaction is %T, and not one of BeginTx or sqlite.Tx", tx)
 }
