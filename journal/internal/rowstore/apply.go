@@ -172,7 +172,7 @@ func callNext(op journal.Operation, live bool, ev journal.Event) (next journal.O
 }
 
 // asNextReads returns the operation as Next reads it, and whether its holder lives. A claim and a begin need its
-// parts. So does an event that may replace an answer, and any event if a part of the answer is missing.
+// parts, and so does what replaces an answer.
 func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live bool, err error) {
 	if e == nil {
 		return op, false, nil
@@ -186,7 +186,7 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 	}
 	replaces := op.State == journal.StateCompleted && (p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence ||
 		p.Kind == journal.EventLook && p.Asked)
-	if !replaces && !e.now.missing && p.Kind != journal.EventClaim && p.Kind != journal.EventBegin {
+	if !replaces && p.Kind != journal.EventClaim && p.Kind != journal.EventBegin {
 		return op, live, nil
 	}
 	if err := b.readWhole(e); err != nil {
@@ -231,7 +231,6 @@ func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *
 		next.Handle = e.handle
 	}
 	now := e.now.after(next)
-	now.missing = next.AnswerMissing()
 	switch {
 	case asked:
 		now.request, now.requestSum = p.request, format.SumIn(p.request.Head)

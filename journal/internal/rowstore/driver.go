@@ -20,7 +20,7 @@ type Row struct {
 	State    uint8  // journal.State
 	Holder   string // session; "" means none
 	HasWake  bool
-	Wake     int64 // milliseconds since 1970 if HasWake; 0 or less means that it needs attention; above 0 and completed, that its answer is missing
+	Wake     int64 // milliseconds since 1970 if HasWake; 0 or less means that it needs attention
 	Settled  int64 // milliseconds since 1970; 0 means not settled
 	Told     bool  // its outcome was delivered
 	Reaped   bool  // it is a tombstone
@@ -97,7 +97,7 @@ const (
 	Undelivered
 	// LookDue has unknown operations with a positive Wake at or before By, by Wake and handle.
 	LookDue
-	// Unanswered has operations that are not completed, and completed ones that have a Wake, by handle.
+	// Unanswered has operations that are not completed, by handle.
 	Unanswered
 	// InFlight has operations in flight, by handle.
 	InFlight

@@ -61,8 +61,8 @@ func TestARefusedEventThatIsHeardMovesNoClock(t *testing.T) {
 }
 
 // A clock ran ahead while the operation was sent, and its answer was cut off. A repeat in its window would come after
-// the provider has forgotten the key.
-func TestASweepClosesTheWindowOfAMissingAnswer(t *testing.T) {
+// the provider has forgotten the key. The look-up before it closes the window, also once that time has passed.
+func TestALookUpClosesTheWindowOfAMissingAnswer(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		now := time.Now()
 		begin := p.begin("cut")
@@ -71,6 +71,10 @@ func TestASweepClosesTheWindowOfAMissingAnswer(t *testing.T) {
 		complete.At, complete.Answer.Cut = begin.At, true
 		p.decide(complete, journal.Recorded)
 		require.NoError(t, p.j.ResetClock(t.Context(), now))
+		look := p.of(journal.EventLook, p.get("cut"))
+		look.At, look.Asked = begin.At.Add(time.Hour), true
+		look.Due = look.At.Add(time.Minute)
+		assert.True(t, p.decide(look, journal.Look).WindowClosed)
 		assert.True(t, p.get("cut").WindowClosed)
 	})
 }

@@ -28,7 +28,6 @@ type item struct {
 	request, answer       *Part             // nil if there is none, or it was not read
 	requestSum, answerSum uint32
 	whole                 bool // both parts were read
-	missing               bool // see journal.Operation.AnswerMissing
 }
 
 // names returns the digests of the item's names.
@@ -61,25 +60,21 @@ func onlyKeyInFlight(op *journal.Operation) bool {
 
 // encode returns the item's row. Its parts are those that were read or are new.
 func (it *item) encode() *Row {
-	r := it.columns()
+	r := columns(&it.op)
 	r.Request, r.Answer = it.request, it.answer
 	k := format.Record{Row: format.Row{Op: it.op}}
 	b := format.AppendRecord(make([]byte, 0, 320+len(it.op.Fingerprint)), &k, format.WithIdentity)
-	b = append(b, flags(it.missing))
 	b = binary.LittleEndian.AppendUint32(b, it.requestSum)
 	b = binary.LittleEndian.AppendUint32(b, it.answerSum)
 	r.Record = binary.LittleEndian.AppendUint32(b, format.Sum(b))
 	return &r
 }
 
-// columns returns the columns of the item's row.
-func (it *item) columns() Row {
-	op := &it.op
+// columns returns the columns of an operation's row.
+func columns(op *journal.Operation) Row {
 	r := Row{Handle: op.Handle, State: uint8(op.State), Holder: op.Holder, Told: op.Delivered, Reaped: op.Tombstone, Provider: op.Provider}
 	if wake := format.Wake(op); !wake.IsZero() {
 		r.HasWake, r.Wake = true, wake.UnixMilli()
-	} else if it.missing {
-		r.HasWake, r.Wake = true, op.SettledAt.UnixMilli()
 	}
 	if !op.SettledAt.IsZero() {
 		r.Settled = op.SettledAt.UnixMilli()
@@ -98,7 +93,7 @@ func decode(r *Row) (*item, error) {
 
 // isIn reports whether the columns of a row are those of the item.
 func (it *item) isIn(r *Row) bool {
-	is := it.columns()
+	is := columns(&it.op)
 	return is.State == r.State && is.Holder == r.Holder && is.HasWake == r.HasWake && is.Wake == r.Wake &&
 		is.Settled == r.Settled && is.Told == r.Told && is.Reaped == r.Reaped && is.Provider == r.Provider
 }
@@ -106,11 +101,11 @@ func (it *item) isIn(r *Row) bool {
 // decodeRecord is decode without a look at the columns.
 func decodeRecord(r *Row) (*item, error) {
 	n := len(r.Record) - 3*format.SumSize
-	if n < 1 || format.SumIn(r.Record) != format.Sum(r.Record[:n+2*format.SumSize]) {
+	if n < 0 || format.SumIn(r.Record) != format.Sum(r.Record[:n+2*format.SumSize]) {
 		return nil, damaged(r.Handle, format.ErrSum)
 	}
-	it := &item{missing: r.Record[n-1] != 0, requestSum: binary.LittleEndian.Uint32(r.Record[n:]), answerSum: binary.LittleEndian.Uint32(r.Record[n+4:])}
-	_, err := format.EachRecord(r.Record[:n-1], 0, nil, func(k *format.Record) error { it.op = k.Op; return nil })
+	it := &item{requestSum: binary.LittleEndian.Uint32(r.Record[n:]), answerSum: binary.LittleEndian.Uint32(r.Record[n+4:])}
+	_, err := format.EachRecord(r.Record[:n], 0, nil, func(k *format.Record) error { it.op = k.Op; return nil })
 	if err == nil && it.op.Handle != r.Handle {
 		err = format.ErrSum // it is another's
 	}
@@ -118,13 +113,6 @@ func decodeRecord(r *Row) (*item, error) {
 		return nil, damaged(r.Handle, err)
 	}
 	return it, nil
-}
-
-func flags(missing bool) byte {
-	if missing {
-		return 1
-	}
-	return 0
 }
 
 func damaged(handle int64, err error) error { return fmt.Errorf("operation %d: %w", handle, err) }

@@ -52,15 +52,8 @@ func (b *batch) sweepOver(page []Position, ev journal.Event) error {
 		if err != nil || e == nil {
 			continue // it is damaged, and refused to everyone
 		}
-		op, err := b.asSwept(e)
-		if b.broken != nil {
-			return err
-		}
-		if err != nil {
-			continue
-		}
 		// EventClock has no error.
-		if next, _, _ := journal.Next(op, false, ev); store.Changes(op, next, journal.Ignored) {
+		if next, _, _ := journal.Next(e.now.op, false, ev); store.Changes(e.now.op, next, journal.Ignored) {
 			b.replace(e, e.now.after(&next))
 		}
 	}
@@ -88,17 +81,6 @@ func (b *batch) read(page []Position) error {
 	}
 	b.take(keys, found)
 	return nil
-}
-
-// asSwept returns the operation as EventClock reads it. If a part of the answer is missing, a repeat may bring it.
-func (b *batch) asSwept(e *entry) (journal.Operation, error) {
-	if !e.now.missing {
-		return e.now.op, nil
-	}
-	if err := b.readWhole(e); err != nil {
-		return journal.Operation{}, err
-	}
-	return e.now.operation(true)
 }
 
 // sweepFlows gives each flow that is not ended the event of the clock. It waits for rows that others hold.

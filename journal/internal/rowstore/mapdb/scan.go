@@ -136,7 +136,7 @@ func place(r *rowstore.Row, s *rowstore.Scan) (at rowstore.Position, is bool) {
 		at.Key = r.Wake
 		return at, state == journal.StateUnknown && r.Wake > 0 && r.Wake <= s.By
 	case rowstore.Unanswered:
-		return at, state != journal.StateCompleted || r.HasWake
+		return at, state != journal.StateCompleted
 	case rowstore.InFlight:
 		return at, state == journal.StateInFlight
 	case rowstore.Settled:

@@ -82,7 +82,7 @@ func conditionOf(s *rowstore.Scan, args *params) string {
 	case rowstore.LookDue:
 		return "state = 4 AND wake_at > 0 AND wake_at <= " + by()
 	case rowstore.Unanswered:
-		return "(state <> 3 OR wake_at IS NOT NULL)"
+		return "state <> 3"
 	case rowstore.InFlight:
 		return "holder IS NOT NULL AND state = 2"
 	case rowstore.Settled:

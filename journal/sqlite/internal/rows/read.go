@@ -199,8 +199,7 @@ func conditionOf(s *rowstore.Scan) (where string, args []any) {
 		return "state = 4 AND wake_at > 0 AND wake_at <= ?", []any{s.By}
 	case rowstore.Unanswered:
 		return `handle IN (SELECT handle FROM onceward_rows WHERE state = 1 UNION ALL SELECT handle FROM onceward_rows WHERE state > 3
-			UNION ALL SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state = 2
-			UNION ALL SELECT handle FROM onceward_rows WHERE state = 3 AND wake_at IS NOT NULL)`, nil
+			UNION ALL SELECT handle FROM onceward_rows WHERE holder IS NOT NULL AND state = 2)`, nil
 	case rowstore.InFlight:
 		return "holder IS NOT NULL AND state = 2", nil
 	case rowstore.Settled:

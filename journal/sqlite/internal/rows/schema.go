@@ -50,7 +50,6 @@ CREATE INDEX onceward_rows_held        ON onceward_rows (holder)             WHE
 CREATE INDEX onceward_rows_wake        ON onceward_rows (wake_at, handle)    WHERE state = 1;
 CREATE INDEX onceward_rows_looks       ON onceward_rows (wake_at, handle)    WHERE state = 4;
 CREATE INDEX onceward_rows_unanswered  ON onceward_rows (handle)             WHERE state > 3;
-CREATE INDEX onceward_rows_missing     ON onceward_rows (handle)             WHERE state = 3 AND wake_at IS NOT NULL;
 CREATE INDEX onceward_rows_undelivered ON onceward_rows (handle)             WHERE told = 0 AND state > 2 AND holder IS NULL;
 CREATE INDEX onceward_rows_flagged     ON onceward_rows (handle)             WHERE state > 2 AND state <> 4 AND wake_at = 0;
 CREATE INDEX onceward_rows_settled     ON onceward_rows (settled_at, handle) WHERE told = 1 AND reaped = 0 AND settled_at IS NOT NULL;

@@ -66,7 +66,7 @@ CREATE TABLE {{schema}}.operations (
 CREATE INDEX operations_holder ON {{schema}}.operations (holder, handle) WHERE holder IS NOT NULL;
 CREATE INDEX operations_wake ON {{schema}}.operations (wake_at, handle) WHERE state = 1;
 CREATE INDEX operations_looks ON {{schema}}.operations (wake_at, handle) WHERE state = 4;
-CREATE INDEX operations_unanswered ON {{schema}}.operations (handle) WHERE state <> 3 OR wake_at IS NOT NULL;
+CREATE INDEX operations_unanswered ON {{schema}}.operations (handle) WHERE state <> 3;
 CREATE INDEX operations_undelivered ON {{schema}}.operations (handle) WHERE NOT delivered AND state > 2 AND holder IS NULL;
 CREATE INDEX operations_flagged ON {{schema}}.operations (handle) WHERE state > 2 AND state <> 4 AND wake_at = 0;
 CREATE INDEX operations_settled ON {{schema}}.operations (settled_at, handle) WHERE delivered AND NOT tombstone AND settled_at IS NOT NULL;
