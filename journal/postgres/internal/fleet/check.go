@@ -200,8 +200,8 @@ func (f *Fleet) stamp(ctx context.Context, conn *pgx.Conn, is leased.Place, and 
 		return nil
 	}
 	return connection.Alone(ctx, f.opts.Background, conn, func(b *pgx.Batch) {
-		b.Queue("UPDATE "+f.schema+".journal SET deployment = coalesce(deployment, $1), system_identifier = $2, database_oid = $3, table_oid = $4, timeline = $5, "+
-			notSynchronous+" WHERE one = 1 "+and, f.opts.Deployment, is.System, is.Database, is.Table, is.Timeline)
+		b.Queue("UPDATE "+f.schema+".journal SET deployment = coalesce(deployment, $1), system_identifier = $2, database_oid = $3, table_oid = $4, timeline = $5 "+
+			"WHERE one = 1 "+and, f.opts.Deployment, is.System, is.Database, is.Table, is.Timeline)
 	})
 }
 

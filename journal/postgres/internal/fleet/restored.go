@@ -118,9 +118,6 @@ func (f *Fleet) isPromoted(ctx context.Context, conn *pgx.Conn, epoch int64, tim
 	return f.answer(ctx, conn)
 }
 
-// notSynchronous resets a column that earlier releases read.
-const notSynchronous = "synchronous = false"
-
 // answer records that this process has found its acknowledged commits, if the journal waits for that (isPromoted). If
 // some are missing, the journal counts as restored. The journal goes on once all living processes have answered. Each
 // beat calls answer too.
@@ -145,8 +142,8 @@ func (f *Fleet) answer(ctx context.Context, conn *pgx.Conn) error {
 	}
 	err := connection.Alone(ctx, f.opts.Background, conn, func(b *pgx.Batch) {
 		b.Queue("UPDATE "+f.schema+".sessions SET timeline = $2 WHERE id = $1", f.member.Load().ID, *promoted)
-		b.Queue("UPDATE "+f.schema+".journal SET timeline = promoted, promoted = NULL, "+notSynchronous+
-			" WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+f.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)
+		b.Queue("UPDATE "+f.schema+".journal SET timeline = promoted, promoted = NULL "+
+			"WHERE promoted = $1 AND NOT EXISTS (SELECT 1 FROM "+f.schema+".sessions WHERE id = process AND buried_at IS NULL AND timeline IS DISTINCT FROM $1)", *promoted)
 	})
 	if err != nil {
 		return err
@@ -331,7 +328,7 @@ func (f *Fleet) CutOff(ctx context.Context, conn apptx.Runner, word, restored st
 			"WHERE l.process = o.process AND l.lane = o.lane", []any{m.ID}},
 		{"UPDATE " + s + ".sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL", nil},
 		{"UPDATE " + s + ".journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, " +
-			notSynchronous + ", deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, f.opts.Deployment, restored}},
+			"deployment = coalesce(nullif($5, ''), deployment)", []any{is.System, is.Database, is.Table, is.Timeline, f.opts.Deployment, restored}},
 	} {
 		if _, err := conn.Exec(ctx, statement.sql, statement.args...); err != nil {
 			return nil, err

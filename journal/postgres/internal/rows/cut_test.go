@@ -21,7 +21,7 @@ import (
 
 // commits reports whether an exchange commits changes of a lane.
 func commits(ex pgproxy.Exchange) bool {
-	return slices.ContainsFunc(ex.SQL, func(sql string) bool { return strings.Contains(sql, "batch = batch + 1") })
+	return slices.ContainsFunc(ex.SQL, func(sql string) bool { return strings.Contains(sql, "batch = batch + 1, seq") })
 }
 
 // The connection breaks within a commit, at any point of the request or of the answer. The caller learns what became of it:
@@ -33,7 +33,7 @@ func TestACommitThatIsCutIsResolved(t *testing.T) {
 	proxy, err := pgproxy.Start("tcp", server.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
-	d, err := rows.Open(t.Context(), server.URLThrough(proxy.Addr().String()), schema)
+	d, err := rows.Open(t.Context(), config(t, server.URLThrough(proxy.Addr().String())), options(schema))
 	require.NoError(t, err)
 	j, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

@@ -3,90 +3,148 @@
 package rows
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
-// connections is how many connections a driver has at most: for the group, waiters, scans, readers and sessions.
-const connections = 12
+const (
+	// lanes is how many transactions a driver has at most: for the group, waiters and scans, and three for sessions.
+	lanes = 10
+	// appConnections is how many transactions of BeginTx are open at once. Further callers wait.
+	appConnections = 4
+	// readers is the default of Options.Readers.
+	readers = 4
+	// closePatience is the default of Options.Patience.
+	closePatience = 5 * time.Second
+)
 
-// appConnections is how many transactions of BeginTx are open at once. Further callers wait.
-const appConnections = 8
+// Options say how a journal is opened.
+type Options struct {
+	Schema        string        // schema.Default if it is ""
+	Fleet         fleet.Options // Open fills in Schema, Dialer, Background and Store
+	BeforeConnect func(context.Context, *pgx.ConnConfig) error
+	Readers       int           // connections that read; 0 means readers
+	Patience      time.Duration // how long Close waits for the server. 0 means closePatience
+	Explain       func(doing string, err error) error
+	Lacks         func(privilege string) error // the error of a role that lacks one
+	NoJournal     error                        // of a schema without a journal
+}
 
 // Driver is a rowstore.Driver on one schema. Open makes one.
 type Driver struct {
+	opts     Options
 	pool     *pgxpool.Pool
 	apps     *pgxpool.Pool // for the application's transactions
+	fleet    *fleet.Fleet
 	schema   string
 	identity string
 	key      format.HashKey
 
-	mu     sync.Mutex
-	lanes  []*lane // that no transaction uses
-	doubts []*lane // whose latest commit is in doubt
-	own    map[string]bool
+	background context.Context // ends with Close
+	stop       context.CancelCauseFunc
+	heart      sync.WaitGroup
+
+	slots chan struct{} // one for each lane in use
+	mu    sync.Mutex
+	idle  []*lane
+	made  int // how many lanes there are
 
 	operations, receipts, flows handles
 }
 
 var _ rowstore.Driver = (*Driver)(nil)
 
-func newID() string { return rand.Text() }
-
-// Open opens the journal in a schema, which schema.Migrate has made.
-func Open(ctx context.Context, url, name string) (*Driver, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
+// Open opens the journal in a schema, which schema.Migrate has made. It starts the heartbeat of this process's sessions.
+func Open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Driver, error) {
+	d := &Driver{opts: opts, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
+	var err error
+	if d.schema, err = schema.Quoted(opts.Schema); err != nil {
 		return nil, err
 	}
-	cfg.MaxConns = connections
-	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
-	d := &Driver{own: make(map[string]bool), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
-	if d.schema, err = schema.Quoted(name); err != nil {
-		return nil, err
-	}
-	if err = d.connect(ctx, cfg); err != nil {
-		return nil, err
-	}
-	var sealed []byte
-	var version, leastWriter int
-	err = d.pool.QueryRow(ctx, d.in("SELECT schema_version, least_writer, id, key FROM {{s}}.journal")).Scan(&version, &leastWriter, &d.identity, &sealed)
-	if err == nil {
-		err = schema.Check(version, leastWriter)
-	}
-	if err == nil {
-		d.key, err = schema.Key(sealed)
-	}
-	if err != nil {
+	d.opts.Patience = cmp.Or(opts.Patience, closePatience)
+	d.background, d.stop = context.WithCancelCause(context.Background())
+	f := opts.Fleet
+	dialer := connection.NewDialer(cfg, connection.Options{Pooled: f.Pooled, ReadOnly: f.ReadOnly, BeforeConnect: opts.BeforeConnect})
+	f.Schema, f.Dialer, f.Background, f.Store = d.schema, dialer, d.background, d.store()
+	f.Log = cmp.Or(f.Log, slog.Default())
+	d.opts.Fleet = f
+	d.fleet = fleet.New(f)
+	if err := d.start(ctx, dialer); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// connect makes the pools.
-func (d *Driver) connect(ctx context.Context, cfg *pgxpool.Config) (err error) {
-	theirs := cfg.Copy()
-	theirs.MaxConns = appConnections
-	if d.apps, err = pgxpool.NewWithConfig(ctx, theirs); err != nil {
+// start makes the pools, checks the database, and makes this process a member.
+func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err error) {
+	if d.pool, err = dialer.Pool(ctx, cmp.Or(d.opts.Readers, readers), nil); err != nil {
 		return err
 	}
-	cfg.ConnConfig.RuntimeParams["search_path"] = "pg_catalog"
-	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
-		d.apps.Close()
+	if d.apps, err = dialer.Pool(ctx, appConnections, nil); err != nil {
+		return err
 	}
-	return err
+	conn, err := d.fleet.Dial(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := d.enroll(ctx, conn); err != nil {
+		connection.HangUp(conn)
+		return err
+	}
+	d.heart.Go(func() { d.fleet.Run(conn) })
+	return nil
+}
+
+func (d *Driver) enroll(ctx context.Context, conn *pgx.Conn) error {
+	var sealed []byte
+	err := conn.QueryRow(ctx, d.in("SELECT id, key FROM {{s}}.journal")).Scan(&d.identity, &sealed)
+	if err == nil {
+		d.key, err = schema.Key(sealed)
+	}
+	if err == nil {
+		_, err = d.fleet.Enroll(ctx, conn)
+	}
+	if err != nil {
+		return err
+	}
+	d.fleet.WarnOfLoss()
+	return errors.Join(d.readClock(ctx, conn), d.fleet.HearWitness(ctx, conn))
+}
+
+// store says what the leases of this process go by.
+func (d *Driver) store() fleet.Store {
+	explain := func(_ string, err error) error { return err }
+	if d.opts.Explain != nil {
+		explain = d.opts.Explain
+	}
+	var cut []string
+	for _, h := range []*handles{&d.operations, &d.receipts, &d.flows} {
+		cut = append(cut, d.in(strings.ReplaceAll(cutHandles, "{{q}}", h.sequence)))
+	}
+	return fleet.Store{
+		Operations: "operations", Handles: "handles", Given: fmt.Sprint("last_value + ", blockOfHandles-1),
+		Tables: []string{"operations", "names", "requests", "answers", "leases", "marks", "heard", "flows", "flow_steps", "receipts", "heads"},
+		Cut:    cut, Fold: d.in(foldLanes),
+		Version: schema.Check, NoJournal: d.opts.NoJournal, Lacks: d.opts.Lacks, Explain: explain,
+		Transact: d.transact, ReadClock: d.readClock,
+	}
 }
 
 // in is a statement with the schema's name.
@@ -102,65 +160,56 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 	return f(&reader{d: d, c: c.Conn()})
 }
 
-// Join implements rowstore.Driver. A session lives until it leaves: there is no lease yet.
-func (d *Driver) Join(ctx context.Context) (string, error) {
-	id := newID()
-	if _, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.sessions (id, process, epoch, expires_at) VALUES ($1, '', 1, 'infinity')"), id); err != nil {
-		return "", err
+// Now returns this process's estimate of the database's clock. It never goes back.
+func (d *Driver) Now() time.Time { return d.fleet.Time.Now() }
+
+// readClock reads the database's time.
+func (d *Driver) readClock(ctx context.Context, conn *pgx.Conn) error {
+	var said time.Time
+	sent := time.Now()
+	err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said)
+	if err == nil {
+		d.fleet.Time.HeardAt(sent, said)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.own[id] = true
-	return id, nil
-}
-
-// Lost implements rowstore.Driver.
-func (d *Driver) Lost(string) bool { return false }
-
-// Rank implements rowstore.Driver.
-func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
-
-// Leave implements rowstore.Driver.
-func (d *Driver) Leave(ctx context.Context, id string) error {
-	d.mu.Lock()
-	delete(d.own, id)
-	d.mu.Unlock()
-	_, err := d.pool.Exec(ctx, d.in("DELETE FROM {{s}}.sessions WHERE id = $1"), id)
 	return err
 }
-
-// Alive implements rowstore.Driver.
-func (d *Driver) Alive(id string) (live bool, err error) {
-	d.mu.Lock()
-	own := d.own[id]
-	d.mu.Unlock()
-	if own {
-		return true, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	err = d.pool.QueryRow(ctx, d.in("SELECT EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1)"), id).Scan(&live)
-	return live, err
-}
-
-// closePatience is how long Close waits for transactions that the application has left open.
-const closePatience = 5 * time.Second
 
 // errStillOpen means that the application has left a transaction open.
 var errStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
 
-// Close implements rowstore.Driver.
+// Close implements rowstore.Driver. It ends this process's sessions. If the server does not answer, these expire.
 func (d *Driver) Close() error {
-	d.pool.Close()
+	defer d.stop(journal.ErrClosed)
+	if m := d.fleet.Member(); m != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
+		defer cancel()
+		if err := d.resign(ctx); err != nil {
+			d.opts.Fleet.Log.Warn("onceward: the sessions of a closed journal could not be ended; they expire by themselves", "error", d.store().Explain("close", err))
+		}
+	}
+	d.stop(journal.ErrClosed)
+	d.heart.Wait()
+	for range lanes { // once each transaction has ended
+		d.slots <- struct{}{}
+	}
+	for _, l := range d.idle {
+		l.hangUp()
+	}
+	if d.pool != nil {
+		d.pool.Close()
+	}
+	if d.apps == nil {
+		return nil
+	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		d.apps.Close() // it waits for them
+		d.apps.Close() // it waits for the application's transactions
 	}()
 	select {
 	case <-closed:
 		return nil
-	case <-time.After(closePatience):
+	case <-time.After(d.opts.Patience):
 		return errStillOpen
 	}
 }
@@ -179,5 +228,3 @@ func meaning(err error) error {
 	}
 	return err
 }
-
-var errNotLanded = errors.New("the connection broke, and the commit did not land")

@@ -6,85 +6,315 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// lane is a row whose number each commit of one transaction after another raises.
+// lane is a connection for one transaction after another, and the row that fences their commits. Each commit raises the
+// row's batch, if the row has the tenure that the lane knows. So the row shows what became of a commit whose answer was
+// lost. Once the tenure is raised, a commit that is still on its way fails. One goroutine at a time uses a lane.
 type lane struct {
-	id     string
-	number int64 // of the latest commit
+	d    *Driver
+	conn *pgx.Conn
+
+	leased.Row
+	connection.Notices
 }
 
-// takeLane returns a lane that no transaction uses. It resolves commits in doubt first.
-func (d *Driver) takeLane(ctx context.Context) (*lane, error) {
+// rotateAfter is how many commits use one row of a lane. The row has a version for each of them while an old snapshot is
+// held, and the guard goes past all of them.
+const rotateAfter = 10_000
+
+// take returns a lane that no transaction uses, the latest used first.
+func (d *Driver) take(ctx context.Context) (*lane, error) {
+	select {
+	case d.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, d.ended(ctx)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.doubts) > 0 {
-		l := d.doubts[0]
-		switch _, err := d.resolve(ctx, l); {
-		case errors.Is(err, rowstore.ErrFenced):
-			return nil, err
-		case err != nil:
-			return nil, fmt.Errorf("%w: %w", rowstore.ErrUndecided, err)
-		}
-		d.doubts, d.lanes = d.doubts[1:], append(d.lanes, l)
-	}
-	if n := len(d.lanes); n > 0 {
-		l := d.lanes[n-1]
-		d.lanes = d.lanes[:n-1]
+	if n := len(d.idle); n > 0 {
+		l := d.idle[n-1]
+		d.idle = d.idle[:n-1]
 		return l, nil
 	}
-	l := &lane{id: newID()}
-	_, err := d.pool.Exec(ctx, d.in("INSERT INTO {{s}}.lanes (process, lane) VALUES ($1, 0)"), l.id)
-	return l, err
+	d.made++
+	return &lane{d: d, Row: leased.Row{Number: d.made}}, nil
 }
 
 func (d *Driver) giveBack(l *lane) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lanes = append(d.lanes, l)
+	d.idle = append(d.idle, l)
+	d.mu.Unlock()
+	<-d.slots
 }
 
-// resolve finds out whether the latest commit of a lane landed. It waits for the transaction's end.
-func (d *Driver) resolve(ctx context.Context, l *lane) (landed bool, err error) {
-	var number int64
-	if err := d.pool.QueryRow(ctx, d.in("SELECT batch FROM {{s}}.lanes WHERE process = $1 AND lane = 0 FOR UPDATE"), l.id).Scan(&number); err != nil {
-		return false, err
+// ended returns journal.ErrClosed if the driver was closed, or else the error of ctx.
+func (d *Driver) ended(ctx context.Context) error {
+	if d.background.Err() != nil {
+		return journal.ErrClosed
 	}
-	landed = number == l.number+1
-	if !landed && number != l.number {
-		return false, rowstore.ErrFenced
-	}
-	l.number = number
-	return landed, nil
+	return ctx.Err()
 }
 
-// resolvePatience is how long a commit whose answer was lost is looked for before it is in doubt.
-const resolvePatience = 2 * time.Second
+// hangUp closes the connection.
+func (l *lane) hangUp() {
+	if l.conn != nil {
+		connection.HangUp(l.conn)
+		l.conn = nil
+	}
+}
 
-// fate returns what became of a commit that failed with err. laneFailed says that the statement of the lane did.
-func (t *tx) fate(err error, laneFailed bool) error {
-	switch {
-	case laneFailed && pgerr.Code(err) == "22012":
-		return rowstore.ErrFenced
-	case pgerr.IsStatements(err):
-		return meaning(err)
+// ready connects the lane and makes its row, if it has none.
+func (l *lane) ready(ctx context.Context) error {
+	if l.conn != nil && (l.conn.IsClosed() || l.d.fleet.Outdated()) {
+		l.hangUp()
 	}
-	// The connection broke, or the answer says nothing of the commit.
-	t.lose()
-	ctx, cancel := context.WithTimeout(context.Background(), resolvePatience)
-	defer cancel()
-	landed, failed := t.d.resolve(ctx, t.lane)
-	if failed != nil {
-		t.d.mu.Lock()
-		t.d.doubts = append(t.d.doubts, t.lane)
-		t.d.mu.Unlock()
-		t.lane = nil
-		return errors.Join(rowstore.ErrUndecided, err)
+	m, err := l.d.fleet.Current(ctx)
+	if err != nil {
+		return err
 	}
-	if landed {
+	if l.conn == nil {
+		if l.conn, err = l.d.fleet.Dial(ctx, &l.Notices); err != nil {
+			return err
+		}
+	}
+	if l.Member != m {
+		return l.start(ctx, m)
+	}
+	return l.rotate(ctx)
+}
+
+// start makes the lane's row for a member.
+func (l *lane) start(ctx context.Context, m *leased.Member) error {
+	var made leased.RowState
+	err := l.alone(ctx, &made, addLane, m.ID, l.Number)
+	if err != nil {
+		l.hangUp()
+		return err
+	}
+	l.Start(m, made)
+	return nil
+}
+
+// rotate gives the lane another row, if it is time. A row that lacks batches stays, for the guard to report.
+func (l *lane) rotate(ctx context.Context) error {
+	if !l.IsWorn(rotateAfter) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", errNotLanded, err)
+	var made leased.RowState
+	err := l.alone(ctx, &made, rotateLane, l.Member.ID, l.Number, l.Next(), l.Batch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		l.hangUp()
+		l.LeaveBoth() // it may have been done
+		return err
+	}
+	l.Rotated(made)
+	l.acknowledge()
+	return nil
+}
+
+const (
+	addLane    = "INSERT INTO {{s}}.lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure"
+	raiseLane  = "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure"
+	rotateLane = `WITH o AS (DELETE FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, seq, last_at, jumped_at, least_margin, ahead_at)
+		INSERT INTO {{s}}.lanes (process, lane, tenure, seq, last_at, jumped_at, least_margin, ahead_at) SELECT $1, $3, o.* FROM o RETURNING batch, tenure`
+	// foldLanes keeps the clock of lanes that are not used any more in one row. A lane without a process has a margin only.
+	foldLanes = `WITH gone AS (DELETE FROM {{s}}.lanes WHERE {{gone}} OR process <> '' AND process NOT IN (SELECT id FROM {{s}}.sessions)
+			RETURNING seq, last_at, jumped_at, least_margin, ahead_at)
+		INSERT INTO {{s}}.lanes AS l (process, lane, seq, last_at, jumped_at, least_margin, ahead_at)
+		SELECT '', 0, max(seq), max(last_at), (array_agg(jumped_at ORDER BY seq DESC))[1], coalesce(min(nullif(least_margin, 0)), 0), max(ahead_at) FROM gone HAVING count(*) > 0
+		ON CONFLICT (process, lane) DO UPDATE SET seq = greatest(l.seq, excluded.seq), last_at = greatest(l.last_at, excluded.last_at),
+			ahead_at = greatest(l.ahead_at, excluded.ahead_at), jumped_at = CASE WHEN excluded.seq > l.seq THEN excluded.jumped_at ELSE l.jumped_at END,
+			least_margin = coalesce(least(nullif(l.least_margin, 0), nullif(excluded.least_margin, 0)), 0)`
+	cutHandles = `SELECT pg_catalog.setval('{{s}}.{{q}}'::pg_catalog.regclass, greatest((SELECT (epoch << 40) + 1 FROM {{s}}.journal),
+		(SELECT last_value FROM {{s}}.{{q}}) + 256), false)`
+)
+
+// alone commits one statement on the lane's row, without the guard.
+func (l *lane) alone(ctx context.Context, is *leased.RowState, text string, args ...any) error {
+	return connection.Alone(ctx, l.d.background, l.conn, func(b *pgx.Batch) {
+		b.Queue(l.d.in(text), args...).QueryRow(func(r pgx.Row) error { return r.Scan(&is.Batch, &is.Tenure) })
+	})
+}
+
+func (l *lane) acknowledge() { l.d.fleet.Acknowledged.Set(l, l.Member, l.Number, l.Batch) }
+
+// rollback ends a failed transaction, or closes the connection if it can't.
+func (l *lane) rollback() {
+	if l.conn == nil || l.conn.IsClosed() {
+		l.hangUp()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connection.CommitTime)
+	defer cancel()
+	defer context.AfterFunc(l.d.background, cancel)()
+	if _, err := l.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		l.hangUp()
+	}
+}
+
+// committed finds out the result of a COMMIT that failed with err, or was answered by tag. It goes on until ctx ends or
+// the driver is closed. ErrMissed means that the commit did not land.
+func (l *lane) committed(ctx context.Context, tag string, err error) error {
+	switch {
+	case err == nil && tag == "COMMIT":
+		l.Committed()
+		l.acknowledge()
+		return l.replicate(ctx)
+	case err == nil: // the server rolled it back
+		return rowstore.ErrMissed
+	case pgerr.IsStatements(err) && !l.conn.IsClosed() && !l.Warned.Load():
+		l.rollback()
+		return meaning(err)
+	}
+	l.hangUp()
+	landed, err := l.resolve(ctx)
+	switch {
+	case err != nil:
+		return err
+	case landed:
+		l.Committed()
+		l.acknowledge()
+		return l.replicate(ctx)
+	}
+	return rowstore.ErrMissed
+}
+
+// inDoubt is the error of a commit whose fate can't be found out, and the reason.
+func inDoubt(err error) error { return fmt.Errorf("%w: %w", rowstore.ErrUndecided, err) }
+
+// resolve finds out whether the lane's next batch, whose connection broke, was committed. It raises the lane's tenure, so
+// that a transaction that is still on its way fails. Then it reads the number of the last batch. If the answer to that is
+// lost, it asks again.
+func (l *lane) resolve(ctx context.Context) (landed bool, err error) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		is, err := l.raise(ctx)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return false, inDoubt(errors.Join(errNoLane, l.d.fleet.Missing(ctx, l.conn, l.Member)))
+		case err == nil && is.Batch < l.Batch:
+			return false, l.lacks(ctx, is.Batch)
+		case err == nil:
+			l.Raised(is.Tenure)
+			return is.Batch == l.Batch+1, nil
+		case errors.Is(err, journal.ErrVersion): // later releases alone ask the database: it stays in doubt
+			l.Leave()
+			return false, inDoubt(err)
+		}
+		if err := l.pause(ctx, pause); err != nil {
+			l.Leave()
+			return false, err
+		}
+	}
+}
+
+var errNoLane = errors.New("the row of the commit is gone")
+
+// pause waits before another try to find out what became of a commit.
+func (l *lane) pause(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+	case <-l.d.background.Done():
+	}
+	return inDoubt(l.d.ended(ctx))
+}
+
+// lacks records that the database lacks commits of this lane.
+func (l *lane) lacks(ctx context.Context, batch int64) error {
+	err := l.d.fleet.GoneBack(ctx, l.Member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.Number, l.Member.ID, batch, l.Batch))
+	if errors.Is(err, fleet.ErrLost) {
+		return rowstore.ErrMissed
+	}
+	return err
+}
+
+// raise raises the lane's tenure, once the holder of its row is done.
+func (l *lane) raise(ctx context.Context) (is leased.RowState, err error) {
+	if l.conn == nil {
+		if l.conn, err = l.d.fleet.Dial(ctx, &l.Notices); err != nil {
+			return is, err
+		}
+	}
+	l.Warned.Store(false)
+	err = l.alone(ctx, &is, raiseLane, l.Member.ID, l.Number)
+	switch {
+	case err == nil, errors.Is(err, pgx.ErrNoRows):
+	case pgerr.Code(err) == pgerr.LockNotAvailable:
+		l.d.fleet.Evict(ctx, "process = $1 AND lane = $2", l.Member.ID, l.Number)
+	default:
+		l.hangUp()
+	}
+	return is, err
+}
+
+// replicate waits until the standbys that the lane should have waited for have its commit. A later, replicated commit
+// of the lane proves it, since the log is in order.
+func (l *lane) replicate(ctx context.Context) error {
+	for pause := 10 * time.Millisecond; l.Warned.Load() || l.conn == nil; pause = min(2*pause, time.Second) {
+		_, err := l.raiseOwn(ctx)
+		if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, rowstore.ErrMissed) {
+			return inDoubt(errNoLane)
+		}
+		if err == nil && !l.Warned.Load() {
+			return nil
+		}
+		if err := l.pause(ctx, pause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// raiseOwn is raise for the lane's own use: it keeps the new tenure, and detects lost batches.
+func (l *lane) raiseOwn(ctx context.Context) (leased.RowState, error) {
+	is, err := l.raise(ctx)
+	if err == nil {
+		l.Raised(is.Tenure)
+		if is.Batch < l.Batch {
+			return is, l.lacks(ctx, is.Batch)
+		}
+	}
+	return is, err
+}
+
+// diagnose finds out why the guard refused, and mends the cause if it can: nil means that another try is due.
+func (l *lane) diagnose(ctx context.Context, needs []string) error {
+	is, err := l.raiseOwn(ctx)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return l.d.fleet.Missing(ctx, l.conn, l.Member)
+	case errors.Is(err, rowstore.ErrMissed):
+		return nil
+	case err != nil:
+		return err
+	case is.Batch > l.Batch: // a commit that landed unheard
+		l.Leave()
+		return nil
+	}
+	was := l.d.fleet.Why()
+	if err := l.d.fleet.Check(ctx, l.conn, &l.Notices); err != nil {
+		return err
+	}
+	if was == "" && l.d.fleet.Why() != "" {
+		l.hangUp() // this may be a server that the others have left
+		return nil
+	}
+	err = l.d.fleet.Refused(ctx, l.conn, l.Member, needs)
+	if errors.Is(err, journal.ErrSessionLost) { // the requests of that session fail alone
+		return nil
+	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
@@ -24,6 +25,7 @@ type pipeline struct {
 	d       *Driver
 	b       pgx.Batch
 	answers []answer
+	tag     pgconn.CommandTag // of the latest statement without rows
 }
 
 func (p *pipeline) queue(f answer, text string, args ...any) {
@@ -36,7 +38,7 @@ func (p *pipeline) send(ctx context.Context, c apptx.Runner) (failed int, err er
 	results := c.SendBatch(ctx, &p.b)
 	for i, f := range p.answers {
 		if f == nil {
-			_, err = results.Exec()
+			p.tag, err = results.Exec()
 		} else {
 			err = each(results, f)
 		}

@@ -145,14 +145,14 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 	head := rowstore.Head{Identity: r.d.identity, Key: r.d.key}
 	p := &pipeline{d: r.d}
-	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &head, new(int64)) }, "SELECT 0::bigint, "+clocks)
+	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
 	_, err := p.send(ctx, r.c)
 	return head, meaning(err)
 }
 
 // totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.
 const totals = `SELECT greatest((SELECT max(handle) - (max(handle) >> 40 << 40) FROM {{s}}.operations), (SELECT CASE WHEN is_called THEN last_value - (last_value >> 40 << 40) - 1 ELSE 0 END FROM {{s}}.handles)),
-	(SELECT count(*) FROM {{s}}.sessions WHERE buried_at IS NULL), coalesce((SELECT max(last_at) FROM {{s}}.lanes), 0),
+	(SELECT count(*) FROM {{s}}.sessions WHERE id <> process AND buried_at IS NULL), coalesce((SELECT max(last_at) FROM {{s}}.lanes), 0),
 	(SELECT sum(pg_total_relation_size(to_regclass($1 || '.' || t)))::bigint FROM unnest(ARRAY['operations', 'names', 'requests', 'answers', 'marks', 'heard']) t)`
 
 // Totals implements rowstore.Reader.

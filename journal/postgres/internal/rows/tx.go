@@ -2,118 +2,161 @@ package rows
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// tx is a transaction, on a connection and a lane of its own.
+// tx is a transaction, on a lane of its own.
 type tx struct {
 	reader
-	pooled *pgxpool.Conn
 	lane   *lane
-	hook   bool // of the head as it was read
-	naming string
-	ended  bool
+	caller context.Context // of Begin
+	ctx    context.Context // of the transaction's statements
+	cancel func()
+	read   rowstore.Head
+
+	recorded string // journal.restored, as it was read
+	ended    bool
 }
 
 // How long a statement waits for another transaction: one that shares its transaction with others, and one that waits
 // on its own.
 const (
 	sharedWait = "5ms"
-	ownWait    = "1s"
+	ownWait    = "1000ms"
 )
 
-// Begin implements rowstore.Driver.
+// Begin implements rowstore.Driver. The end of ctx ends the wait for a connection. Then the transaction has its own time,
+// which ends a grace.Period after ctx.
 func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
-	head := rowstore.Head{Identity: d.identity, Key: d.key}
-	l, err := d.takeLane(ctx)
-	if err != nil {
-		return nil, head, rowstore.Found{}, err
-	}
-	c, err := d.pool.Acquire(ctx)
-	if err != nil {
-		d.giveBack(l)
-		return nil, head, rowstore.Found{}, err
-	}
-	t := &tx{reader: reader{d: d, c: c.Conn()}, pooled: c, lane: l}
-	found, err := t.begin(ctx, keys, &head)
-	if err != nil {
-		t.Rollback()
-		return nil, head, rowstore.Found{}, meaning(err)
-	}
-	return t, head, found, nil
-}
-
-// begin sends BEGIN, the guard and the first reads at once.
-func (t *tx) begin(ctx context.Context, keys rowstore.Keys, head *rowstore.Head) (rowstore.Found, error) {
 	wait := sharedWait
 	if keys.Lock == rowstore.WaitLock {
 		wait = ownWait
 	}
-	p := &pipeline{d: t.d}
-	p.queue(nil, "BEGIN ISOLATION LEVEL READ COMMITTED")
-	p.queue(nil, "SET LOCAL lock_timeout = '"+wait+"'")
-	fenced := false
-	p.queue(func(rows pgx.Rows) error {
-		var number int64
-		err := scanClocks(rows, head, &number)
-		t.hook, t.naming = head.Hook, head.Naming
-		fenced = number != t.lane.number
-		return err
-	}, readHead, t.lane.id)
-	f := newFinding(keys)
-	f.queue(p)
-	if _, err := p.send(ctx, t.c); err != nil {
-		return rowstore.Found{}, err
+	var f *finding
+	t, err := d.begin(ctx, wait, func(p *pipeline) {
+		f = newFinding(keys)
+		f.queue(p)
+	})
+	if err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	if fenced {
-		return rowstore.Found{}, rowstore.ErrFenced
+	found, err := f.result()
+	if err != nil {
+		t.Rollback()
 	}
-	return f.result()
+	return t, t.read, found, err
 }
 
-// readHead is the lane's number, and the clock of all lanes: the latest time, the jump that was seen last, and the
-// least margin.
-const (
-	readHead = "SELECT (SELECT batch FROM {{s}}.lanes WHERE process = $1 AND lane = 0), " + clocks
-	clocks   = `coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
-	coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0), (SELECT hooked FROM {{s}}.journal), (SELECT naming FROM {{s}}.journal) FROM {{s}}.lanes`
-)
-
-// scanClocks reads one value and then clocks.
-func scanClocks(rows pgx.Rows, head *rowstore.Head, first any) error {
-	var last, jumped, margin, ahead int64
-	err := rows.Scan(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming)
-	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
-	return err
-}
-
-// handles are taken from a sequence in blocks, which are lost with their process.
-type handles struct {
-	sequence  string
-	mu        sync.Mutex
-	next, end int64
-}
-
-// blockOfHandles is the increment of the sequences.
-const blockOfHandles = 256
-
-func (h *handles) take(ctx context.Context, d *Driver) (int64, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.next == h.end {
-		if err := d.pool.QueryRow(ctx, d.in("SELECT nextval('{{s}}."+h.sequence+"')")).Scan(&h.next); err != nil {
-			return 0, meaning(err)
+// begin starts a transaction, and sends statements with the guard. It returns once the guard has passed.
+func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) (*tx, error) {
+	l, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if ctx.Err() != nil || d.background.Err() != nil {
+			err = d.ended(ctx)
+			break
 		}
-		h.end = h.next + blockOfHandles
+		fresh := l.conn == nil || l.conn.IsClosed()
+		// It may have broken while it was idle. Nothing runs on it until the guard has passed: retry once on another.
+		broken := func() bool { return !fresh && l.conn == nil && pgerr.FateOf(err) == pgerr.Outage }
+		if err = l.ready(ctx); err != nil {
+			if broken() {
+				continue
+			}
+			break
+		}
+		var t *tx
+		needs := d.sessions()
+		if t, err = l.begin(ctx, wait, needs, queue); err == nil && t != nil {
+			return t, nil
+		}
+		switch {
+		case err != nil && broken():
+			continue
+		case err == nil:
+			if err = l.diagnose(ctx, needs); err == nil {
+				continue
+			}
+		}
+		break
 	}
-	h.next++
-	return h.next - 1, nil
+	d.giveBack(l)
+	return nil, meaning(err)
+}
+
+// sessions returns the sessions of this process that live as far as it knows.
+func (d *Driver) sessions() []string {
+	ids := []string{}
+	for id := range d.fleet.Sessions.Living() {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// begin sends BEGIN, the guard and the first statements at once. It returns nil if the guard refuses.
+func (l *lane) begin(ctx context.Context, wait string, needs []string, queue func(*pipeline)) (*tx, error) {
+	whole, leave := grace.After(ctx)
+	within, end := context.WithTimeout(whole, connection.CommitTime)
+	stop := context.AfterFunc(l.d.background, end)
+	t := &tx{reader: reader{d: l.d}, lane: l, caller: ctx, ctx: within, cancel: func() { stop(); end(); leave() }}
+	t.c = bounded{l.conn, within}
+	t.read = rowstore.Head{Identity: l.d.identity, Key: l.d.key}
+	p := &pipeline{d: l.d}
+	p.queue(nil, connection.BeginSQL)
+	p.queue(nil, settings, wait)
+	l.Warned.Store(false)
+	sent := time.Now()
+	passed := false
+	l.queueGuard(p, needs, func(row pgx.Rows) error {
+		var now time.Time
+		var err error
+		t.recorded, err = l.d.scanHead(row, &t.read, &passed, &now)
+		l.d.fleet.Time.HeardAt(sent, now)
+		return err
+	})
+	queue(p)
+	_, err := p.send(ctx, t.c)
+	l.Guarded(time.Since(sent))
+	if err != nil || !passed {
+		l.rollback()
+		t.cancel()
+		return nil, err
+	}
+	return t, nil
+}
+
+// bounded is a connection whose statements end with a transaction's time.
+type bounded struct {
+	conn *pgx.Conn
+	ctx  context.Context
+}
+
+func (b bounded) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return b.conn.Exec(b.ctx, sql, args...)
+}
+
+func (b bounded) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return b.conn.Query(b.ctx, sql, args...)
+}
+
+func (b bounded) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	return b.conn.QueryRow(b.ctx, sql, args...)
+}
+
+func (b bounded) SendBatch(_ context.Context, batch *pgx.Batch) pgx.BatchResults {
+	return b.conn.SendBatch(b.ctx, batch)
 }
 
 // Handle implements rowstore.Tx.
@@ -139,57 +182,57 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 	return meaning(err)
 }
 
-// Commit implements rowstore.Tx.
-func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
-	defer t.Rollback()
+// Commit implements rowstore.Tx. If the answer is lost, it finds out what became of the commit, until the context of Begin
+// ends.
+func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	p := &pipeline{d: t.d}
 	queueChanges(p, changes)
 	if head.Reset {
-		p.queue(nil, "UPDATE {{s}}.lanes SET last_at = least(last_at, $1), jumped_at = 0", toColumn(head.Clock.Last))
+		// A process that is about to commit by the former latest time checks first.
+		p.queue(nil, resetLanes, toColumn(head.Clock.Last), t.lane.Member.ID, t.lane.Number)
 	}
-	if head.Hook != t.hook {
+	if head.Hook != t.read.Hook {
 		p.queue(nil, "UPDATE {{s}}.journal SET hooked = $1", head.Hook)
 	}
-	if head.Naming != t.naming {
+	if head.Naming != t.read.Naming {
 		p.queue(nil, "UPDATE {{s}}.journal SET naming = $1", head.Naming)
 	}
-	own := len(p.answers)
-	p.queue(nil, "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = nextval('{{s}}.commits'), last_at = $3, jumped_at = $4, least_margin = $5, ahead_at = $6 WHERE process = $1 AND lane = 0 AND batch = $2"+exactly(1),
-		t.lane.id, t.lane.number, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
-	p.queue(nil, "COMMIT")
-	if failed, err := p.send(ctx, t.c); err != nil {
-		return t.fate(err, failed == own)
+	adopted := func() {}
+	if head.Restored != t.read.Restored {
+		var err error
+		if adopted, err = t.adopt(head.Restored); err != nil {
+			t.Rollback()
+			return meaning(err)
+		}
 	}
-	t.lane.number++
-	t.end()
-	return nil
+	err := t.commit(p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
+	if err == nil {
+		adopted()
+	}
+	return err
+}
+
+// commit sends statements, the lane's row by next, and COMMIT.
+func (t *tx) commit(p *pipeline, next string, args ...any) error {
+	defer t.end()
+	l := t.lane
+	p.queue(nil, next, append([]any{l.Member.ID, l.Number, l.Batch, l.Tenure}, args...)...)
+	p.queue(nil, "COMMIT")
+	_, err := p.send(t.ctx, t.c)
+	return l.committed(t.caller, p.tag.String(), err)
 }
 
 // Rollback implements rowstore.Tx.
 func (t *tx) Rollback() {
-	if t.ended {
-		return
+	if !t.ended {
+		t.lane.rollback()
+		t.end()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if _, err := t.c.Exec(ctx, "ROLLBACK"); err != nil {
-		_ = t.pooled.Conn().Close(ctx) // the pool makes another
-	}
-	t.end()
 }
 
-// lose gives up the connection, whose answer was lost.
-func (t *tx) lose() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = t.pooled.Conn().Close(ctx)
-}
-
-// end gives the connection and the lane back.
+// end gives the lane back.
 func (t *tx) end() {
 	t.ended = true
-	t.pooled.Release()
-	if t.lane != nil {
-		t.d.giveBack(t.lane)
-	}
+	t.cancel()
+	t.d.giveBack(t.lane)
 }

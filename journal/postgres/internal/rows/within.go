@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -35,10 +36,7 @@ func (d *Driver) BeginTx(ctx context.Context) (journal.Tx, error) {
 }
 
 // within is the journal's part of a transaction of the application's.
-type within struct {
-	*tx
-	read rowstore.Head
-}
+type within struct{ *tx }
 
 var errElsewhere = errors.New("the transaction is not one of the journal's database")
 
@@ -49,14 +47,13 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &within{tx: &tx{reader: reader{d: d, c: c}}, read: rowstore.Head{Identity: d.identity, Key: d.key}}
+	t := &within{&tx{reader: reader{d: d, c: c}, read: rowstore.Head{Identity: d.identity, Key: d.key}}}
 	f := newFinding(keys)
 	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
 		return t, t.read, f.found, nil
 	}
 	p := t.pipeline()
-	var one int
-	p.queue(func(rows pgx.Rows) error { return scanClocks(rows, &t.read, &one) }, "SELECT 1, "+clocks)
+	p.queue(func(rows pgx.Rows) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
 	f.queue(p)
 	if _, err := p.send(ctx, c); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, theirError(err)
@@ -127,7 +124,7 @@ func (t *within) Commit(ctx context.Context, head rowstore.Head, changes []*rows
 	queueChanges(p, changes)
 	if margin := head.Clock.LeastMargin; margin != t.read.Clock.LeastMargin {
 		// A lane that no transaction uses: an update of another one would make other transactions wait.
-		p.queue(nil, "INSERT INTO {{s}}.lanes (process, lane, least_margin) VALUES ($1, 0, $2)", newID(), int64(margin))
+		p.queue(nil, "INSERT INTO {{s}}.lanes (process, lane, least_margin) VALUES ($1, 0, $2)", fleet.NewID(), int64(margin))
 	}
 	p.queue(nil, "RELEASE SAVEPOINT "+savepoint)
 	_, err := p.send(ctx, t.c)

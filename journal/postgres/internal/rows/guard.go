@@ -1,0 +1,69 @@
+package rows
+
+import (
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
+	"github.com/onceward/onceward/journal/postgres/internal/connection"
+)
+
+// settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is.
+const settings = connection.Settings + ", set_config('search_path', 'pg_catalog', true)"
+
+// The guard goes before the first statements of each transaction, also of one that will write nothing. It passes if the
+// lane's row is as the lane knows it, the process and its sessions live, the server is the one that was checked, and
+// commits are durable. It also reads the database's time and the head, with the clock of all lanes: the latest time, the
+// jump that was seen last, and the least margin.
+const (
+	guard = `SELECT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4)
+		AND EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL)
+		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
+		AND ($7 OR coalesce(current_setting('synchronous_standby_names', true), '') = '')
+		AND {{place}}, clock_timestamp(), ` + clocks
+	clocks = `l.*, j.hooked, j.naming, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
+		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
+		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l`
+
+	// commitLane moves the row of a lane to the next batch. It divides by zero if another process has fenced the lane off.
+	commitLane = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = nextval('{{s}}.commits'), last_at = $5, jumped_at = $6, least_margin = $7, ahead_at = $8" + ofLane
+	// commitQuietly is commitLane for a transaction that sees no caller's clock.
+	commitQuietly = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1" + ofLane
+	ofLane        = " WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 RETURNING 1) SELECT 1 / count(*) FROM w"
+
+	resetLanes = `UPDATE {{s}}.lanes l SET last_at = least(last_at, $1), jumped_at = 0, tenure = tenure + 1
+		FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $2 AND lane = $3) ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane`
+)
+
+// queueGuard queues the guard of the lane's next transaction.
+func (l *lane) queueGuard(p *pipeline, needs []string, f answer) {
+	place := connection.SoundSettings("$8")
+	args := []any{l.Member.ID, l.Number, l.Batch, l.Tenure, l.Member.Epoch, needs, l.Looked.Load(), l.d.fleet.Unsafe()}
+	// If the server can't report its start, only each beat checks whether it is the same.
+	if started := l.d.fleet.Started(); started != nil {
+		place += " AND " + check.StartSQL + " = $9"
+		args = append(args, *started)
+	}
+	p.queue(f, strings.Replace(guard, "{{place}}", place, 1), args...)
+}
+
+// scanHead reads some values and then the head. It counts a journal as restored that only this process has found out about.
+// recorded is why the journal counts as restored for all processes.
+func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (recorded string, err error) {
+	var last, jumped, margin, ahead int64
+	var restored, promoted *string
+	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &restored, &promoted, &head.Epoch, &head.Deployment)...)
+	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
+	switch {
+	case restored != nil:
+		recorded, head.Restored = *restored, *restored
+	case promoted != nil:
+		head.Restored = "the server was promoted, and not every live process has checked yet that it has everything"
+	case d.opts.Fleet.Existing:
+		head.Restored = d.fleet.Why()
+	}
+	return recorded, err
+}
