@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -107,7 +106,7 @@ func (a *adoption) step(b *batch) error {
 	case is != a.mark:
 		return fmt.Errorf("%w: while it was adopted, another process adopted it too, or the database went back; call Adopt again", journal.ErrRestored)
 	}
-	at := time.Now()
+	at := b.s.now()
 	if err := b.see(at); err != nil {
 		return err
 	}

@@ -215,6 +215,10 @@ type Driver interface {
 	// and the least margin, or nothing. The application commits them.
 	Within(ctx context.Context, theirs journal.Tx, keys Keys) (Tx, Head, Found, error)
 
+	// Now returns the database's time, as far as this process knows it. It never goes back. The zero time means that the
+	// database has no clock of its own. It does no I/O.
+	Now() time.Time
+
 	// Join starts a session.
 	Join(ctx context.Context) (id string, err error)
 	// Lost reports whether another process may have taken over a session of this process. It does no I/O.
@@ -279,6 +283,8 @@ var (
 	ErrRefused = errors.New("rowstore: the database refuses a row")
 	// ErrUndecided means that no one knows yet whether the commit landed.
 	ErrUndecided = errors.New("rowstore: it is not known whether the commit landed")
+	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's.
+	ErrClockAhead = errors.New("the caller's clock is ahead of the database's")
 	// ErrFenced means that this process may not write any more until the driver has found out why.
 	ErrFenced = errors.New("rowstore: another process, or a restored database, has fenced this one off")
 )

@@ -17,7 +17,7 @@ func (s *Store) ReadStats(ctx context.Context) (stats journal.Stats, err error) 
 	}
 	err = s.source.Read(ctx, func(r Reader) error {
 		stats = journal.Stats{}
-		if err := count(ctx, r, &stats, time.Now()); err != nil {
+		if err := count(ctx, r, &stats, s.now()); err != nil {
 			return err
 		}
 		stats.OldestPending, err = oldestPending(ctx, r)

@@ -2,6 +2,7 @@ package rowstore
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -9,8 +10,15 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// see notes the caller's clock, and gives each operation without an answer the event that is due.
+// aheadOf is how far a caller's clock may be ahead of the database's.
+const aheadOf = time.Minute
+
+// see notes the caller's clock, and gives each operation without an answer the event that is due. A time ahead of the
+// database's would become the latest time for all processes.
 func (b *batch) see(at time.Time) error {
+	if now := b.s.driver.Now(); !now.IsZero() && at.Sub(now) > aheadOf {
+		return fmt.Errorf("%w by %s: stamp events by Now, or set the clock right", ErrClockAhead, at.Sub(now).Round(time.Second))
+	}
 	if sweep, due := b.clock.see(at); due && !b.theirs {
 		return b.sweep(sweep)
 	}

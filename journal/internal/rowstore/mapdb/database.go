@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -210,6 +211,13 @@ func (d *Driver) Snapshot(_ context.Context, f func(rowstore.Reader) error) erro
 
 // Check implements rowstore.Driver. Maps have nothing of their own that can be damaged.
 func (d *Driver) Check(context.Context, func(journal.Violation)) error { return nil }
+
+// Now implements rowstore.Driver.
+func (d *Driver) Now() time.Time {
+	d.db.mu.Lock()
+	defer d.db.mu.Unlock()
+	return d.db.faults.now
+}
 
 // Join implements rowstore.Driver.
 func (d *Driver) Join(context.Context) (string, error) {

@@ -2,6 +2,7 @@ package mapdb
 
 import (
 	"errors"
+	"time"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
@@ -14,6 +15,7 @@ type faults struct {
 	lost        map[string]bool // sessions that their process knows to be lost
 	strange     map[string]bool // sessions that came with a copy
 	unreachable bool
+	now         time.Time
 	gate        chan struct{} // commits wait until it is closed; nil: they don't
 
 	begun, resolved, waiting int
@@ -65,6 +67,13 @@ func (db *Database) Unreachable(is bool) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.faults.unreachable = is
+}
+
+// Tell has the database have a clock, which shows that time.
+func (db *Database) Tell(now time.Time) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.now = now
 }
 
 // Unsure has no one know whether a session lives.

@@ -40,6 +40,7 @@ type Options struct {
 	Schema        string        // schema.Default if it is ""
 	Fleet         fleet.Options // Open fills in Schema, Dialer, Background and Store
 	BeforeConnect func(context.Context, *pgx.ConnConfig) error
+	AnyTime       bool          // events may be ahead of the database's clock
 	Readers       int           // connections that read; 0 means readers
 	Patience      time.Duration // how long Close waits for the server. 0 means closePatience
 	Explain       func(doing string, err error) error
@@ -160,8 +161,16 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 	return f(&reader{d: d, c: c.Conn()})
 }
 
-// Now returns this process's estimate of the database's clock. It never goes back.
-func (d *Driver) Now() time.Time { return d.fleet.Time.Now() }
+// Now implements rowstore.Driver. An unsafe journal takes events of any time.
+func (d *Driver) Now() time.Time {
+	if d.opts.AnyTime {
+		return time.Time{}
+	}
+	return d.Clock()
+}
+
+// Clock returns this process's estimate of the database's time, which never goes back.
+func (d *Driver) Clock() time.Time { return d.fleet.Time.Now() }
 
 // readClock reads the database's time.
 func (d *Driver) readClock(ctx context.Context, conn *pgx.Conn) error {

@@ -28,7 +28,7 @@ func config(t *testing.T, url string) *pgx.ConnConfig {
 }
 
 func options(name string) rows.Options {
-	return rows.Options{Schema: name, Fleet: fleet.Options{Deployment: "test", MayLose: true, Log: slog.New(slog.DiscardHandler)}}
+	return rows.Options{Schema: name, AnyTime: true, Fleet: fleet.Options{Deployment: "test", MayLose: true, Log: slog.New(slog.DiscardHandler)}}
 }
 
 func driver(t *testing.T, server *postgrestest.Cluster, name string) *rows.Driver {

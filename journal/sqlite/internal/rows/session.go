@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/gofrs/flock"
 	codes "modernc.org/sqlite/lib"
@@ -59,6 +60,9 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 	d.own[id] = lock
 	return id, nil
 }
+
+// Now implements rowstore.Driver. A file has no clock.
+func (d *Driver) Now() time.Time { return time.Time{} }
 
 // Lost implements rowstore.Driver.
 func (d *Driver) Lost(id string) bool {
