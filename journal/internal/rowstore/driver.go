@@ -236,6 +236,7 @@ type Driver interface {
 // Reader reads rows.
 type Reader interface {
 	Head(ctx context.Context) (Head, error)
+	// Find returns what keys select. Outside of a transaction it sees one state of the database.
 	Find(ctx context.Context, keys Keys) (Found, error)
 	// Scan returns a page of an index. It locks nothing.
 	Scan(ctx context.Context, scan Scan) ([]Position, error)

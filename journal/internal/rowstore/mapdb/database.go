@@ -99,7 +99,8 @@ func (db *Database) Head() rowstore.Head {
 	return db.head
 }
 
-// take has t hold something. It waits if t does, and otherwise reports whether it holds it. The caller holds db.mu.
+// take has t hold something. It waits if t does, and otherwise reports whether it holds it. If both would wait for each
+// other, it returns ErrLocked, as a server does that detects a deadlock. The caller holds db.mu.
 func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Lock) (bool, error) {
 	for {
 		switch holder := db.held[what]; holder {
@@ -113,6 +114,10 @@ func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Loc
 		if lock < rowstore.WaitLock {
 			return false, nil
 		}
+		if t.waits = db.held[what]; t.waits.waitsFor(t) {
+			t.waits = nil
+			return false, rowstore.ErrLocked
+		}
 		ended := db.ended
 		db.faults.waiting++
 		db.mu.Unlock()
@@ -122,10 +127,21 @@ func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Loc
 		}
 		db.mu.Lock()
 		db.faults.waiting--
+		t.waits = nil
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 	}
+}
+
+// waitsFor reports whether t waits for the other one, or for one that does.
+func (t *tx) waitsFor(other *tx) bool {
+	for ; t != nil; t = t.waits {
+		if t == other {
+			return true
+		}
+	}
+	return false
 }
 
 // end releases what t holds. The caller holds db.mu.

@@ -24,6 +24,7 @@ type tx struct {
 	lock  rowstore.Lock
 	head  rowstore.Head // as Begin returned it
 	holds []any
+	waits *tx // for which it waits now
 	over  bool
 
 	rows  map[int64]*rowstore.Row   // nil: removed

@@ -37,6 +37,7 @@ type Database struct {
 // and several processes agree.
 func Histories(t *testing.T, open func(t *testing.T) Database) {
 	for name, test := range map[string]func(t *testing.T, db Database){
+		"a reader sees an operation whole while it changes":         wholeRow,
 		"a damaged row fails its own requests alone":                damagedRow,
 		"a refused row fails its own requests alone":                refusedRow,
 		"a held row delays no others":                               heldRow,
@@ -113,6 +114,37 @@ func (p *process) beside(t *testing.T, others func()) {
 		})
 	}
 	wg.Wait()
+}
+
+func wholeRow(t *testing.T, db Database) {
+	p := db.join(t)
+	op := p.do(t, p.begin("a"))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for range 100 {
+			cancel := p.of(journal.EventCancel, op)
+			cancel.Unsent = true
+			_, err := p.Apply(t.Context(), cancel)
+			assert.NoError(t, err)
+			result, err := p.Apply(t.Context(), p.begin("a")) // its request is written anew
+			assert.NoError(t, err)
+			op = result.Operation
+		}
+	}()
+	for reading := true; reading; {
+		select {
+		case <-over:
+			reading = false
+		default:
+		}
+		got, err := p.Get(t.Context(), journal.Ref{ID: "a"})
+		if !assert.NoError(t, err) {
+			break
+		}
+		assert.Equal(t, []byte("a"), got.Request.Body)
+	}
+	<-over
 }
 
 func damagedRow(t *testing.T, db Database) {

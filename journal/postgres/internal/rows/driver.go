@@ -158,7 +158,7 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 		return err
 	}
 	defer c.Release()
-	return f(&reader{d: d, c: c.Conn()})
+	return f(&reader{d: d, c: c.Conn(), alone: true})
 }
 
 // Now implements rowstore.Driver. An unsafe journal takes events of any time.

@@ -13,8 +13,9 @@ import (
 
 // reader reads on a connection, or in a transaction of the application's.
 type reader struct {
-	d *Driver
-	c apptx.Runner
+	d     *Driver
+	c     apptx.Runner
+	alone bool // no transaction has begun
 }
 
 // answer is what a queued statement's rows are read by. Nil reads none.
@@ -69,7 +70,13 @@ func each(results pgx.BatchResults, f answer) error {
 func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
 	p := &pipeline{d: r.d}
 	f := newFinding(keys)
+	if r.alone {
+		p.queue(nil, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+	}
 	f.queue(p)
+	if r.alone {
+		p.queue(nil, "COMMIT")
+	}
 	if _, err := p.send(ctx, r.c); err != nil {
 		return rowstore.Found{}, meaning(err)
 	}

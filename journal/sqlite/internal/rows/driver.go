@@ -176,11 +176,23 @@ func (d *Driver) dialReader() (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(on(c), d.path)
+	r, err := readerOn(c, d.path)
+	if err != nil {
+		return nil, err
+	}
+	r.gap = func(ctx context.Context, _ *head) (string, error) { return d.knownGap(ctx), nil }
+	return r, nil
+}
+
+// readerOn closes the connection if it returns an error.
+func readerOn(c *conn.Conn, path string) (*readConn, error) {
+	r, err := newReader(on(c), path)
+	if err == nil {
+		err = r.alone()
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	r.gap = func(ctx context.Context, _ *head) (string, error) { return d.knownGap(ctx), nil }
 	return &readConn{r, c}, nil
 }
 

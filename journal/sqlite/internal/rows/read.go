@@ -17,6 +17,7 @@ type reader struct {
 	path                                           string                                             // of the file
 	gap                                            func(ctx context.Context, h *head) (string, error) // why the file may lack commits; nil: the transaction knows
 	head, backup, name, light, whole, mark, holder stmt
+	begin, end                                     stmt // of a transaction that reads; nil in one
 	scans                                          map[string]stmt
 }
 
@@ -44,8 +45,26 @@ func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 	return h.Head, err
 }
 
+// alone has each Find see one state of the file, where no transaction has begun.
+func (r *reader) alone() error {
+	return prepareAll(r.prepare, []toPrepare{{&r.begin, "BEGIN"}, {&r.end, "COMMIT"}})
+}
+
 // Find implements rowstore.Reader. The writer has the file's lock, so that no row is locked for itself.
 func (r *reader) Find(_ context.Context, keys rowstore.Keys) (found rowstore.Found, err error) {
+	if r.begin != nil {
+		if _, err := r.begin.Exec(); err != nil {
+			return found, err
+		}
+		defer func() {
+			_, ended := r.end.Exec()
+			err = errors.Join(err, ended)
+		}()
+	}
+	return r.find(keys)
+}
+
+func (r *reader) find(keys rowstore.Keys) (found rowstore.Found, err error) {
 	found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
 	read := make(map[int64]bool, len(keys.Names)+len(keys.Handles))
 	row := func(handle int64, whole bool) error {

@@ -105,12 +105,12 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r *reader
-	if _, err = recognise(c, d.path, Options{Existing: true}); err == nil {
-		r, err = newReader(on(c), d.path)
-	}
-	if err != nil {
+	if _, err = recognise(c, d.path, Options{Existing: true}); err != nil {
 		return nil, errors.Join(err, c.Close())
+	}
+	r, err := readerOn(c, d.path)
+	if err != nil {
+		return nil, err
 	}
 	r.gap = func(_ context.Context, h *head) (string, error) {
 		why, _, err := gap(d.path, h, r.backup)
@@ -119,7 +119,7 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 		}
 		return why, err
 	}
-	return &readConn{r, c}, nil
+	return r, nil
 }
 
 // stamp shows whether a file was written while it was read without a lock.

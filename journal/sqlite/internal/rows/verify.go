@@ -31,9 +31,11 @@ func (d *ReadOnly) Snapshot(ctx context.Context, f func(rowstore.Reader) error) 
 
 // snapshot returns format.ErrDamaged for a page that can't be read.
 func (r *readConn) snapshot(f func(rowstore.Reader) error) error {
+	within := *r.reader
+	within.begin, within.end = nil, nil
 	err := r.c.Exec("BEGIN")
 	if err == nil {
-		err = errors.Join(f(r.reader), r.c.Exec("COMMIT"))
+		err = errors.Join(f(&within), r.c.Exec("COMMIT"))
 	}
 	if conn.Code(err) == codes.SQLITE_CORRUPT {
 		err = fmt.Errorf("%w: %w", format.ErrDamaged, err)
