@@ -121,8 +121,5 @@ func (j *rowJournal) Backup(ctx context.Context, path string) error {
 	if j.driver == nil {
 		return j.reads.Backup(ctx, path)
 	}
-	if err := j.Flush(ctx); err != nil {
-		return err
-	}
-	return j.driver.Backup(ctx, path)
+	return j.driver.Backup(ctx, path, j.Flush)
 }

@@ -21,9 +21,13 @@ import (
 )
 
 // Backup writes a copy of the file, with the application's tables, to a new file at path, and marks it as a copy. It
-// returns once the copy and its name survive a loss of power. No process waits for it.
-func (d *Driver) Backup(ctx context.Context, path string) error {
+// returns once the copy and its name survive a loss of power. No process waits for it. first is called before the file is
+// copied, once the copy has its place.
+func (d *Driver) Backup(ctx context.Context, path string, first func(context.Context) error) error {
 	return backUp(ctx, path, func(name string) error {
+		if err := first(ctx); err != nil {
+			return err
+		}
 		c, err := conn.Dial(d.path, reading)
 		if err != nil {
 			return conn.Explain(d.path, "open for reading", err)
@@ -60,6 +64,9 @@ func backUp(ctx context.Context, path string, copies func(name string) error) (e
 			err = fmt.Errorf("back up to %s: %w", path, err)
 		}
 	}()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	to, err := filepath.Abs(path)
 	if err == nil {
 		err = cmp.Or(location.BelongsBeside(to), isFree(to))

@@ -16,6 +16,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
+func nothing(ctx context.Context) error { return ctx.Err() }
+
 // A backup of a journal in use has everything that was reported before it, and is marked as a copy.
 func TestBackupOfAJournalInUse(t *testing.T) {
 	path, to := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "backup.db")
@@ -32,7 +34,7 @@ func TestBackupOfAJournalInUse(t *testing.T) {
 			paid(t, j, fmt.Sprint("meanwhile-", n))
 		}
 	}()
-	require.NoError(t, d.Backup(t.Context(), to))
+	require.NoError(t, d.Backup(t.Context(), to, nothing))
 	<-done
 	info, err := os.Stat(to)
 	require.NoError(t, err)
@@ -57,7 +59,7 @@ func TestBackupOfAJournalInUse(t *testing.T) {
 	again := filepath.Join(t.TempDir(), "again.db")
 	second := driver(t, to)
 	defer second.Close()
-	require.NoError(t, second.Backup(t.Context(), again))
+	require.NoError(t, second.Backup(t.Context(), again, nothing))
 	_, theirs := open(t, again).Join(t.Context())
 	require.ErrorIs(t, theirs, journal.ErrRestored)
 	assert.Regexp(t, `after commit [1-9]`, theirs.Error(), "a copy of a copy knows the commit, too")
@@ -90,10 +92,10 @@ func TestBackupNeverOverwrites(t *testing.T) {
 	d := driver(t, path)
 	defer d.Close()
 	there := filepath.Join(dir, "there.db")
-	require.NoError(t, d.Backup(t.Context(), there))
+	require.NoError(t, d.Backup(t.Context(), there, nothing))
 	content, err := os.ReadFile(there)
 	require.NoError(t, err)
-	err = d.Backup(t.Context(), there)
+	err = d.Backup(t.Context(), there, nothing)
 	require.ErrorIs(t, err, fs.ErrExist)
 	assert.ErrorContains(t, err, there)
 	again, err := os.ReadFile(there)
@@ -102,10 +104,10 @@ func TestBackupNeverOverwrites(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-journal"} {
 		to := filepath.Join(dir, "beside"+suffix[1:])
 		require.NoError(t, os.WriteFile(to+suffix, nil, 0o600))
-		require.ErrorIs(t, d.Backup(t.Context(), to), fs.ErrExist)
+		require.ErrorIs(t, d.Backup(t.Context(), to, nothing), fs.ErrExist)
 	}
-	require.ErrorIs(t, d.Backup(t.Context(), path+"-wal"), fs.ErrInvalid)
-	require.ErrorIs(t, d.Backup(t.Context(), filepath.Join(dir, "no", "such.db")), fs.ErrNotExist)
+	require.ErrorIs(t, d.Backup(t.Context(), path+"-wal", nothing), fs.ErrInvalid)
+	require.ErrorIs(t, d.Backup(t.Context(), filepath.Join(dir, "no", "such.db"), nothing), fs.ErrNotExist)
 }
 
 // A backup whose context ends leaves no file, and the next one removes those of a crash.
@@ -117,7 +119,7 @@ func TestBackupThatIsGivenUp(t *testing.T) {
 	to := filepath.Join(dir, "backup.db")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, d.Backup(ctx, to), context.Canceled)
+	require.ErrorIs(t, d.Backup(ctx, to, nothing), context.Canceled)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -131,7 +133,7 @@ func TestBackupThatIsGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, held)
 	defer lock.Close()
-	require.NoError(t, d.Backup(t.Context(), to))
+	require.NoError(t, d.Backup(t.Context(), to, nothing))
 	names, err := filepath.Glob(to + "*")
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []string{to, theirs, made, made + "-journal"}, names)
@@ -144,7 +146,7 @@ func TestBackupOfADamagedHead(t *testing.T) {
 	defer d.Close()
 	execute(t, path, "UPDATE onceward_head SET sum = sum + 1")
 	to := filepath.Join(t.TempDir(), "backup.db")
-	require.ErrorContains(t, d.Backup(t.Context(), to), "back up to "+to)
+	require.ErrorContains(t, d.Backup(t.Context(), to, nothing), "back up to "+to)
 	names, err := filepath.Glob(to + "*")
 	require.NoError(t, err)
 	assert.Empty(t, names)
