@@ -1,6 +1,8 @@
 package rows_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -74,4 +76,37 @@ func TestACommitThatIsCutIsResolved(t *testing.T) {
 		assert.Equal(t, journal.Execute, result.Decision, id)
 	}
 	assert.GreaterOrEqual(t, landed, 3, "the answer was lost, and the commit was not")
+}
+
+// A network that drops packets holds up no caller, and not the journal once it is healed.
+func TestNetworkThatDropsPackets(t *testing.T) {
+	server := postgrestest.Shared(t)
+	name := server.Schema(t)
+	direct := open(t, server, name)
+	proxy, err := pgproxy.Start("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
+	opts := options(name)
+	opts.Time = 300 * time.Millisecond
+	d, err := rows.Open(t.Context(), config(t, server.URLThrough(proxy.Addr().String())), opts)
+	require.NoError(t, err)
+	j, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer j.Close()
+	for i := range 3 {
+		id := fmt.Sprint("enqueued-", i)
+		proxy.CutOff()
+		for n := range 4 {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			_, err := j.Apply(ctx, enqueue(fmt.Sprint(id, "-", n)))
+			cancel()
+			require.Error(t, err)
+		}
+		proxy.Heal()
+		for err = errors.New("not yet"); err != nil; {
+			_, err = j.Apply(t.Context(), enqueue(id))
+		}
+		_, err = direct.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err)
+	}
 }

@@ -42,6 +42,7 @@ type Options struct {
 	BeforeConnect func(context.Context, *pgx.ConnConfig) error
 	AnyTime       bool          // events may be ahead of the database's clock
 	Readers       int           // connections that read; 0 means readers
+	Time          time.Duration // of a transaction, with all its waits. 0 means connection.CommitTime
 	Patience      time.Duration // how long Close waits for the server. 0 means closePatience
 	Explain       func(doing string, err error) error
 	Lacks         func(privilege string) error // the error of a role that lacks one
@@ -79,7 +80,7 @@ func Open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Driver, erro
 	if d.schema, err = schema.Quoted(opts.Schema); err != nil {
 		return nil, err
 	}
-	d.opts.Patience = cmp.Or(opts.Patience, closePatience)
+	d.opts.Time, d.opts.Patience = cmp.Or(opts.Time, connection.CommitTime), cmp.Or(opts.Patience, closePatience)
 	d.background, d.stop = context.WithCancelCause(context.Background())
 	f := opts.Fleet
 	dialer := connection.NewDialer(cfg, connection.Options{Pooled: f.Pooled, ReadOnly: f.ReadOnly, BeforeConnect: opts.BeforeConnect})

@@ -143,6 +143,8 @@ const (
 
 // alone commits one statement on the lane's row, without the guard.
 func (l *lane) alone(ctx context.Context, is *leased.RowState, text string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, l.d.opts.Time)
+	defer cancel()
 	return connection.Alone(ctx, l.d.background, l.conn, func(b *pgx.Batch) {
 		b.Queue(l.d.in(text), args...).QueryRow(func(r pgx.Row) error { return r.Scan(&is.Batch, &is.Tenure) })
 	})
@@ -156,7 +158,7 @@ func (l *lane) rollback() {
 		l.hangUp()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connection.CommitTime)
+	ctx, cancel := context.WithTimeout(context.Background(), l.d.opts.Time)
 	defer cancel()
 	defer context.AfterFunc(l.d.background, cancel)()
 	if _, err := l.conn.Exec(ctx, "ROLLBACK"); err != nil {

@@ -108,7 +108,7 @@ func (d *Driver) sessions() []string {
 // begin sends BEGIN, the guard and the first statements at once. It returns nil if the guard refuses.
 func (l *lane) begin(ctx context.Context, wait string, needs []string, queue func(*pipeline)) (*tx, error) {
 	whole, leave := grace.After(ctx)
-	within, end := context.WithTimeout(whole, connection.CommitTime)
+	within, end := context.WithTimeout(whole, l.d.opts.Time)
 	stop := context.AfterFunc(l.d.background, end)
 	t := &tx{reader: reader{d: l.d}, lane: l, caller: ctx, ctx: within, cancel: func() { stop(); end(); leave() }}
 	t.c = bounded{l.conn, within}
