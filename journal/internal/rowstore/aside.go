@@ -29,33 +29,44 @@ type aside struct {
 	ended   bool
 	running sync.WaitGroup
 	riders  map[*request]chan struct{} // deliveries that are not recorded yet
-	names   map[Digest]int             // how many requests wait for each name
+	names   map[asked]int              // how many requests wait for each name
 }
 
 func (a *aside) start(s *Store) {
 	a.s, a.slots, a.scans, a.stopped = s, make(chan struct{}, waiters), make(chan struct{}, scanners), make(chan struct{})
-	a.riders, a.names = make(map[*request]chan struct{}), make(map[Digest]int)
+	a.riders, a.names = make(map[*request]chan struct{}), make(map[asked]int)
 }
 
 // waits reports whether a request asks for a name that another one waits for. It would meet the same lock.
 func (a *aside) waits(r *request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.names) > 0 && slices.ContainsFunc(r.names(&a.s.key), func(name Digest) bool { return a.names[name] > 0 })
+	return len(a.names) > 0 && slices.ContainsFunc(r.names(&a.s.key), func(name asked) bool { return a.names[name] > 0 })
+}
+
+// asked is a name of an operation or of a flow.
+type asked struct {
+	flow bool
+	name Digest
 }
 
 // names returns the names that the request asks for.
-func (r *request) names(key *format.HashKey) []Digest {
-	if r.event == nil {
-		return nil
+func (r *request) names(key *format.HashKey) (all []asked) {
+	if r.flow != (journal.Ref{}) {
+		all = append(all, asked{true, NameDigest(key, r.flow)})
 	}
-	var keys Keys
-	r.event.keys(key, true, &keys)
-	return keys.Names
+	if r.event != nil {
+		var keys Keys
+		r.event.keys(key, true, &keys)
+		for _, name := range keys.Names {
+			all = append(all, asked{false, name})
+		}
+	}
+	return all
 }
 
 // count notes that a request waits for its names, or does no longer.
-func (a *aside) count(names []Digest, n int) {
+func (a *aside) count(names []asked, n int) {
 	for _, name := range names {
 		if a.names[name] += n; a.names[name] == 0 {
 			delete(a.names, name)

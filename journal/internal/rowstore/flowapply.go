@@ -15,7 +15,7 @@ func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result jou
 	if err := store.CheckApplyFlow(ev); err != nil {
 		return result, err
 	}
-	err = s.do(ctx, &request{run: func(b *batch) (err error) {
+	err = s.do(ctx, &request{flow: ev.Ref, run: func(b *batch) (err error) {
 		if err := b.mayApplyFlow(&ev); err != nil {
 			return err
 		}

@@ -21,7 +21,8 @@ const (
 
 // request is a unit of work in a transaction.
 type request struct {
-	event *prepared          // what it reads; nil: nothing by name
+	event *prepared          // what it reads; nil: no operation by name
+	flow  journal.Ref        // the flow that it reads; zero: none by name
 	run   func(*batch) error // may run again after a rollback
 	rides bool               // a delivery, for whose commit no caller waits
 

@@ -37,21 +37,22 @@ type Database struct {
 // and several processes agree.
 func Histories(t *testing.T, open func(t *testing.T) Database) {
 	for name, test := range map[string]func(t *testing.T, db Database){
-		"a reader sees an operation whole while it changes":         wholeRow,
-		"a damaged row fails its own requests alone":                damagedRow,
-		"a refused row fails its own requests alone":                refusedRow,
-		"a held row delays no others":                               heldRow,
-		"a name that another transaction inserts delays no others":  heldName,
-		"several processes execute each name once":                  oneExecution,
-		"a name and a second name at several processes are one":     oneSecondName,
-		"an object proves one operation, whichever process sees it": oneProof,
-		"a session's end leaves its operations to other processes":  takeover,
-		"an enqueue keeps the least margin of the clock":            enqueuedMargin,
-		"a refused enqueue writes no part of its row":               refusedEnqueue,
-		"a damaged row fails the enqueue of its name alone":         damagedEnqueue,
-		"an enqueue that is not committed yet delays no others":     openEnqueue,
-		"a damaged receipt fails its own requests alone":            damagedReceipt,
-		"a key that another transaction works on is not waited for": heldReceipt,
+		"a reader sees an operation whole while it changes":          wholeRow,
+		"a damaged row fails its own requests alone":                 damagedRow,
+		"a refused row fails its own requests alone":                 refusedRow,
+		"a held row delays no others":                                heldRow,
+		"a name that another transaction inserts delays no others":   heldName,
+		"several processes execute each name once":                   oneExecution,
+		"a name and a second name at several processes are one":      oneSecondName,
+		"an object proves one operation, whichever process sees it":  oneProof,
+		"a session's end leaves its operations to other processes":   takeover,
+		"an enqueue keeps the least margin of the clock":             enqueuedMargin,
+		"a refused enqueue writes no part of its row":                refusedEnqueue,
+		"a damaged row fails the enqueue of its name alone":          damagedEnqueue,
+		"an enqueue that is not committed yet delays no others":      openEnqueue,
+		"a flow that is enqueued and not committed delays no others": openFlow,
+		"a damaged receipt fails its own requests alone":             damagedReceipt,
+		"a key that another transaction works on is not waited for":  heldReceipt,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

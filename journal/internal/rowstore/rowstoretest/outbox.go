@@ -128,3 +128,36 @@ func openEnqueue(t *testing.T, db Database) {
 	}
 	assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 9}, decisions)
 }
+
+func openFlow(t *testing.T, db Database) {
+	if db.Hold == nil {
+		t.Skip("the database has one writer, and no locks of rows")
+	}
+	p := db.join(t)
+	tx := p.beginTx(t)
+	ev := journal.FlowEvent{
+		Kind: journal.FlowEventEnqueue, Ref: journal.Ref{ID: "ride"}, At: time.Now(),
+		Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: "key-of-ride", Input: []byte("{}"), InputDigest: "v1:ride",
+	}
+	enqueued, err := p.ApplyFlowTx(t.Context(), tx, ev)
+	require.NoError(t, err)
+	require.Equal(t, journal.Recorded, enqueued.Decision)
+	begun := make(chan journal.Decision, 10)
+	for range cap(begun) {
+		go func() {
+			ev := ev
+			ev.Kind, ev.Session = journal.FlowEventBegin, p.s.ID()
+			result, err := p.ApplyFlow(t.Context(), ev)
+			assert.NoError(t, err)
+			begun <- result.Decision
+		}()
+	}
+	p.beside(t, func() {})
+	assert.Empty(t, begun, "none is decided before the transaction ends")
+	require.NoError(t, tx.Commit(t.Context()))
+	decisions := make(map[journal.Decision]int)
+	for range cap(begun) {
+		decisions[<-begun]++
+	}
+	assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 9}, decisions)
+}
