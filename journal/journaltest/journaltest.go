@@ -80,6 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"reap", reapTests},
 		{"clock", clockTests},
 		{"concurrency", concurrencyTests},
+		{"two processes", besideTests},
 		{"crash", crashTests},
 		{"restored", restoredTests},
 		{"histories", historyTests},

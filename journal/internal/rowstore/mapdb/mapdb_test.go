@@ -44,7 +44,7 @@ func harness(t *testing.T) journaltest.Harness {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, map[string]string{"interruptions": "the maps have no connections or server"}, 179)
+	rowstoretest.Conformance(t, harness, map[string]string{"interruptions": "the maps have no connections or server"}, 188)
 }
 
 func TestHistories(t *testing.T) {

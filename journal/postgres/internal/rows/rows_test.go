@@ -128,5 +128,5 @@ func TestConformance(t *testing.T) {
 				return open(t, server, schema)
 			},
 		}
-	}, nil, 182)
+	}, nil, 190)
 }

@@ -87,7 +87,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 180)
+	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 188)
 }
 
 func TestLongHistory(t *testing.T) {
