@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// served is the number of operations that a child begins before it prints that it serves: more than a segment.
-const served = sqlite.SegmentSize + 100
+// served is the number of operations that a child begins before it prints that it serves: more than a list reads at once.
+const served = 600
 
 // childServes begins and completes operations until it is killed. It prints a line once the first are there.
 func childServes(path string) error {

@@ -56,8 +56,7 @@ type Driver struct {
 	trusting sync.Mutex
 	trust    trust
 
-	reads  chan *readConn // nil for one that is not dialled
-	ended  chan struct{}  // closed once no one reads any more
+	reads  *pool
 	spares sessions.Spares
 
 	mu     sync.Mutex
@@ -95,10 +94,7 @@ func Open(path string, opts Options) (*Driver, error) {
 	}
 	d := &Driver{
 		path: path, opts: opts, turn: make(localdb.Lock, 1), own: make(map[string]*flock.Flock),
-		reads: make(chan *readConn, maxReaders), ended: make(chan struct{}),
-	}
-	for range maxReaders {
-		d.reads <- nil
+		reads: newPool(),
 	}
 	if err := d.open(); err != nil {
 		return nil, conn.Explain(path, "open", errors.Join(err, d.close()))
@@ -165,7 +161,8 @@ func (d *Driver) keepWAL() (err error) {
 // readConn is a connection that reads.
 type readConn struct {
 	*reader
-	c *conn.Conn
+	c    *conn.Conn
+	file *unknownFile // nil beside a writer of this process
 }
 
 // reading are the settings of one.
@@ -193,7 +190,7 @@ func readerOn(c *conn.Conn, path string) (*readConn, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &readConn{r, c}, nil
+	return &readConn{reader: r, c: c}, nil
 }
 
 // Begin implements rowstore.Driver. Transactions of this process wait for each other.
@@ -322,22 +319,14 @@ func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error 
 
 // with calls f with a connection.
 func (d *Driver) with(ctx context.Context, doing string, f func(*readConn) error) error {
-	var r *readConn
-	select {
-	case r = <-d.reads:
-	case <-d.ended:
-		return journal.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { d.reads <- r }()
-	if r == nil {
-		var err error
-		if r, err = d.dialReader(); err != nil {
-			return conn.Explain(d.path, "open for reading", err)
+	return d.reads.with(ctx, func(r **readConn) (err error) {
+		if *r == nil {
+			if *r, err = d.dialReader(); err != nil {
+				return conn.Explain(d.path, "open for reading", err)
+			}
 		}
-	}
-	return conn.Explain(d.path, doing, f(r))
+		return conn.Explain(d.path, doing, f(*r))
+	})
 }
 
 // Close implements rowstore.Driver. It waits for readers, and some seconds for a transaction that is open. Sessions that
@@ -359,12 +348,7 @@ func (d *Driver) close() error {
 	if d.checkpoint != nil {
 		errs = append(errs, d.checkpoint.Close())
 	}
-	close(d.ended)
-	for range maxReaders {
-		if r := <-d.reads; r != nil {
-			errs = append(errs, r.c.Close())
-		}
-	}
+	errs = append(errs, d.reads.close())
 	if d.files != nil {
 		if d.checkpoint != nil && d.files.Mixed() {
 			_ = d.checkpoint.Keep(d.identity, d.commits)

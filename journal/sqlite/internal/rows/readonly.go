@@ -16,16 +16,12 @@ import (
 // ReadOnly is a rowstore.Source of a file, beside its users. It makes no file, and no process waits for it. OpenReadOnly
 // makes one.
 type ReadOnly struct {
-	path   string
-	info   fs.FileInfo
-	idle   chan *readConn // nil for one that is not dialled
-	closed chan struct{}
+	path  string
+	info  fs.FileInfo
+	reads *pool
 }
 
 var _ rowstore.Source = (*ReadOnly)(nil)
-
-// maxReaders is how many connections read at a time.
-const maxReaders = 4
 
 // OpenReadOnly opens a file that has a journal.
 func OpenReadOnly(path string) (*ReadOnly, error) {
@@ -33,10 +29,7 @@ func OpenReadOnly(path string) (*ReadOnly, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: %w", path, err)
 	}
-	d := &ReadOnly{path: path, info: info, idle: make(chan *readConn, maxReaders), closed: make(chan struct{})}
-	for range maxReaders {
-		d.idle <- nil
-	}
+	d := &ReadOnly{path: path, info: info, reads: newPool()}
 	if err := d.with(context.Background(), "open", func(*readConn) error { return nil }); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -50,22 +43,15 @@ func (d *ReadOnly) Read(ctx context.Context, f func(rowstore.Reader) error) erro
 
 // with calls f with a connection. It calls f again if a file that no process had open has changed meanwhile.
 func (d *ReadOnly) with(ctx context.Context, doing string, f func(*readConn) error) error {
-	var r *readConn
-	select {
-	case r = <-d.idle:
-	case <-d.closed:
-		return journal.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { d.idle <- r }()
-	for range 10 {
-		again, err := d.try(&r, f)
-		if !again {
-			return conn.Explain(d.path, doing, err)
+	return d.reads.with(ctx, func(r **readConn) error {
+		for range 10 {
+			again, err := d.try(r, f)
+			if !again {
+				return conn.Explain(d.path, doing, err)
+			}
 		}
-	}
-	return conn.Explain(d.path, doing, errors.New("it was written again and again while it was read; try again"))
+		return conn.Explain(d.path, doing, errors.New("it was written again and again while it was read; try again"))
+	})
 }
 
 // try calls f. SQLite makes missing -wal and -shm files even for a connection that only reads. To make none, a file that
@@ -80,13 +66,14 @@ func (d *ReadOnly) try(r **readConn, f func(*readConn) error) (again bool, err e
 			if *r, err = d.dial("ro"); err != nil {
 				return false, err
 			}
-		} else if err := sameLayout((*r).c, d.path); err != nil {
-			return false, err
+		} else if _, err := (*r).file.recognise(Options{Existing: true}); err != nil {
+			return false, err // another process may have changed it
 		}
 		return false, f(*r)
 	}
-	if *r != nil { // the -wal that it goes by was taken away
-		_ = (*r).c.Close() // it has nothing to write
+	d.reads.drop() // the -wal that they go by was taken away
+	if *r != nil {
+		_ = (*r).c.Close()
 		*r = nil
 	}
 	alone, err := d.dial("ro&immutable=1")
@@ -105,13 +92,15 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = recognise(c, d.path, Options{Existing: true}); err != nil {
+	file := &unknownFile{c: c, path: d.path}
+	if _, err = file.recognise(Options{Existing: true}); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	r, err := readerOn(c, d.path)
 	if err != nil {
 		return nil, err
 	}
+	r.file = file
 	r.gap = func(_ context.Context, h *head) (string, error) {
 		why, _, err := gap(d.path, h, r.backup)
 		if errors.Is(err, fs.ErrPermission) { // which only who writes needs
@@ -163,13 +152,4 @@ func sizeOf(name string) (int64, error) {
 }
 
 // Close waits for readers, and rejects new ones.
-func (d *ReadOnly) Close() error {
-	close(d.closed)
-	var errs []error
-	for range maxReaders {
-		if r := <-d.idle; r != nil {
-			errs = append(errs, r.c.Close())
-		}
-	}
-	return conn.Explain(d.path, "close", errors.Join(errs...))
-}
+func (d *ReadOnly) Close() error { return conn.Explain(d.path, "close", d.reads.close()) }
