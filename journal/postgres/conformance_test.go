@@ -34,7 +34,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 			},
 			Kill: func(t *testing.T, s journal.Session) { require.NoError(t, postgres.Kill(t.Context(), s)) },
 			Freeze: func(t *testing.T, s journal.Session) func() {
-				require.NoError(t, postgres.Freeze(t.Context(), s))
+				require.NoError(t, postgres.Freeze(t.Context(), first, s))
 				return func() {}
 			},
 			// Committed rows need no living process. Their processes are found dead.

@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -21,7 +24,7 @@ var (
 	// ErrReadOnly means that the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("postgres: opened read-only; open it without Options.ReadOnly")
 	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's. Stamp events by Now.
-	ErrClockAhead = errors.New("postgres: the caller's clock is ahead of the database's")
+	ErrClockAhead = rowstore.ErrClockAhead
 )
 
 // Error is the server's error, without parts that may hold secrets or personal data: no detail, no parameters, no
@@ -39,6 +42,21 @@ func explain(doing string, err error) error {
 		return err
 	}
 	return pgerr.Explain(doing, err)
+}
+
+// say is explain for the store on rows, which has errors of its own.
+func say(doing string, err error) error {
+	switch {
+	case errors.Is(err, ErrClockAhead):
+		return fmt.Errorf("postgres: %w", err)
+	case err == nil, err == context.Canceled, err == context.DeadlineExceeded, isJournals(err), errors.As(err, new(decidedError)):
+		return err
+	case pgerr.Code(err) != "", pgerr.IsConnections(err):
+		return pgerr.Explain(doing, err)
+	case strings.HasPrefix(err.Error(), "postgres: "):
+		return err
+	}
+	return fmt.Errorf("postgres: %w", err)
 }
 
 // decidedError is an error of ReceiptEvent.Decided. It is the caller's own, and needs no explanation.

@@ -6,21 +6,45 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/leased"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/reader"
 	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
-// Freeze makes another process find a session dead while its own process goes on, unaware.
-func Freeze(ctx context.Context, s journal.Session) error {
-	own := s.(*session)
-	return own.j.fleet.Bury(ctx, []string{own.ID()}, nil)
+// Rows reports whether the tests open the engine over rows.
+var Rows = os.Getenv("ONCEWARD_POSTGRES_ENGINE") == "rows"
+
+func init() {
+	if Rows {
+		chosen = rowLayout
+	}
+}
+
+// within returns the journal's part in the leases of its processes, connections to its database, and its schema.
+func within(j *Journal) (*fleet.Fleet, *pgxpool.Pool, string) {
+	if rows, is := j.engine.(*rowJournal); is {
+		return rows.driver.ForTest()
+	}
+	return laned(j).fleet, laned(j).pool, laned(j).schema
+}
+
+func fleetOf(j *Journal) *fleet.Fleet {
+	f, _, _ := within(j)
+	return f
+}
+
+// Freeze makes another process find a session of j dead while its own process goes on, unaware.
+func Freeze(ctx context.Context, j *Journal, s journal.Session) error {
+	return fleetOf(j).Bury(ctx, []string{s.ID()}, nil)
 }
 
 // MigrateBy is Migrate of a release with these files.
@@ -34,12 +58,13 @@ func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) erro
 
 // Bury makes by find j's process dead, with that session.
 func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
-	return laned(by).fleet.Bury(ctx, []string{s.ID(), laned(j).fleet.Member().ID}, nil)
+	return fleetOf(by).Bury(ctx, []string{s.ID(), fleetOf(j).Member().ID}, nil)
 }
 
 // BuryOthers makes j find all other processes dead.
 func BuryOthers(ctx context.Context, j *Journal) error {
-	rows, err := laned(j).pool.Query(ctx, "SELECT id FROM "+laned(j).schema+".sessions WHERE process <> $1 AND buried_at IS NULL", laned(j).fleet.Member().ID)
+	_, pool, schema := within(j)
+	rows, err := pool.Query(ctx, "SELECT id FROM "+schema+".sessions WHERE process <> $1 AND buried_at IS NULL", fleetOf(j).Member().ID)
 	if err != nil {
 		return err
 	}
@@ -47,12 +72,16 @@ func BuryOthers(ctx context.Context, j *Journal) error {
 	if err != nil {
 		return err
 	}
-	return laned(j).fleet.Bury(ctx, ids, nil)
+	return fleetOf(j).Bury(ctx, ids, nil)
 }
 
 // Kill makes a session die, as by kill -9 of its process, and be found dead.
 func Kill(ctx context.Context, s journal.Session) error {
-	own := s.(*session)
+	own, is := s.(*session)
+	if !is {
+		rowstore.Kill(s)
+		return nil
+	}
 	own.Lose()
 	return own.j.fleet.Bury(ctx, []string{own.ID()}, nil)
 }
@@ -88,7 +117,7 @@ func ClaimScans(j *Journal, n int) { laned(j).claimScans = n }
 func ReadBytes(j *Journal, most int) { laned(j).readBytes = most }
 
 // LastJoin is the time of the last join, as far as the journal remembers.
-func LastJoin(j *Journal) time.Time { return laned(j).fleet.Memory.LastJoin() }
+func LastJoin(j *Journal) time.Time { return fleetOf(j).Memory.LastJoin() }
 
 // Background ends when the journal no longer waits for the server.
 func Background(j *Journal) <-chan struct{} { return laned(j).background.Done() }

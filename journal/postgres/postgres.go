@@ -354,7 +354,7 @@ func (j *laneJournal) checkTime(at time.Time) error {
 		return nil
 	}
 	if lead := at.Sub(j.fleet.Time.Now()); lead > aheadOf {
-		return fmt.Errorf("%w by %s: stamp events by Now, or set the clock right", ErrClockAhead, lead.Round(time.Second))
+		return fmt.Errorf("postgres: %w by %s: stamp events by Now, or set the clock right", ErrClockAhead, lead.Round(time.Second))
 	}
 	return nil
 }

@@ -38,6 +38,10 @@ func Begin(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
 
 // explainTheirs is explain for statements in a transaction of the application's.
 func explainTheirs(ctx context.Context, doing string, err error) error {
+	return explainTheirsBy(explain, ctx, doing, err)
+}
+
+func explainTheirsBy(explain func(string, error) error, ctx context.Context, doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -34,6 +34,9 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Receipt
 	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
+	if err := s.checkTime(ev.At); err != nil {
+		return result, err
+	}
 	later := s.decidesLater(tx, &ev)
 	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
 		written := false

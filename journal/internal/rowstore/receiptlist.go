@@ -16,6 +16,9 @@ import (
 
 // LookReceipt implements journal.Receipts.
 func (s *Store) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	if err := s.checkTime(ev.At); err != nil {
+		return journal.ReceiptResult{}, err
+	}
 	r, err := s.readReceipt(ctx, ev.ReceiptKey)
 	if err != nil {
 		return journal.ReceiptResult{}, err

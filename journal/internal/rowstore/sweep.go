@@ -13,11 +13,21 @@ import (
 // aheadOf is how far a caller's clock may be ahead of the database's.
 const aheadOf = time.Minute
 
-// see notes the caller's clock, and gives each operation without an answer the event that is due. A time ahead of the
-// database's would become the latest time for all processes.
-func (b *batch) see(at time.Time) error {
-	if now := b.s.driver.Now(); !now.IsZero() && at.Sub(now) > aheadOf {
+// checkTime rejects a time ahead of the database's, which would become the latest time for all processes.
+func (s *Store) checkTime(at time.Time) error {
+	if s.driver == nil {
+		return nil
+	}
+	if now := s.driver.Now(); !now.IsZero() && at.Sub(now) > aheadOf {
 		return fmt.Errorf("%w by %s: stamp events by Now, or set the clock right", ErrClockAhead, at.Sub(now).Round(time.Second))
+	}
+	return nil
+}
+
+// see notes the caller's clock, and gives each operation without an answer the event that is due.
+func (b *batch) see(at time.Time) error {
+	if err := b.s.checkTime(at); err != nil {
+		return err
 	}
 	if sweep, due := b.clock.see(at); due && !b.theirs {
 		return b.sweep(sweep)

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +33,14 @@ func ConnectionReason(err error) string {
 		return "no connection to the server: is it up, and are its host and port what the connection string says?"
 	}
 	return "the connection failed"
+}
+
+// IsConnections reports whether an error is of a connection, or of the driver that uses it.
+func IsConnections(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(pgx.ScanArgError)) || errors.As(err, new(pgx.ErrPreprocessingBatch)) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || tlsReason(err) != "" ||
+		slices.Contains([]string{"conn closed", "conn busy", "closed pool"}, err.Error()) // words of types that are not exported
 }
 
 // tlsReason returns why TLS with a reached server failed, or "" for other errors.

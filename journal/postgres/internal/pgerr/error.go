@@ -27,12 +27,19 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Explain returns an *Error for an error of the server or of its connection. The end of a context stays what it is.
+// Explain returns an *Error for an error of the server or of its connection. The end of a context stays what it is. An
+// *Error in err that does not say what was being done says it then.
 func Explain(doing string, err error) error {
 	var pg *pgconn.PgError
 	var own *Error
 	switch {
-	case err == nil, errors.As(err, &own), err == context.Canceled, err == context.DeadlineExceeded:
+	case err == nil, err == context.Canceled, err == context.DeadlineExceeded:
+		return err
+	case errors.As(err, &own) && own.Doing == "":
+		named := *own
+		named.Doing = doing
+		return &named
+	case own != nil:
 		return err
 	case errors.As(err, &pg):
 		return &Error{Doing: doing, Code: pg.Code, Constraint: pg.ConstraintName, Reason: Reason(pg.Code)}

@@ -106,7 +106,14 @@ func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err erro
 	if err != nil {
 		return err
 	}
-	if err := d.enroll(ctx, conn); err != nil {
+	var sealed []byte
+	if err = conn.QueryRow(ctx, d.in("SELECT id, key FROM {{s}}.journal")).Scan(&d.identity, &sealed); err == nil {
+		d.key, err = schema.Key(sealed)
+	}
+	if err = errors.Join(err, d.readClock(ctx, conn)); err == nil && !d.opts.Fleet.ReadOnly {
+		err = d.enroll(ctx, conn)
+	}
+	if err != nil || d.opts.Fleet.ReadOnly {
 		connection.HangUp(conn)
 		return err
 	}
@@ -115,19 +122,11 @@ func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err erro
 }
 
 func (d *Driver) enroll(ctx context.Context, conn *pgx.Conn) error {
-	var sealed []byte
-	err := conn.QueryRow(ctx, d.in("SELECT id, key FROM {{s}}.journal")).Scan(&d.identity, &sealed)
-	if err == nil {
-		d.key, err = schema.Key(sealed)
-	}
-	if err == nil {
-		_, err = d.fleet.Enroll(ctx, conn)
-	}
-	if err != nil {
+	if _, err := d.fleet.Enroll(ctx, conn); err != nil {
 		return err
 	}
 	d.fleet.WarnOfLoss()
-	return errors.Join(d.readClock(ctx, conn), d.fleet.HearWitness(ctx, conn))
+	return d.fleet.HearWitness(ctx, conn)
 }
 
 // store says what the leases of this process go by.
@@ -151,16 +150,6 @@ func (d *Driver) store() fleet.Store {
 
 // in is a statement with the schema's name.
 func (d *Driver) in(text string) string { return strings.ReplaceAll(text, "{{s}}", d.schema) }
-
-// Read implements rowstore.Driver.
-func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
-	c, err := d.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Release()
-	return f(&reader{d: d, c: c.Conn(), alone: true})
-}
 
 // Now implements rowstore.Driver. An unsafe journal takes events of any time.
 func (d *Driver) Now() time.Time {
@@ -224,17 +213,22 @@ func (d *Driver) Close() error {
 	}
 }
 
-// meaning maps an error of the server to one of package rowstore.
+// meaning maps an error of the server to one of package rowstore, with the server's words explained.
 func meaning(err error) error {
-	switch code := pgerr.Code(err); {
-	case err == nil:
-		return nil
-	case code == "55P03":
-		return fmt.Errorf("%w: %w", rowstore.ErrLocked, err)
-	case code == "22012", code == "40001", code == "40P01":
-		return fmt.Errorf("%w: %w", rowstore.ErrMissed, err)
-	case pgerr.IsStatements(err):
-		return fmt.Errorf("%w: %w", rowstore.ErrRefused, err)
+	var explained *pgerr.Error
+	if pgerr.Code(err) == "" || errors.As(err, &explained) {
+		return err
 	}
-	return err
+	own := pgerr.Explain("", err)
+	switch pgerr.FateOf(err) {
+	case pgerr.Locked:
+		return fmt.Errorf("%w: %w", rowstore.ErrLocked, own)
+	case pgerr.Again, pgerr.Guard:
+		return fmt.Errorf("%w: %w", rowstore.ErrMissed, own)
+	case pgerr.Poisoned:
+		if pgerr.IsStatements(err) {
+			return fmt.Errorf("%w: %w", rowstore.ErrRefused, own)
+		}
+	}
+	return own
 }

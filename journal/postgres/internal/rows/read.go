@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // reader reads on a connection, or in a transaction of the application's.
@@ -16,6 +18,54 @@ type reader struct {
 	d     *Driver
 	c     apptx.Runner
 	alone bool // no transaction has begun
+}
+
+// readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a pool
+// do.
+const readTries = 5
+
+// Read implements rowstore.Source. If the connection breaks, it calls f again. So it does if a standby's replay is in its
+// way.
+func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.read(ctx, pgx.TxOptions{}, f)
+}
+
+// Snapshot implements rowstore.Source.
+func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.read(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
+}
+
+func (d *Driver) read(ctx context.Context, opts pgx.TxOptions, f func(rowstore.Reader) error) error {
+	if d.opts.Fleet.ReadOnly {
+		opts.AccessMode = pgx.ReadOnly
+	}
+	for try := 1; ; try++ {
+		err := d.readOnce(ctx, opts, f)
+		if err == nil {
+			return nil
+		}
+		passes := pgerr.IsConnections(err) || pgerr.Code(err) != "" && pgerr.FateOf(err) == pgerr.Outage || d.opts.Fleet.ReadOnly && errors.Is(err, rowstore.ErrMissed)
+		if try == readTries || ctx.Err() != nil || !passes {
+			return err
+		}
+	}
+}
+
+func (d *Driver) readOnce(ctx context.Context, opts pgx.TxOptions, f func(rowstore.Reader) error) error {
+	if opts == (pgx.TxOptions{}) {
+		c, err := d.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Release()
+		return f(&reader{d: d, c: c.Conn(), alone: true})
+	}
+	tx, err := d.pool.BeginTx(ctx, opts)
+	if err != nil {
+		return meaning(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	return f(&reader{d: d, c: tx})
 }
 
 // answer is what a queued statement's rows are read by. Nil reads none.
@@ -125,7 +175,7 @@ func (f *finding) queue(p *pipeline) {
 	}
 	if len(f.keys.Marks) > 0 {
 		if f.keys.Lock != rowstore.NoLock {
-			p.queue(nil, "SELECT pg_advisory_xact_lock(m) FROM unnest($1::bigint[]) m", f.keys.Marks)
+			p.queue(nil, "SELECT pg_catalog.pg_advisory_xact_lock(m) FROM pg_catalog.unnest($1::bigint[]) m", f.keys.Marks)
 		}
 		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark = ANY($1)", f.keys.Marks)
 	}

@@ -153,7 +153,7 @@ func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 // totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.
 const totals = `SELECT greatest((SELECT max(handle) - (max(handle) >> 40 << 40) FROM {{s}}.operations), (SELECT CASE WHEN is_called THEN last_value - (last_value >> 40 << 40) - 1 ELSE 0 END FROM {{s}}.handles)),
 	(SELECT count(*) FROM {{s}}.sessions WHERE id <> process AND buried_at IS NULL), coalesce((SELECT max(last_at) FROM {{s}}.lanes), 0),
-	(SELECT sum(pg_total_relation_size(to_regclass($1 || '.' || t)))::bigint FROM unnest(ARRAY['operations', 'names', 'requests', 'answers', 'marks', 'heard']) t)`
+	(SELECT sum(pg_total_relation_size(to_regclass($1 || '.' || t)))::bigint FROM pg_catalog.unnest(ARRAY['operations', 'names', 'requests', 'answers', 'marks', 'heard']) t)`
 
 // Totals implements rowstore.Reader.
 func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {

@@ -2,23 +2,12 @@ package rows
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
-
-// Snapshot implements rowstore.Source.
-func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
-	tx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return meaning(err)
-	}
-	err = f(&reader{d: d, c: tx})
-	return errors.Join(err, meaning(tx.Rollback(context.WithoutCancel(ctx))))
-}
 
 // strays are parts of operations, and steps of flows, without their row.
 const strays = `SELECT false, handle FROM {{s}}.requests r WHERE NOT EXISTS (SELECT 1 FROM {{s}}.operations WHERE handle = r.handle)

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
@@ -9,6 +10,15 @@ import (
 // exactly ends a WITH statement that fails, and with it the transaction, unless it changed n rows.
 func exactly(n int) string {
 	return fmt.Sprintf(" RETURNING 1) SELECT 1 / (count(*) = %d)::int FROM w", n)
+}
+
+// unnest is parameters, arrays of these types, as the columns of a table. It names the function in full, since another
+// schema of the application's may have one.
+func unnest(types ...string) string {
+	for i, t := range types {
+		types[i] = fmt.Sprintf("pg_catalog.unnest($%d::%s[])", i+1, t)
+	}
+	return "ROWS FROM (" + strings.Join(types, ", ") + ")"
 }
 
 // rowList is rows as columns.
@@ -43,8 +53,8 @@ func (l *rowList) args() []any {
 	return []any{l.handle, l.state, l.holder, l.wake, l.settled, l.told, l.reaped, l.provider, l.text}
 }
 
-const (
-	unnested = "unnest($1::bigint[], $2::smallint[], $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[], $8::bytea[], $9::bytea[])"
+var (
+	unnested = unnest("bigint", "smallint", "text", "bigint", "bigint", "boolean", "boolean", "bytea", "bytea")
 	update   = `WITH w AS (UPDATE {{s}}.operations o SET state = c.state, holder = c.holder, wake_at = c.wake_at, settled_at = c.settled_at, delivered = c.delivered,
 		tombstone = c.tombstone, provider = c.provider, facts = c.facts FROM ` + unnested + ` c (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) WHERE o.handle = c.handle`
 )
@@ -68,7 +78,7 @@ func (l *partList) queue(p *pipeline, table string) {
 		p.queue(nil, "DELETE FROM {{s}}."+table+" WHERE handle = ANY($1)", l.gone)
 	}
 	if len(l.handle) > 0 {
-		p.queue(nil, "INSERT INTO {{s}}."+table+" SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body",
+		p.queue(nil, "INSERT INTO {{s}}."+table+" SELECT * FROM "+unnest("bigint", "bytea", "bytea")+" ON CONFLICT (handle) DO UPDATE SET head = excluded.head, body = excluded.body",
 			l.handle, l.head, l.body)
 	}
 }
@@ -120,13 +130,13 @@ func queueChanges(p *pipeline, changes []*rowstore.Change) {
 		p.queue(nil, "WITH w AS (DELETE FROM {{s}}.operations WHERE handle = ANY($1)"+exactly(len(removed)), removed)
 	}
 	if len(noNames.of) > 0 {
-		p.queue(nil, "DELETE FROM {{s}}.names n USING unnest($1::bytea[], $2::bigint[]) c (digest, handle) WHERE n.digest = c.digest AND n.handle = c.handle", noNames.of, noNames.handle)
+		p.queue(nil, "DELETE FROM {{s}}.names n USING "+unnest("bytea", "bigint")+" c (digest, handle) WHERE n.digest = c.digest AND n.handle = c.handle", noNames.of, noNames.handle)
 	}
 	if len(noMarks.of) > 0 {
-		p.queue(nil, "DELETE FROM {{s}}.marks m USING unnest($1::bigint[], $2::bigint[]) c (mark, handle) WHERE m.mark = c.mark AND m.handle = c.handle", noMarks.of, noMarks.handle)
+		p.queue(nil, "DELETE FROM {{s}}.marks m USING "+unnest("bigint", "bigint")+" c (mark, handle) WHERE m.mark = c.mark AND m.handle = c.handle", noMarks.of, noMarks.handle)
 	}
 	if len(names.of) > 0 {
-		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.names SELECT * FROM unnest($1::bytea[], $2::bigint[]) c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+exactly(len(names.of)), names.of, names.handle)
+		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.names SELECT * FROM "+unnest("bytea", "bigint")+" c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+exactly(len(names.of)), names.of, names.handle)
 	}
 	if n := len(inserted.handle); n > 0 {
 		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.operations (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) SELECT * FROM "+unnested+exactly(n), inserted.args()...)
@@ -137,7 +147,7 @@ func queueChanges(p *pipeline, changes []*rowstore.Change) {
 	requests.queue(p, "requests")
 	answers.queue(p, "answers")
 	if len(marks.of) > 0 {
-		p.queue(nil, "INSERT INTO {{s}}.marks SELECT * FROM unnest($1::bigint[], $2::bigint[]) ON CONFLICT DO NOTHING", marks.of, marks.handle)
+		p.queue(nil, "INSERT INTO {{s}}.marks SELECT * FROM "+unnest("bigint", "bigint")+" ON CONFLICT DO NOTHING", marks.of, marks.handle)
 	}
 }
 

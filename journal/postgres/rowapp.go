@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"iter"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// theirs explains the error of a statement in a transaction of the application's.
+func theirs[T any](ctx context.Context, doing string, result T, err error) (T, error) {
+	return result, explainTheirsBy(say, ctx, doing, err)
+}
+
+// BeginTx starts a transaction of the journal's database on one of the journal's own connections. Its Driver is a
+// pgx.Tx. It is durable once it commits, regardless of its settings. Its Commit resets settings of the session, except
+// behind a pooler (Options.Pooled). The application's own tables may be in that database. At most four are open at a
+// time, and further callers wait. Transactions of the application's own connections work too: see Pgx and SQL.
+func (j *rowJournal) BeginTx(ctx context.Context) (journal.Tx, error) {
+	tx, err := j.store.BeginTx(ctx)
+	return theirs(ctx, "begin a transaction", tx, err)
+}
+
+// EnqueueTx applies ev, of kind EventEnqueue, within tx, a transaction of the journal's database: by Pgx, SQL or
+// BeginTx. It is recorded if tx commits. Until then, other callers of that name wait for the end of tx. The server may
+// refuse it in a transaction that is serializable, or of repeatable reads (SQLSTATE 40001). Then repeat the whole
+// transaction.
+func (j *rowJournal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+	result, err := j.store.EnqueueTx(ctx, tx, ev)
+	return theirs(ctx, "enqueue", result, err)
+}
+
+// DeliverTx applies ev, of kind EventDeliver, and calls f to write in the same transaction, by a Tx whose Driver is a
+// pgx.Tx. After f, it resets settings of the session, such as a role or a search_path, except behind a pooler
+// (Options.Pooled). After 25 seconds f's context ends and nothing is recorded. Four handlers run at a time, and delay
+// only each other. Until f has returned, other callers of that operation wait, and so does Close.
+func (j *rowJournal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+	result, err := j.store.DeliverTx(ctx, ev, f)
+	return theirs(ctx, "deliver", result, err)
+}
+
+// MakeReceipts records how the keys of requests are made. The first non-empty naming is recorded. A later, different one
+// is an error.
+func (j *rowJournal) MakeReceipts(ctx context.Context, naming string) error {
+	return say("prepare receipts", j.store.MakeReceipts(ctx, naming))
+}
+
+// ReceiveTx applies ev within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx. Its decision is Wait while
+// another open transaction works on the key. It is Wait, too, if tx reads by a snapshot (REPEATABLE READ or SERIALIZABLE) that was taken
+// before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not. In a transaction
+// of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone. With ev.Decided, a key is reserved
+// there with the first statement.
+func (j *rowJournal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	result, err := j.store.ReceiveTx(ctx, tx, ev)
+	return theirs(ctx, "receive a request", result, err)
+}
+
+// LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
+func (j *rowJournal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	result, err := j.store.LookReceipt(ctx, ev)
+	return result, say("read", err)
+}
+
+// GetReceipt returns a receipt that is committed, or journal.ErrNotFound.
+func (j *rowJournal) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
+	r, err := j.store.GetReceipt(ctx, key)
+	return r, say("read", err)
+}
+
+// ListReceipts yields receipts in the order of their handles, or against it, without the bodies of their answers.
+func (j *rowJournal) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
+	return explained(j.store.ListReceipts(ctx, f))
+}
+
+// CountReceipts counts the receipts. It reads the whole table.
+func (j *rowJournal) CountReceipts(ctx context.Context) (journal.ReceiptCounts, error) {
+	counts, err := j.store.CountReceipts(ctx)
+	return counts, say("read", err)
+}
+
+// ReapReceipts applies ev in transactions of its own to at most limit receipts, those that ended first coming first. It
+// passes over those that another transaction holds, and over damaged ones. Their error is returned too if it reaps fewer.
+// With Options.Archive, it writes each there before its answer is removed.
+func (j *rowJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (int, error) {
+	result, err := j.store.ReapReceipts(ctx, ev, limit)
+	return result, say("reap receipts", err)
+}
+
+// AdvanceTx raises the recorded number of an entity of a source, within tx. It waits for another open transaction that
+// raises the number of that entity.
+func (j *rowJournal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (bool, error) {
+	later, err := j.store.AdvanceTx(ctx, tx, source, entity, seq)
+	return theirs(ctx, "advance an entity", later, err)
+}
+
+// ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once the result is durable, also for
+// FlowEventRecord. If ctx ends first, the event may be recorded.
+func (j *rowJournal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+	result, err := j.store.ApplyFlow(ctx, ev)
+	return result, say("apply", err)
+}
+
+// ApplyFlowTx records ev, of kind FlowEventRecord or FlowEventEnqueue, within tx, a transaction of the journal's database:
+// by Pgx, SQL or BeginTx. It is recorded if tx commits. After a record, no other process takes the flow over until tx has
+// ended. After an enqueue of a new flow, other callers of its name wait for that.
+func (j *rowJournal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+	result, err := j.store.ApplyFlowTx(ctx, tx, ev)
+	return theirs(ctx, "record in a transaction", result, err)
+}
+
+// GetFlow returns the whole flow, or journal.ErrNotFound.
+func (j *rowJournal) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error) {
+	f, err := j.store.GetFlow(ctx, ref)
+	return f, say("read", err)
+}
+
+// ListFlows yields flows in pages. Nothing is open between two pages, so a slow reader pins nothing.
+func (j *rowJournal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
+	return explained(j.store.ListFlows(ctx, filter))
+}
+
+// ClaimFlows applies ev, of kind FlowEventClaim, to at most limit claimable flows. It skips flows that another
+// transaction is changing, and unreadable ones. If there is nothing else to claim, it returns the error of the
+// unreadable one.
+func (j *rowJournal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+	result, err := j.store.ClaimFlows(ctx, ev, limit)
+	return result, say("claim flows", err)
+}
+
+// ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. It returns how many were reaped,
+// also with an error. It skips damaged flows, and returns their error if there is nothing else to reap.
+func (j *rowJournal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (int, error) {
+	result, err := j.store.ReapFlows(ctx, ev, limit)
+	return result, say("reap flows", err)
+}
