@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
@@ -32,8 +33,9 @@ func openRows(path string, opts Options) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := p.file.(sharedDriver).Driver
-	s, err := rowstore.Open(context.Background(), onDriver{d, p, opts.rows()}, cmp.Or(opts.Logger, slog.Default()))
+	shared := p.file.(sharedDriver)
+	d := shared.Driver
+	s, err := rowstore.Open(context.Background(), onDriver{d, p, opts.rows()}, rowstore.Options{Logger: cmp.Or(opts.Logger, slog.Default()), Archive: shared.archive})
 	if err != nil {
 		return nil, errors.Join(err, p.release())
 	}
@@ -68,7 +70,10 @@ func (o Options) rows() rows.Options {
 }
 
 // sharedDriver is the driver of an open file.
-type sharedDriver struct{ *rows.Driver }
+type sharedDriver struct {
+	*rows.Driver
+	archive *store.Archive // nil: none
+}
 
 func openDriver(path string, opts Options) (opened, error) {
 	d, err := rows.Open(path, opts.rows())
@@ -79,7 +84,11 @@ func openDriver(path string, opts Options) (opened, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	opts.warn(path)
-	return sharedDriver{d}, nil
+	shared := sharedDriver{Driver: d}
+	if opts.Archive != nil {
+		shared.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
+	}
+	return shared, nil
 }
 
 func (d sharedDriver) own(opts Options) error { return d.Own(opts.rows()) }

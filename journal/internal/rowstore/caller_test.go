@@ -49,7 +49,7 @@ func (w *warnings) count() int {
 func newProcess(t *testing.T, db *mapdb.Database) *process {
 	t.Helper()
 	log := new(warnings)
-	j, err := rowstore.Open(t.Context(), db.Open(), slog.New(slog.NewTextHandler(log, nil)))
+	j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	require.NoError(t, err)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -156,6 +156,7 @@ type Mark struct{ Mark, Handle int64 }
 type Position struct {
 	Key    int64 // Wake or Settled of an index that is ordered by it; else 0
 	Handle int64
+	Bytes  int64 // of the bodies of Settled rows; not part of the place
 }
 
 // Head is what a journal has once.

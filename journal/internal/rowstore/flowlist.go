@@ -226,7 +226,7 @@ func (s *Store) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) 
 			switch {
 			case errors.Is(err, errHeld):
 			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
-				damaged = cmp.Or(damaged, err)
+				damaged = cmp.Or(damaged, passedOver(err))
 			case err != nil:
 				return b.fail(err)
 			case result.Decision == journal.Recorded:

@@ -115,15 +115,20 @@ func selected(row *Row, f *journal.Filter) (op journal.Operation, is bool, err e
 	if row == nil {
 		return op, false, nil
 	}
-	it, err := decode(row)
-	if err == nil {
-		err = it.fill(row)
-	}
-	if err != nil {
-		return op, false, err
-	}
-	if op, err = it.operation(false); err != nil {
+	if op, err = row.operation(false); err != nil {
 		return op, false, err
 	}
 	return op, store.Selects(f, &op), nil
+}
+
+// operation returns the operation of a row that was read whole.
+func (r *Row) operation(bodies bool) (op journal.Operation, err error) {
+	it, err := decode(r)
+	if err == nil {
+		err = it.fill(r)
+	}
+	if err != nil {
+		return op, err
+	}
+	return it.operation(bodies)
 }

@@ -109,16 +109,26 @@ var errEndedBefore = errors.New("receive a request: the transaction that reserve
 
 // receive runs NextReceipt on the receipt of a key, and writes the result.
 func (b *batch) receive(ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
-	found, err := b.tx.Receipt(b.ctx, ev.ReceiptKey)
+	found, was, err := b.receipt(ev.ReceiptKey)
 	if err != nil {
-		return journal.ReceiptResult{}, b.fail(err)
+		return journal.ReceiptResult{}, err
 	}
-	var was journal.Receipt
+	return b.receiveOn(found, was, ev)
+}
+
+// receipt returns the receipt of a key, the zero one if there is none.
+func (b *batch) receipt(key journal.ReceiptKey) (found FoundReceipt, is journal.Receipt, err error) {
+	if found, err = b.tx.Receipt(b.ctx, key); err != nil {
+		return found, is, b.fail(err)
+	}
 	if found.Receipt != nil {
-		if was, err = decodeReceipt(found.Receipt); err != nil {
-			return journal.ReceiptResult{}, err
-		}
+		is, err = decodeReceipt(found.Receipt)
 	}
+	return found, is, err
+}
+
+// receiveOn is receive for a receipt that was found.
+func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
 	b.clock.shows(&ev)
 	result, err := journal.NextReceipt(was, ev)
 	switch {

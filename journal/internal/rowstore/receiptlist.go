@@ -1,16 +1,13 @@
 package rowstore
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
@@ -124,69 +121,4 @@ func (s *Store) CountReceipts(ctx context.Context) (c journal.ReceiptCounts, err
 		c.OldestReserved, err = store.OldestReserved(ctx, s)
 	}
 	return c, err
-}
-
-// ReapReceipts implements journal.Receipts. One commit has at most reapPage receipts.
-func (s *Store) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (reaped int, err error) {
-	if err := s.writable(ctx); err != nil {
-		return 0, err
-	}
-	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
-		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
-	}
-	r := &receiptReap{ev: ev, limit: limit, more: true}
-	for r.more && reaped < limit {
-		r.limit = limit - reaped
-		from := r.after
-		err := s.alone(ctx, &request{run: func(b *batch) error {
-			r.after, r.reaped = from, 0
-			return r.page(b)
-		}})
-		if err != nil {
-			return reaped, err
-		}
-		reaped += r.reaped
-	}
-	if reaped < limit {
-		return reaped, r.damaged
-	}
-	return reaped, nil
-}
-
-// receiptReap is one page of a ReapReceipts after another.
-type receiptReap struct {
-	ev            journal.ReceiptEvent
-	after         Position
-	limit, reaped int
-	more          bool
-	damaged       error // the first
-}
-
-func (r *receiptReap) page(b *batch) error {
-	if err := b.head.trusted(); err != nil {
-		return err
-	}
-	passed := b.clock.shows(&r.ev)
-	rows, err := b.tx.Receipts(b.ctx, ReceiptScan{ByEnd: true, By: passed.UnixMilli(), After: r.after, Limit: reapPage})
-	if err != nil {
-		return b.fail(err)
-	}
-	for _, row := range rows {
-		if r.reaped == r.limit {
-			return nil
-		}
-		r.ev.ReceiptKey, r.after = row.Key, Position{Key: row.Ends, Handle: row.Handle}
-		result, err := b.receive(r.ev)
-		switch {
-		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
-			r.damaged = cmp.Or(r.damaged, err)
-		case err != nil:
-			return b.fail(err)
-		case result.Decision == journal.Recorded:
-			r.reaped++
-			b.keep = true
-		}
-	}
-	r.more = len(rows) == reapPage
-	return nil
 }

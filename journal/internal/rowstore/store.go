@@ -19,6 +19,7 @@ type Store struct {
 	refusal  error  // of methods that write then
 	key      format.HashKey
 	log      *slog.Logger
+	archive  *store.Archive // nil: none
 	clock    clock
 	sessions sessions
 	group    group
@@ -44,18 +45,24 @@ var (
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
 const patience = 5 * time.Second
 
-// Open returns a journal over the driver's database. Warnings go to log. Nil means none. Close also closes the driver.
-func Open(ctx context.Context, d Driver, log *slog.Logger) (*Store, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+// Options are settings of a Store. The zero value has none.
+type Options struct {
+	Logger  *slog.Logger   // of warnings; nil means none
+	Archive *store.Archive // receives operations and receipts before they are reaped; nil means none
+}
+
+// Open returns a journal over the driver's database. Close also closes the driver.
+func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
 	tx, head, _, err := d.Begin(ctx, Keys{})
 	if err != nil {
 		return nil, err
 	}
 	tx.Rollback()
-	s := newStore(d, &head, log)
-	s.driver = d
+	s := newStore(d, &head)
+	s.driver, s.archive = d, opts.Archive
+	if opts.Logger != nil {
+		s.log = opts.Logger
+	}
 	s.sessions = sessions{driver: d, own: make(map[string]*session)}
 	s.group.start(s)
 	s.aside.start(s)
@@ -73,13 +80,13 @@ func OpenToRead(ctx context.Context, src Source, refusal error) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(src, &head, slog.New(slog.DiscardHandler))
+	s := newStore(src, &head)
 	s.refusal = refusal
 	return s, nil
 }
 
-func newStore(src Source, head *Head, log *slog.Logger) *Store {
-	s := &Store{source: src, key: head.Key, log: log}
+func newStore(src Source, head *Head) *Store {
+	s := &Store{source: src, key: head.Key, log: slog.New(slog.DiscardHandler)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.clock.take(head)

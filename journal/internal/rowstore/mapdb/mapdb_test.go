@@ -1,7 +1,6 @@
 package mapdb_test
 
 import (
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +15,7 @@ import (
 
 func open(t *testing.T, db *mapdb.Database) *rowstore.Store {
 	t.Helper()
-	s, err := rowstore.Open(t.Context(), db.Open(), slog.New(slog.DiscardHandler))
+	s, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s

@@ -140,7 +140,7 @@ func place(r *rowstore.Row, s *rowstore.Scan) (at rowstore.Position, is bool) {
 	case rowstore.InFlight:
 		return at, state == journal.StateInFlight
 	case rowstore.Settled:
-		at.Key = r.Settled
+		at.Key, at.Bytes = r.Settled, bodyOf(r.Request)+bodyOf(r.Answer)
 		return at, r.Settled != 0 && r.Settled <= s.By && r.Told && !r.Reaped
 	case rowstore.Unknown:
 		return at, state == journal.StateUnknown
@@ -156,6 +156,13 @@ func place(r *rowstore.Row, s *rowstore.Scan) (at rowstore.Position, is bool) {
 		return at, state > journal.StateInFlight && state != journal.StateUnknown && r.HasWake && r.Wake == 0
 	}
 	return at, false
+}
+
+func bodyOf(p *rowstore.Part) int64 {
+	if p == nil {
+		return 0
+	}
+	return int64(len(p.Body))
 }
 
 // Holders implements rowstore.Reader.

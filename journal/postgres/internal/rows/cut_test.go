@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +36,7 @@ func TestACommitThatIsCutIsResolved(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
 	d, err := rows.Open(t.Context(), config(t, server.URLThrough(proxy.Addr().String())), options(schema))
 	require.NoError(t, err)
-	j, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
+	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
 	require.NoError(t, err)
 	defer j.Close()
 	s, err := j.Join(t.Context())
@@ -90,7 +89,7 @@ func TestNetworkThatDropsPackets(t *testing.T) {
 	opts.Time = 300 * time.Millisecond
 	d, err := rows.Open(t.Context(), config(t, server.URLThrough(proxy.Addr().String())), opts)
 	require.NoError(t, err)
-	j, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
+	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
 	require.NoError(t, err)
 	defer j.Close()
 	for i := range 3 {

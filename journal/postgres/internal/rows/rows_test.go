@@ -42,7 +42,7 @@ func driver(t *testing.T, server *postgrestest.Cluster, name string) *rows.Drive
 
 func open(t *testing.T, server *postgrestest.Cluster, schema string) *rowstore.Store {
 	t.Helper()
-	s, err := rowstore.Open(t.Context(), driver(t, server, schema), slog.New(slog.DiscardHandler))
+	s, err := rowstore.Open(t.Context(), driver(t, server, schema), rowstore.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s

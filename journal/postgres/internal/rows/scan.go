@@ -17,7 +17,7 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 	text, args := selection(&scan)
 	p.queue(func(rows pgx.Rows) error {
 		var at rowstore.Position
-		err := rows.Scan(&at.Key, &at.Handle)
+		err := rows.Scan(&at.Key, &at.Handle, &at.Bytes)
 		page = append(page, at)
 		return err
 	}, text, args...)
@@ -34,6 +34,10 @@ func (p *params) add(arg any) string {
 	return fmt.Sprint("$", len(*p))
 }
 
+// bytesOfBodies reads no body: the server keeps a large value's size beside the row.
+const bytesOfBodies = `coalesce((SELECT octet_length(body) FROM {{s}}.requests q WHERE q.handle = operations.handle), 0)::bigint +
+	coalesce((SELECT octet_length(body) FROM {{s}}.answers a WHERE a.handle = operations.handle), 0)::bigint`
+
 // selection returns the statement of a scan, and its arguments.
 func selection(s *rowstore.Scan) (string, []any) {
 	var args params
@@ -45,7 +49,11 @@ func selection(s *rowstore.Scan) (string, []any) {
 		order += " DESC"
 	}
 	where := condition(s, &args)
-	return "SELECT " + column + ", handle FROM {{s}}.operations WHERE " + where + " ORDER BY " + order + " LIMIT " + args.add(int64(s.Limit)), args
+	bytes := "0::bigint"
+	if s.Index == rowstore.Settled {
+		bytes = bytesOfBodies
+	}
+	return "SELECT " + column + ", handle, " + bytes + " FROM {{s}}.operations WHERE " + where + " ORDER BY " + order + " LIMIT " + args.add(int64(s.Limit)), args
 }
 
 // orderOf returns the column by which an index is ordered, "" for the handle alone.

@@ -170,7 +170,7 @@ func child(path string) {
 	d, err := rows.Open(path, rows.Options{})
 	var j *rowstore.Store
 	if err == nil {
-		j, err = rowstore.Open(context.Background(), d, nil)
+		j, err = rowstore.Open(context.Background(), d, rowstore.Options{})
 	}
 	var s journal.Session
 	if err == nil {

@@ -144,7 +144,7 @@ func part(head, body driver.Value) *rowstore.Part {
 func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
 	text, args := selection(&scan)
 	err = r.each(ctx, text, args, func(v []driver.Value) error {
-		page = append(page, rowstore.Position{Key: v[0].(int64), Handle: v[1].(int64)})
+		page = append(page, rowstore.Position{Key: v[0].(int64), Handle: v[1].(int64), Bytes: v[2].(int64)})
 		return nil
 	})
 	return page, err
@@ -169,6 +169,10 @@ func (r *reader) prepared(text string) (s stmt, err error) {
 	return s, nil
 }
 
+// bytesOfBodies reads no body: SQLite knows a value's length by the row's header.
+const bytesOfBodies = `coalesce((SELECT length(body) FROM onceward_requests q WHERE q.handle = onceward_rows.handle), 0) +
+	coalesce((SELECT length(body) FROM onceward_answers a WHERE a.handle = onceward_rows.handle), 0)`
+
 // selection returns the statement of a scan, and its arguments.
 func selection(s *rowstore.Scan) (text string, args []any) {
 	column, order := "0", "handle"
@@ -179,7 +183,11 @@ func selection(s *rowstore.Scan) (text string, args []any) {
 		order += " DESC"
 	}
 	where, args := condition(s)
-	return "SELECT " + column + ", handle FROM onceward_rows WHERE " + where + " ORDER BY " + order + " LIMIT ?", append(args, int64(s.Limit))
+	bytes := "0"
+	if s.Index == rowstore.Settled {
+		bytes = bytesOfBodies
+	}
+	return "SELECT " + column + ", handle, " + bytes + " FROM onceward_rows WHERE " + where + " ORDER BY " + order + " LIMIT ?", append(args, int64(s.Limit))
 }
 
 // orderOf returns the column by which an index is ordered, "" for the handle alone.

@@ -2,7 +2,6 @@ package rows_test
 
 import (
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +34,7 @@ func open(t *testing.T, path string) *rowstore.Store {
 
 func over(t *testing.T, d *rows.Driver) *rowstore.Store {
 	t.Helper()
-	s, err := rowstore.Open(t.Context(), d, slog.New(slog.DiscardHandler))
+	s, err := rowstore.Open(t.Context(), d, rowstore.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
