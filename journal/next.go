@@ -280,7 +280,7 @@ func enqueue(op *Operation, ev *Event) (Decision, error) {
 			return Withdrawn, nil
 		}
 		anew(op, ev)
-		op.Enqueued = true
+		op.Enqueued, op.Naming = true, Named // although a caller's key may have been its name before
 		op.State, op.Holder = StatePending, ""
 		op.DueAt, op.DueOwn = later(ev.Due, passed(ev)), false
 		op.WakeAt = wakeBy(op, op.DueAt)

@@ -228,6 +228,22 @@ var outboxTests = []test{
 		assert.Equal(t, "its next key", op.Key)
 		assert.Equal(t, []string{"same", "other"}, claimed(b.claim(10)))
 	}},
+	{"a name that was made up before, and given up, is enqueued like any other", func(t *testing.T, h Harness) {
+		b := newBox(t, h)
+		op := b.generate("key")
+		cancel := b.of(journal.EventCancel, op)
+		cancel.Unsent = true
+		require.Equal(t, journal.StateCancelled, b.decide(cancel, journal.Recorded).State)
+		b.enqueue(b.enqueueEvent("key"))
+		assert.Equal(t, journal.Named, b.get(named("key")).Naming)
+		claim := b.event(journal.EventClaim)
+		claim.NamedOnly = true
+		results, err := h.Journal.Claim(t.Context(), claim, 10)
+		require.NoError(t, err)
+		require.Equal(t, []string{"key"}, claimed(results))
+		assert.Equal(t, journal.Execute, results[0].Decision)
+		b.decide(b.beginEvent(named("key")), journal.Wait)
+	}},
 	{"an operation is sent when it is due, and not after its time", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		ev := b.enqueueEvent("due")

@@ -2,6 +2,7 @@ package mapdb
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -17,6 +18,8 @@ type faults struct {
 	unreachable bool
 	now         time.Time
 	gate        chan struct{} // commits wait until it is closed; nil: they don't
+	stepping    bool
+	steps       []chan Fate // commits that wait for LetCommit
 
 	begun, resolved, waiting int
 }
@@ -133,16 +136,22 @@ func (db *Database) Misname(name rowstore.Digest, handle int64) {
 	db.names[name] = handle
 }
 
-// Hold has a transaction of the application's hold rows and names until release is called.
+// Hold has a transaction of the application's hold rows and names until release is called. It passes over those that
+// another transaction holds.
 func (db *Database) Hold(handles []int64, names []rowstore.Digest) (release func()) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	t := &tx{view: view{db: db}}
+	holds := func(what any) {
+		if db.held[what] == nil {
+			db.held[what], t.holds = t, append(t.holds, what)
+		}
+	}
 	for _, handle := range handles {
-		db.held[handle], t.holds = t, append(t.holds, handle)
+		holds(handle)
 	}
 	for _, name := range names {
-		db.held[name], t.holds = t, append(t.holds, name)
+		holds(name)
 	}
 	return t.Rollback
 }
@@ -159,6 +168,33 @@ func (db *Database) BlockCommits() (release func()) {
 		db.faults.gate = nil
 		close(gate)
 	}
+}
+
+// StepCommits has each commit wait for LetCommit. false ends that, and has those that wait land.
+func (db *Database) StepCommits(on bool) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.faults.stepping = on
+	for _, step := range db.faults.steps {
+		step <- Lands
+	}
+	db.faults.steps = nil
+}
+
+// Commits returns how many commits wait for LetCommit.
+func (db *Database) Commits() int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return len(db.faults.steps)
+}
+
+// LetCommit has the nth of the commits that wait go on to its fate.
+func (db *Database) LetCommit(n int, fate Fate) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	steps := &db.faults.steps
+	(*steps)[n] <- fate
+	*steps = slices.Delete(*steps, n, n+1)
 }
 
 // Held returns how many rows the transactions of all processes hold now.

@@ -266,13 +266,16 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		<-gate
 		db.mu.Lock()
 	}
+	fate := db.step()
 	if err := t.put(ctx, changes); err != nil {
 		return err
 	}
 	if head.Restored != t.head.Restored && db.head.Restored != t.head.Restored {
 		return rowstore.ErrMissed
 	}
-	fate := db.faults.next()
+	if fate == Lands {
+		fate = db.faults.next()
+	}
 	switch fate {
 	case Misses:
 		return rowstore.ErrMissed
@@ -290,6 +293,18 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		return rowstore.ErrUndecided
 	}
 	return nil
+}
+
+// step waits for LetCommit, if commits do, and returns the fate. The caller holds db.mu.
+func (db *Database) step() Fate {
+	if !db.faults.stepping {
+		return Lands
+	}
+	step := make(chan Fate, 1)
+	db.faults.steps = append(db.faults.steps, step)
+	db.mu.Unlock()
+	defer db.mu.Lock()
+	return <-step
 }
 
 // apply makes the changes of a transaction visible, and its head.
