@@ -1,0 +1,202 @@
+package rows_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/rows"
+)
+
+// many adds completed operations to a journal with everything, and frees pages. It returns their names.
+func many(t *testing.T, path string, n int) (names []string) {
+	t.Helper()
+	j, s := joined(t, path)
+	do := func(ev journal.Event) {
+		result, err := j.Apply(t.Context(), ev)
+		if assert.NoError(t, err) {
+			done := complete(result.Operation, s)
+			done.Delivered = true
+			_, err = j.Apply(t.Context(), done)
+			assert.NoError(t, err)
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		names = append(names, fmt.Sprint("invoice-", i))
+		wg.Go(func() { do(begin(names[i], s)) })
+	}
+	wg.Wait()
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	execute(t, path, "CREATE TABLE freed (b); INSERT INTO freed VALUES (zeroblob(100000)); DROP TABLE freed")
+	return names
+}
+
+// page is a page of a file. Its kind is a table's or an index's name, and whether it is a leaf; or free.
+type page struct {
+	number, cells int
+	of, kind      string
+}
+
+func pagesOf(t *testing.T, path string) (size int, kinds map[string][]page) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	require.NoError(t, err)
+	defer db.Close()
+	var count int
+	require.NoError(t, db.QueryRow("SELECT page_size, page_count FROM pragma_page_size, pragma_page_count").Scan(&size, &count))
+	used, err := db.Query("SELECT pageno, name, pagetype, ncell FROM dbstat")
+	require.NoError(t, err)
+	defer used.Close()
+	kinds, seen := make(map[string][]page), make(map[int]bool)
+	for used.Next() {
+		var p page
+		require.NoError(t, used.Scan(&p.number, &p.of, &p.kind, &p.cells))
+		p.kind = p.of + ", " + p.kind
+		kinds[p.kind], seen[p.number] = append(kinds[p.kind], p), true
+	}
+	require.NoError(t, used.Err())
+	for n := 1; n <= count; n++ {
+		if !seen[n] {
+			kinds["free"] = append(kinds["free"], page{number: n, of: "free", kind: "free"})
+		}
+	}
+	return size, kinds
+}
+
+// A flipped bit anywhere in the file gives no wrong answer, and stops no more than its page. A name executes again only if
+// the bit is in the index of names or in the list of free pages, and Verify finds it.
+func TestBitThatFlips(t *testing.T) {
+	path := everything(t)
+	names := many(t, path, 400)
+	require.Empty(t, verify(t, openToRead(t, path)))
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	size, kinds := pagesOf(t, path)
+	for _, kind := range []string{"free", "onceward_head, leaf", "onceward_rows, internal", "onceward_names, internal", "onceward_rows_settled, leaf", "onceward_requests, leaf"} {
+		require.NotEmpty(t, kinds[kind], kind)
+	}
+	random := rand.New(rand.NewPCG(uint64(soak.Seed(t, 1)), 0))
+	dir := t.TempDir()
+	again, noticed := 0, 0
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		for n := range soak.Times(4, 30) {
+			p := kinds[kind][random.IntN(len(kinds[kind]))]
+			damaged := slices.Clone(whole)
+			of := damaged[(p.number-1)*size : p.number*size]
+			at := random.IntN(size)
+			for try := 0; of[at] == 0 && try < size; try++ { // most of what is not used is zero
+				at = (at + 1) % size
+			}
+			of[at] ^= 1 << random.IntN(8)
+			to := filepath.Join(dir, fmt.Sprintf("%d-%d.db", p.number, n))
+			require.NoError(t, os.WriteFile(to, damaged, 0o600))
+			copyFile(t, path+"-sidecar", to+"-sidecar")
+			f := flip{path: to, names: names, about: fmt.Sprintf("byte %d of page %d (%s)", at, p.number, kind)}
+			f.look(t)
+			again += len(f.again)
+			if f.failed+len(f.again) > 0 {
+				noticed++
+				assert.NotEmpty(t, f.found, f.about)
+			}
+			if len(f.again) > 0 {
+				assert.Contains(t, []string{"onceward_names", "free"}, p.of, f.about)
+			}
+			if strings.HasSuffix(kind, "leaf") && p.of != "onceward_head" && p.of != "sqlite_schema" {
+				assert.LessOrEqual(t, f.failed+len(f.again), p.cells, f.about)
+			}
+			for _, suffix := range []string{"", "-sidecar", "-wal", "-shm"} {
+				_ = os.Remove(to + suffix)
+			}
+		}
+	}
+	assert.Positive(t, noticed)
+	t.Logf("%d kinds of pages; %d flips changed answers, and %d names were executed again", len(kinds), noticed, again)
+}
+
+// flip is a file with a flipped bit.
+type flip struct {
+	path, about string
+	names       []string
+
+	found  []string // by Verify
+	failed int      // names with an error
+	again  []string // names that execute again
+}
+
+func (f *flip) look(t *testing.T) {
+	t.Helper()
+	looking, err := rows.OpenReadOnly(f.path)
+	if err != nil {
+		return
+	}
+	r, err := rowstore.OpenToRead(t.Context(), looking, errToRead)
+	if err != nil {
+		require.NoError(t, looking.Close())
+		return
+	}
+	f.found = verifyDamaged(t, r)
+	require.NoError(t, r.Close())
+	d, err := rows.Open(f.path, rows.Options{})
+	if err != nil {
+		return
+	}
+	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
+	if err != nil {
+		require.NoError(t, d.Close())
+		return
+	}
+	defer func() { _ = j.Close() }()
+	var lost []string
+	for _, name := range f.names {
+		op, err := j.Get(t.Context(), journal.Ref{ID: name})
+		switch {
+		case err == nil:
+			assert.Equal(t, "paid "+name, string(op.Answer.Body), f.about)
+		case errors.Is(err, journal.ErrNotFound):
+			lost = append(lost, name)
+		default:
+			f.failed++
+		}
+	}
+	s, err := j.Join(t.Context())
+	if err != nil {
+		return
+	}
+	for _, name := range lost {
+		if result, err := j.Apply(t.Context(), begin(name, s)); err != nil {
+			f.failed++
+		} else if result.Decision == journal.Execute {
+			f.again = append(f.again, name)
+		}
+	}
+}
+
+// verifyDamaged returns what Verify finds. An error is a finding, too.
+func verifyDamaged(t *testing.T, j *rowstore.Store) []string {
+	t.Helper()
+	found, err := j.Verify(t.Context())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var says []string
+	for _, v := range found {
+		says = append(says, v.String())
+	}
+	return says
+}
