@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
@@ -52,7 +53,11 @@ func openRows(ctx context.Context, dialer *connection.Dialer, opts Options) (*ro
 	if opts.ReadOnly {
 		j.store, err = rowstore.OpenToRead(ctx, d, ErrReadOnly)
 	} else {
-		j.store, err = rowstore.Open(ctx, d, opts.Logger)
+		o := rowstore.Options{Logger: opts.Logger}
+		if opts.Archive != nil {
+			o.Archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
+		}
+		j.store, err = rowstore.Open(ctx, d, o)
 	}
 	if err != nil {
 		_ = d.Close()

@@ -16,10 +16,11 @@ const settings = connection.Settings + ", set_config('search_path', 'pg_catalog'
 
 // The guard goes before the first statements of each transaction, also of one that will write nothing. It passes if the
 // lane's row is as the lane knows it, the process and its sessions live, the server is the one that was checked, and
-// commits are durable. It also reads the database's time and the head, with the clock of all lanes: the latest time, the
+// commits are durable. It locks the lane's row, so that a process that ends this one's sessions first ends a transaction
+// whose client is gone or stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time, the
 // jump that was seen last, and the least margin.
 const (
-	guard = `SELECT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4)
+	guard = `SELECT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 FOR NO KEY UPDATE)
 		AND EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL)
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
 		AND ($7 OR coalesce(current_setting('synchronous_standby_names', true), '') = '')

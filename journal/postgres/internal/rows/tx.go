@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -202,12 +203,18 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 		var err error
 		if adopted, err = t.adopt(head.Restored); err != nil {
 			t.Rollback()
-			return meaning(err)
+			if err = meaning(err); errors.Is(err, rowstore.ErrLocked) {
+				t.d.fleet.Evict(t.caller, "true")
+			}
+			return err
 		}
 	}
 	err := t.commit(p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
-	if err == nil {
+	switch {
+	case err == nil:
 		adopted()
+	case errors.Is(err, rowstore.ErrLocked) && head.Reset:
+		t.d.fleet.Evict(t.caller, "true")
 	}
 	return err
 }
