@@ -20,10 +20,9 @@ const (
 // aside has the requests that wait for rows of other transactions, each in a transaction of its own. They hold up no
 // other request.
 type aside struct {
-	s       *Store
-	slots   chan struct{}
-	scans   chan struct{}
-	stopped chan struct{}
+	s     *Store
+	slots chan struct{}
+	scans chan struct{}
 
 	mu      sync.Mutex
 	ended   bool
@@ -33,7 +32,7 @@ type aside struct {
 }
 
 func (a *aside) start(s *Store) {
-	a.s, a.slots, a.scans, a.stopped = s, make(chan struct{}, waiters), make(chan struct{}, scanners), make(chan struct{})
+	a.s, a.slots, a.scans = s, make(chan struct{}, waiters), make(chan struct{}, scanners)
 	a.riders, a.names = make(map[*request]chan struct{}), make(map[asked]int)
 }
 
@@ -128,7 +127,6 @@ func (a *aside) end() {
 	a.ended = true
 	a.mu.Unlock()
 	a.running.Wait()
-	close(a.stopped)
 }
 
 // within returns a context that ends when the request's caller leaves or the journal is closed. A delivery has no

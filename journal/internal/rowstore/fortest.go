@@ -27,17 +27,21 @@ func Kill(of journal.Session) {
 }
 
 // Queued returns how many requests wait for the next transaction.
-func (s *Store) Queued() int { return len(s.group.queue) }
+func (s *Store) Queued() int {
+	s.group.mu.Lock()
+	defer s.group.mu.Unlock()
+	return len(s.group.queue)
+}
 
 // Hold keeps the group in a transaction, which it commits once release is called.
 func (s *Store) Hold() (release func()) {
 	held, let := make(chan struct{}), make(chan struct{})
-	s.group.queue <- newRequest(context.Background(), &request{run: func(b *batch) error {
+	s.group.accept(newRequest(context.Background(), &request{run: func(b *batch) error {
 		b.keep = true
 		close(held)
 		<-let
 		return nil
-	}})
+	}}))
 	<-held
 	return func() { close(let) }
 }

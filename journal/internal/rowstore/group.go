@@ -59,49 +59,49 @@ func (r *request) leave() {
 	r.left = true
 }
 
-// group is the goroutine that commits. Requests that arrive meanwhile share the next transaction.
+// group commits requests. Those that arrive during a transaction share the next one.
 type group struct {
-	s       *Store
-	queue   chan *request
-	stopped chan struct{}
-	last    int   // how many were in the last transaction
-	failed  error // of the last commit; read after stopped
+	s    *Store
+	last int // how many requests were in the last transaction
 
-	mu     sync.Mutex
-	riders []*request
-}
-
-func (g *group) start(s *Store) {
-	g.s, g.queue, g.stopped = s, make(chan *request, maxBatch), make(chan struct{})
-	go g.loop()
+	mu      sync.Mutex
+	queue   []*request    // for the next transaction
+	riders  []*request    // deliveries, likewise
+	runs    chan struct{} // closed when the goroutine that commits ends; nil means that there is none, and no request waits
+	stopped bool          // no request is accepted any more
 }
 
 // do returns once the request's transaction is durable, with its error. If ctx ends first, the commit may have landed.
 func (s *Store) do(ctx context.Context, r *request) error {
 	newRequest(ctx, r)
-	select {
-	case s.group.queue <- r:
-	case <-s.group.stopped:
-		return journal.ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	for _, stopped := range []chan struct{}{s.group.stopped, s.aside.stopped} { // it may have been set aside
-		select {
-		case err := <-r.done:
-			return err
-		case <-ctx.Done():
-			r.leave()
-			return ctx.Err()
-		case <-stopped:
-		}
+	if !s.group.accept(r) {
+		return journal.ErrClosed
 	}
 	select {
 	case err := <-r.done:
 		return err
-	default:
-		return journal.ErrClosed
+	case <-ctx.Done():
+		r.leave()
+		return ctx.Err()
 	}
+}
+
+// accept reports whether the journal is still open. Then the request is answered.
+func (g *group) accept(r *request) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		return false
+	}
+	g.queue = append(g.queue, r)
+	if g.runs == nil {
+		g.runs = make(chan struct{})
+		go g.loop()
+	}
+	return true
 }
 
 // defers notes a delivery, and reports whether so many wait that they need a commit.
@@ -127,19 +127,16 @@ func (g *group) takeRiders() []*request {
 	return riders
 }
 
+// loop commits until no request waits.
 func (g *group) loop() {
-	defer close(g.stopped)
 	for {
-		select {
-		case <-g.s.life.Done():
-			g.finish()
+		requests := g.collect()
+		if len(requests) == 0 {
 			return
-		case r := <-g.queue:
-			requests := g.collect(r)
-			g.last = len(requests)
-			if requests = slices.DeleteFunc(requests, g.sets); len(requests) > 0 {
-				g.commit(append(g.takeRiders(), requests...))
-			}
+		}
+		g.last = len(requests)
+		if requests = slices.DeleteFunc(requests, g.sets); len(requests) > 0 {
+			g.commit(append(g.takeRiders(), requests...))
 		}
 	}
 }
@@ -153,23 +150,34 @@ func (g *group) sets(r *request) bool {
 	return held
 }
 
-// collect takes the requests that wait. It yields the processor once, so that callers of the last commit can return.
-func (g *group) collect(first *request) []*request {
-	requests, bytes, yielded := []*request{first}, first.size(), false
-	for len(requests) < maxBatch && bytes < maxBatchBytes {
-		select {
-		case r := <-g.queue:
-			requests, bytes, yielded = append(requests, r), bytes+r.size(), false
-			continue
-		default:
+// collect takes the requests that wait. It yields the processor, so that callers of the last commit can return. Without
+// any request, the goroutine is to end.
+func (g *group) collect() (requests []*request) {
+	for bytes := 0; ; runtime.Gosched() {
+		n := len(requests)
+		requests, bytes = g.take(requests, bytes)
+		if len(requests) == n || len(requests) == 1 && g.last <= 1 {
+			return requests
 		}
-		if yielded || len(requests) == 1 && g.last <= 1 {
-			break
-		}
-		yielded = true
-		runtime.Gosched()
 	}
-	return requests
+}
+
+// take adds requests that wait to those of the next transaction, as far as they fit.
+func (g *group) take(requests []*request, bytes int) ([]*request, int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.queue) > 0 && len(requests) < maxBatch && bytes < maxBatchBytes {
+		bytes += g.queue[0].size()
+		requests, g.queue = append(requests, g.queue[0]), g.queue[1:]
+	}
+	if len(g.queue) == 0 {
+		g.queue = nil // and the requests in its array
+	}
+	if len(requests) == 0 {
+		close(g.runs)
+		g.runs = nil
+	}
+	return requests, bytes
 }
 
 func (r *request) size() int {
@@ -179,22 +187,25 @@ func (r *request) size() int {
 	return r.event.size()
 }
 
-// finish commits the deliveries and the clock. Requests that wait end with ErrClosed.
-func (g *group) finish() {
-	for range len(g.queue) {
-		(<-g.queue).done <- journal.ErrClosed
+// end commits the deliveries and the clock. Requests that wait end with ErrClosed.
+func (g *group) end() error {
+	g.mu.Lock()
+	g.stopped = true
+	waiting, runs := g.queue, g.runs
+	g.queue = nil
+	g.mu.Unlock()
+	for _, r := range waiting {
+		r.done <- journal.ErrClosed
+	}
+	if runs != nil {
+		<-runs
 	}
 	last := newRequest(context.Background(), &request{run: func(b *batch) error {
 		b.keep = !b.clock.kept().Last.Equal(b.head.Clock.Last)
 		return nil
 	}})
 	g.commit(append(g.takeRiders(), last))
-	g.failed = <-last.done
-}
-
-func (g *group) end() error {
-	<-g.stopped
-	return g.failed
+	return <-last.done
 }
 
 // commit decides the requests in one transaction. If that fails by a row, it finds the requests that are to blame, and

@@ -224,3 +224,14 @@ func TestACallerThatLeavesWaitsForNoHeldRow(t *testing.T) {
 		assert.Zero(t, db.Waiting())
 	})
 }
+
+// A program's test may leave a journal open. A bubble of package synctest fails if a goroutine of it stays.
+func TestAnIdleStoreRunsNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := mapdb.New()
+		p := newProcess(t, db)
+		p.decide(p.of(journal.EventDeliver, p.complete1("a")), journal.Recorded)
+		requireExecuted(t, p.together(db, p.strangers(8)...))
+		assert.Empty(t, p.claim(1))
+	})
+}

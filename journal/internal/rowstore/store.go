@@ -64,7 +64,7 @@ func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
 		s.log = opts.Logger
 	}
 	s.sessions = sessions{driver: d, own: make(map[string]*session)}
-	s.group.start(s)
+	s.group.s = s
 	s.aside.start(s)
 	return s, nil
 }
