@@ -13,7 +13,10 @@ import (
 )
 
 // mutated are the packages that decide. Their mutants are sampled.
-var mutated = append([]string{"./journal", "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, slices.Concat(storeRooms, rooms)...)
+var mutated = append([]string{"./journal", rowStore, "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, slices.Concat(storeRooms, rooms)...)
+
+// rowStore is the core of the stores on rows. Its tests on maps stand in a package below it.
+const rowStore = "./journal/internal/rowstore"
 
 // storeRooms are the packages below a store, which the store's tests try.
 var storeRooms = []string{"./journal/sqlite/internal/sidecar", "./journal/sqlite/internal/inplace", "./journal/sqlite/internal/checkpoint", "./journal/sqlite/internal/memtable", "./journal/sqlite/internal/sessions", "./journal/sqlite/internal/schema", "./journal/sqlite/internal/read", "./journal/sqlite/internal/sealed", "./journal/sqlite/internal/verify", "./journal/sqlite/internal/list", "./journal/sqlite/internal/nameindex", "./journal/sqlite/internal/location", "./journal/sqlite/internal/localdb", "./journal/sqlite/internal/statements", "./journal/sqlite/internal/vfs"}

@@ -63,6 +63,9 @@ func (i *item) mutantArgs(seed uint64) []string {
 	if slices.Contains(rooms, i.dir) {
 		args = append(args, "-tests", clientTests)
 	}
+	if i.dir == rowStore {
+		args = append(args, "-tests", rowStore+"/mapdb")
+	}
 	if store, _, below := strings.Cut(i.dir, "/internal/"); below && slices.Contains(storeRooms, i.dir) {
 		args = append(args, "-tests", store)
 	}

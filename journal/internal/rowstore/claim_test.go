@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
 )
 
@@ -135,5 +136,69 @@ func TestAProcessFollowsTheClockOfAnother(t *testing.T) {
 		b.executed("w")
 		last := a.apply(a.begin("z")).Last
 		assert.Equal(t, b.now.UnixMilli(), last.UnixMilli())
+	})
+}
+
+func (p *process) flow(id string) journal.FlowEvent {
+	return journal.FlowEvent{
+		Kind: journal.FlowEventBegin, Ref: ref(id), At: p.now, Session: p.s.ID(),
+		Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: "key-of-" + id, Input: []byte("{}"), InputDigest: "v1:" + id,
+	}
+}
+
+// waits begins a flow and parks it for an hour.
+func (p *process) waits(id string) journal.Flow {
+	p.t.Helper()
+	begun, err := p.j.ApplyFlow(p.t.Context(), p.flow(id))
+	require.NoError(p.t, err)
+	f := begun.Flow
+	parked, err := p.j.ApplyFlow(p.t.Context(), journal.FlowEvent{
+		Kind: journal.FlowEventPark, Ref: f.Ref, Handle: f.Handle, At: p.now, Session: p.s.ID(), Claim: f.Claim, Due: p.now.Add(time.Hour),
+	})
+	require.NoError(p.t, err)
+	return parked.Flow
+}
+
+// A clock ran ahead by days, and is reset. No flow waits for the days to pass, not even one that another transaction
+// holds.
+func TestAResetOfTheClockWaitsForHeldFlows(t *testing.T) {
+	pair(t, func(t *testing.T, db *mapdb.Database, p, other *process) {
+		before := p.now
+		p.now = before.Add(3 * 24 * time.Hour)
+		f := p.waits("held")
+		d := db.Open()
+		tx, _, _, err := d.Begin(t.Context(), rowstore.Keys{})
+		require.NoError(t, err)
+		_, err = tx.Flow(t.Context(), f.Handle, rowstore.Digest{}, rowstore.WaitLock)
+		require.NoError(t, err)
+		reset := make(chan error, 1)
+		go func() { reset <- p.j.ResetClock(t.Context(), before) }()
+		synctest.Wait()
+		assert.Empty(t, reset)
+		tx.Rollback()
+		require.NoError(t, <-reset)
+		got, err := p.j.GetFlow(t.Context(), ref("held"))
+		require.NoError(t, err)
+		assert.Equal(t, before.Add(time.Hour).UnixMilli(), got.DueAt.UnixMilli())
+	})
+}
+
+// A sweep goes through more rows than it reads at once.
+func TestAResetOfTheClockSweepsManyRows(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		const many = 600
+		before := p.now
+		p.now = before.Add(3 * 24 * time.Hour)
+		for i := range many {
+			p.decide(p.park(p.executed(fmt.Sprint("op-", i)), time.Minute), journal.Recorded)
+			p.waits(fmt.Sprint("flow-", i))
+		}
+		require.NoError(t, p.j.ResetClock(t.Context(), before))
+		for i := range many {
+			assert.True(t, p.get(fmt.Sprint("op-", i)).WindowClosed, i)
+			f, err := p.j.GetFlow(t.Context(), ref(fmt.Sprint("flow-", i)))
+			require.NoError(t, err)
+			assert.Equal(t, before.Add(time.Hour).UnixMilli(), f.DueAt.UnixMilli(), i)
+		}
 	})
 }

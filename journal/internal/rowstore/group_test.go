@@ -235,3 +235,72 @@ func TestAnIdleStoreRunsNoGoroutine(t *testing.T) {
 		assert.Empty(t, p.claim(1))
 	})
 }
+
+// delivers has a delivery ride with a begin, whose commit has the given fate.
+func (p *process) delivers(db *mapdb.Database, fate mapdb.Fate) (reply, journal.Operation) {
+	p.t.Helper()
+	op := p.complete1("delivered")
+	p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+	db.NextCommits(fate)
+	return <-p.applied(p.begin("begun")), op
+}
+
+// A commit that failed with a delivery is made once more without it. The delivery is recorded on its own.
+func TestACommitThatFailsWithADeliveryIsRepeatedWithoutIt(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		before := db.Begun()
+		begun, delivered := p.delivers(db, mapdb.Fails)
+		requireExecuted(t, []reply{begun})
+		synctest.Wait()
+		assert.Equal(t, 5, db.Begun()-before, "begin, complete, the failed one, that without the delivery, and the delivery")
+		assert.True(t, p.get(delivered.ID).Delivered)
+		assert.Zero(t, p.log.count())
+	})
+}
+
+// A commit in doubt is not repeated, since it may have landed. A delivery of it waits for the next one.
+func TestACommitInDoubtWithADeliveryIsNotRepeated(t *testing.T) {
+	for name, fate := range map[string]mapdb.Fate{"it landed": mapdb.LosesAnswer, "it did not": mapdb.LosesCommit} {
+		t.Run(name, func(t *testing.T) {
+			history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+				begun, delivered := p.delivers(db, fate)
+				assert.ErrorIs(t, begun.err, rowstore.ErrUndecided)
+				p.executed("next")
+				assert.True(t, p.get(delivered.ID).Delivered)
+				assert.Zero(t, p.log.count())
+			})
+		})
+	}
+}
+
+func TestADeliveryOfADamagedRowIsAWarning(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		db.Damage(op.Handle)
+		p.executed("next")
+		assert.Equal(t, 1, p.log.count())
+	})
+}
+
+// Close records how far the clock has come, which other commits do once an hour.
+func TestCloseRecordsTheClock(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.executed("a")
+		p.now = p.now.Add(time.Minute)
+		p.decide(p.begin("a"), journal.Wait)
+		require.NoError(t, p.j.Close())
+		assert.Equal(t, p.now.UnixMilli(), db.Head().Clock.Last.UnixMilli())
+	})
+}
+
+func TestCloseSaysThatItsCommitFailed(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.executed("a")
+		p.now = p.now.Add(time.Minute)
+		p.decide(p.begin("a"), journal.Wait)
+		db.Unreachable(true)
+		assert.Error(t, p.j.Close())
+		db.Unreachable(false)
+	})
+}
