@@ -46,7 +46,7 @@ func (d *Driver) take(ctx context.Context) (*lane, error) {
 		return l, nil
 	}
 	d.made++
-	return &lane{d: d, Row: leased.Row{Number: d.made}}, nil
+	return &lane{d: d, Row: leased.Row{Number: d.made - 1}}, nil
 }
 
 func (d *Driver) giveBack(l *lane) {
