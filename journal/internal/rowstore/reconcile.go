@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -22,50 +23,56 @@ func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journ
 	}
 	p := prepare(ev)
 	var outs []*outcome
+	var damaged error
 	err := s.alone(ctx, &request{run: func(b *batch) (err error) {
-		outs, err = b.looks(p, limit)
+		outs, damaged, err = b.looks(p, limit)
 		return err
 	}})
 	if err != nil {
 		return nil, err
 	}
+	if len(outs) == 0 {
+		return nil, damaged
+	}
 	return results(outs)
 }
 
-// looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold.
-func (b *batch) looks(p *prepared, limit int) (outs []*outcome, err error) {
+// looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold, and damaged
+// ones. damaged is the error of the first.
+func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err error) {
 	if err := b.head.trusted(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := b.see(p.At); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for scan := (Scan{Index: LookDue, By: p.At.UnixMilli(), Limit: limit + claimPage}); len(outs) < limit; {
 		places, err := b.tx.Scan(b.ctx, scan)
 		if err != nil {
-			return nil, b.fail(err)
+			return nil, nil, b.fail(err)
 		}
 		for _, at := range places {
 			if len(outs) == limit {
-				return outs, nil
+				return outs, damaged, nil
 			}
-			out, err := b.look(at.Handle, p)
-			if err != nil {
-				return nil, err
-			}
-			if out != nil {
+			switch out, err := b.look(at.Handle, p); {
+			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+				damaged = cmp.Or(damaged, passedOver(err))
+			case err != nil:
+				return nil, nil, err
+			case out != nil:
 				outs = append(outs, out)
 			}
 			scan.After = at
 		}
 		if len(places) < scan.Limit {
-			return outs, nil
+			return outs, damaged, nil
 		}
 	}
-	return outs, nil
+	return outs, damaged, nil
 }
 
-// look claims one look-up. It returns nil if the row is held, damaged, or not due any more.
+// look claims one look-up. It returns nil if the row is held, or not due any more.
 func (b *batch) look(handle int64, p *prepared) (*outcome, error) {
 	if b.entries[handle] == nil {
 		keys := Keys{Handles: []int64{handle}, Whole: true, Lock: TryLock}
@@ -76,14 +83,16 @@ func (b *batch) look(handle int64, p *prepared) (*outcome, error) {
 		b.take(keys, found)
 	}
 	e, err := b.entries[handle].usable()
-	if err != nil || e == nil || !store.LookIsDue(p.Event, &e.now.op) {
+	switch {
+	case errors.Is(err, errHeld):
 		return nil, nil
+	case err != nil || e == nil || !store.LookIsDue(p.Event, &e.now.op):
+		return nil, err
 	}
-	out, err := b.decide(e, p)
-	if errors.Is(err, format.ErrDamaged) && b.broken == nil {
-		return nil, nil
+	if _, err := e.now.operation(true); err != nil { // its caller gets the whole of it
+		return nil, err
 	}
-	return out, err
+	return b.decide(e, p)
 }
 
 // Hear implements journal.Reconciler.
