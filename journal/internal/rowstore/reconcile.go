@@ -38,7 +38,7 @@ func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journ
 }
 
 // looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold, and damaged
-// ones. damaged is the error of the first.
+// ones. damaged is the error of the first. It stops after so many bytes of bodies.
 func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err error) {
 	if err := b.head.trusted(); err != nil {
 		return nil, nil, err
@@ -46,22 +46,24 @@ func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err err
 	if err := b.see(p.At); err != nil {
 		return nil, nil, err
 	}
+	bytes := 0
 	for scan := (Scan{Index: LookDue, By: p.At.UnixMilli(), Limit: limit + claimPage}); len(outs) < limit; {
 		places, err := b.tx.Scan(b.ctx, scan)
 		if err != nil {
 			return nil, nil, b.fail(err)
 		}
 		for _, at := range places {
-			if len(outs) == limit {
+			if len(outs) == limit || bytes > b.s.most {
 				return outs, damaged, nil
 			}
-			switch out, err := b.look(at.Handle, p); {
+			switch out, size, err := b.look(at.Handle, p); {
 			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
 				damaged = cmp.Or(damaged, passedOver(err))
 			case err != nil:
 				return nil, nil, err
 			case out != nil:
 				outs = append(outs, out)
+				bytes += size
 			}
 			scan.After = at
 		}
@@ -72,27 +74,33 @@ func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err err
 	return outs, damaged, nil
 }
 
-// look claims one look-up. It returns nil if the row is held, or not due any more.
-func (b *batch) look(handle int64, p *prepared) (*outcome, error) {
+// look claims one look-up, and returns the size of its bodies. It returns nil if the row is held, or not due any more.
+func (b *batch) look(handle int64, p *prepared) (out *outcome, size int, err error) {
 	if b.entries[handle] == nil {
 		keys := Keys{Handles: []int64{handle}, Whole: true, Lock: TryLock}
 		found, err := b.tx.Find(b.ctx, keys)
 		if err != nil {
-			return nil, b.fail(err)
+			return nil, 0, b.fail(err)
 		}
 		b.take(keys, found)
 	}
 	e, err := b.entries[handle].usable()
 	switch {
 	case errors.Is(err, errHeld):
-		return nil, nil
+		return nil, 0, nil
 	case err != nil || e == nil || !store.LookIsDue(p.Event, &e.now.op):
-		return nil, err
+		return nil, 0, err
 	}
-	if _, err := e.now.operation(true); err != nil { // its caller gets the whole of it
-		return nil, err
+	op, err := e.now.operation(true) // its caller gets the whole of it
+	if err != nil {
+		return nil, 0, err
 	}
-	return b.decide(e, p)
+	size = len(op.Request.Body)
+	if op.Answer != nil {
+		size += len(op.Answer.Body)
+	}
+	out, err = b.decide(e, p)
+	return out, size, err
 }
 
 // Hear implements journal.Reconciler.
