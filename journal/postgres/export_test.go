@@ -29,16 +29,18 @@ func init() {
 	}
 }
 
-// within returns the journal's part in the leases of its processes, connections to its database, and its schema.
-func within(j *Journal) (*fleet.Fleet, *pgxpool.Pool, string) {
+// within returns the journal's part in the leases of its processes, connections to its database, its schema, and a
+// context that ends once it waits for the server no more.
+func within(j *Journal) (*fleet.Fleet, *pgxpool.Pool, string, context.Context) {
 	if rows, is := j.engine.(*rowJournal); is {
 		return rows.driver.ForTest()
 	}
-	return laned(j).fleet, laned(j).pool, laned(j).schema
+	l := laned(j)
+	return l.fleet, l.pool, l.schema, l.background
 }
 
 func fleetOf(j *Journal) *fleet.Fleet {
-	f, _, _ := within(j)
+	f, _, _, _ := within(j)
 	return f
 }
 
@@ -63,7 +65,7 @@ func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
 
 // BuryOthers makes j find all other processes dead.
 func BuryOthers(ctx context.Context, j *Journal) error {
-	_, pool, schema := within(j)
+	_, pool, schema, _ := within(j)
 	rows, err := pool.Query(ctx, "SELECT id FROM "+schema+".sessions WHERE process <> $1 AND buried_at IS NULL", fleetOf(j).Member().ID)
 	if err != nil {
 		return err
@@ -114,28 +116,19 @@ func Sweeping(j *Journal) bool { return len(laned(j).sweeps) > 0 }
 func ClaimScans(j *Journal, n int) { laned(j).claimScans = n }
 
 // ReadBytes makes the journal read that many bytes of bodies in a commit.
-func ReadBytes(j *Journal, most int) {
-	if rows, is := j.engine.(*rowJournal); is {
-		rowstore.LimitBytes(rows.store, most)
-		return
-	}
-	laned(j).readBytes = most
-}
+func ReadBytes(j *Journal, most int) { laned(j).readBytes = most }
 
 // LastJoin is the time of the last join, as far as the journal remembers.
 func LastJoin(j *Journal) time.Time { return fleetOf(j).Memory.LastJoin() }
 
 // Background ends when the journal no longer waits for the server.
-func Background(j *Journal) <-chan struct{} { return laned(j).background.Done() }
+func Background(j *Journal) <-chan struct{} {
+	_, _, _, background := within(j)
+	return background.Done()
+}
 
 // RotateAfter makes the journal's lanes take another row after that many batches.
-func RotateAfter(j *Journal, batches int) {
-	if rows, is := j.engine.(*rowJournal); is {
-		rows.driver.RotateAfter(batches)
-		return
-	}
-	laned(j).rotateAfter = batches
-}
+func RotateAfter(j *Journal, batches int) { laned(j).rotateAfter = batches }
 
 // Statement is a statement as it is run.
 type Statement struct {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -95,8 +96,12 @@ func TestUniqueKeyOfATenantByAnIndex(t *testing.T) {
 		decides(t, j, tx, ev, journal.Execute)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
-	_, err = server.Conn(t).Exec(t.Context(), "INSERT INTO "+schema+".receipts (identity, scope, key, place, state, ends_at, written_in, facts)"+
-		" SELECT identity, scope, key, place, state, ends_at, written_in, facts FROM "+schema+".receipts WHERE scope = 't acme'")
+	column, handle := "", ""
+	if postgres.Rows {
+		column, handle = "handle, ", "handle + 1000, "
+	}
+	_, err = server.Conn(t).Exec(t.Context(), "INSERT INTO "+schema+".receipts ("+column+"identity, scope, key, place, state, ends_at, written_in, facts)"+
+		" SELECT "+handle+"identity, scope, key, place, state, ends_at, written_in, facts FROM "+schema+".receipts WHERE scope = 't acme'")
 	var refused *pgconn.PgError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, "receipts_identity", refused.ConstraintName)
@@ -340,6 +345,9 @@ func TestDamagedReceiptsArePassedOver(t *testing.T) {
 
 // A journal that an earlier release migrated goes on, and keeps receipts once it is migrated.
 func TestReceiptsOfAnEarlierSchema(t *testing.T) {
+	if postgres.Rows {
+		t.Skip("no earlier schema has its tables")
+	}
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
@@ -461,8 +469,12 @@ func TestReceiptsAreVerified(t *testing.T) {
 	begun := receive(t, j, tx, reserve("key-1"))
 	require.NoError(t, tx.Commit(t.Context()))
 	r := begun.Receipt
-	r.Handle, r.SettledAt = 0, r.CreatedAt
-	args, _ := format.ReceiptArgs(&r, -1)
+	r.SettledAt = r.CreatedAt
+	args, _ := format.ReceiptArgsUntil(&r, math.MaxInt64, -1)
+	if !postgres.Rows {
+		r.Handle = 0
+		args, _ = format.ReceiptArgs(&r, -1)
+	}
 	server.Exec(t, fmt.Sprintf("UPDATE %s.receipts SET facts = '\\x%x'", schema, args[5]))
 	violations, err := j.Verify(t.Context())
 	require.NoError(t, err)

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/onceward/onceward/journal"
@@ -35,7 +37,19 @@ func (j *rowJournal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Ev
 // (Options.Pooled). After 25 seconds f's context ends and nothing is recorded. Four handlers run at a time, and delay
 // only each other. Until f has returned, other callers of that operation wait, and so does Close.
 func (j *rowJournal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
-	result, err := j.store.DeliverTx(ctx, ev, f)
+	var failed error
+	result, err := j.store.DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.opts.pace, usualPace).handler, errSlowHandler)
+		defer cancel()
+		failed = f(ctx, tx)
+		if over := ctx.Err(); over != nil && (failed == nil || errors.Is(failed, over)) {
+			failed = context.Cause(ctx)
+		}
+		return failed
+	})
+	if failed != nil {
+		return journal.Result{}, failed
+	}
 	return theirs(ctx, "deliver", result, err)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -194,7 +193,7 @@ func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct
 // transact decides requests in one transaction, and commits it. Each request has its own error in err. If transact
 // fails, nothing of them was recorded, except after ErrUndecided.
 func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, sure bool) (err error) {
-	began, keys := time.Now(), Keys{Lock: lock}
+	keys := Keys{Lock: lock}
 	for _, r := range requests {
 		if r.event != nil {
 			r.event.keys(&s.key, sure, &keys)
@@ -224,15 +223,11 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 	if b.broken != nil {
 		return b.broken
 	}
-	landed, err := b.commit()
-	if landed && s.opts.Committed != nil {
-		s.opts.Committed(len(requests), time.Since(began))
-	}
-	return err
+	return b.commit()
 }
 
 // commit makes the batch durable, if it has changed anything.
-func (b *batch) commit() (landed bool, err error) {
+func (b *batch) commit() error {
 	changes := b.changes()
 	for _, e := range b.order {
 		if e.now != nil && e.now != e.base {
@@ -241,14 +236,14 @@ func (b *batch) commit() (landed bool, err error) {
 	}
 	now := b.clock.kept()
 	if b.undone || len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
-		return false, nil
+		return nil
 	}
 	b.head.Clock, b.head.Reset = now, b.reset
 	b.head.Number++
 	// The caller's context ends no commit: it would be in doubt.
 	if err := b.tx.Commit(b.s.ctx, b.head, changes); err != nil {
-		return false, err
+		return err
 	}
 	b.clock.committed(&b.head)
-	return true, nil
+	return nil
 }

@@ -105,7 +105,7 @@ func (b *batch) receiveUnread(ev *journal.ReceiptEvent, later func(context.Conte
 }
 
 // errEndedBefore means that the handler has ended the transaction that reserved the key.
-var errEndedBefore = errors.New("receive a request: the transaction that reserved the key was committed by its handler, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
+var errEndedBefore = errors.New("receive a request: the handler committed the transaction that reserved the key, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
 
 // receive runs NextReceipt on the receipt of a key, and writes the result.
 func (b *batch) receive(ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
@@ -155,12 +155,16 @@ func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev journal.Re
 	return result, b.fail(err)
 }
 
-// shows has an event know what is known of its caller's clock, which may have jumped just now.
+// shows notes a caller's clock, unless that has jumped, and has the event know what is known of it.
 func (c *clock) shows(ev *journal.ReceiptEvent) (passed time.Time) {
-	own := c.glance(&Head{})
-	own.is.See(ev.At)
-	ev.Last, ev.Unconfirmed = own.is.Last, own.is.Unconfirmed(ev.At)
-	return own.is.Passed(ev.At)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := c.is
+	if due := seen.See(ev.At); !due && c.is.Jumped.IsZero() && seen.Jumped.IsZero() {
+		c.is = seen
+	}
+	ev.Last, ev.Unconfirmed = seen.Last, seen.Unconfirmed(ev.At)
+	return seen.Passed(ev.At)
 }
 
 // encodeReceipt returns the row of a receipt. One that is reserved is never to be reaped.
@@ -178,7 +182,9 @@ func encodeReceipt(r *journal.Receipt) *Receipt {
 func decodeReceipt(row *Receipt) (journal.Receipt, error) {
 	r, answer, err := decodeReceiptLight(row)
 	if err == nil && answer != nil {
-		r.Answer, err = format.DecodeAnswer(answer, row.Body)
+		if r.Answer, err = format.DecodeAnswer(answer, row.Body); err != nil {
+			err = fmt.Errorf("receipt %d: %w", row.Handle, err)
+		}
 	}
 	return r, err
 }

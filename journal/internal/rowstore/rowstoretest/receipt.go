@@ -80,5 +80,5 @@ func heldReceipt(t *testing.T, db Database) {
 	p.receive(t, tx, reserve, journal.Execute)
 	require.NoError(t, tx.Commit(t.Context()))
 	_, err := p.ReceiveTx(t.Context(), p.beginTx(t), complete)
-	require.ErrorContains(t, err, "was committed by its handler")
+	require.ErrorContains(t, err, "the handler committed the transaction")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -68,8 +69,6 @@ type Driver struct {
 	idle  []*lane
 	made  int // how many lanes there are
 
-	rotateAfter int // commits that use one row of a lane
-
 	operations, receipts, flows handles
 }
 
@@ -77,7 +76,7 @@ var _ rowstore.Driver = (*Driver)(nil)
 
 // Open opens the journal in a schema, which schema.Migrate has made. It starts the heartbeat of this process's sessions.
 func Open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Driver, error) {
-	d := &Driver{opts: opts, rotateAfter: rotateAfter, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
+	d := &Driver{opts: opts, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
 	var err error
 	if d.schema, err = schema.Quoted(opts.Schema); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err erro
 	if d.pool, err = dialer.Pool(ctx, cmp.Or(d.opts.Readers, readers), nil); err != nil {
 		return err
 	}
-	if d.apps, err = dialer.Pool(ctx, appConnections, nil); err != nil {
+	if d.apps, err = dialer.Pool(ctx, appConnections, asMade); err != nil {
 		return err
 	}
 	conn, err := d.fleet.Dial(ctx, nil)
@@ -175,8 +174,8 @@ func (d *Driver) readClock(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// ErrStillOpen means that the application has left a transaction open.
-var ErrStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
+// errStillOpen means that the application has left a transaction open.
+var errStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
 
 // Close implements rowstore.Driver. It ends this process's sessions. If the server does not answer, these expire.
 func (d *Driver) Close() error {
@@ -211,14 +210,14 @@ func (d *Driver) Close() error {
 	case <-closed:
 		return nil
 	case <-time.After(d.opts.Patience):
-		return ErrStillOpen
+		return errStillOpen
 	}
 }
 
 // meaning maps an error of the server to one of package rowstore, with the server's words explained.
 func meaning(err error) error {
 	var explained *pgerr.Error
-	if pgerr.Code(err) == "" || errors.As(err, &explained) {
+	if pgerr.Code(err) == "" || errors.As(err, &explained) || errors.Is(err, apptx.ErrFailedBefore) {
 		return err
 	}
 	own := pgerr.Explain("", err)

@@ -30,7 +30,7 @@ const (
 		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l`
 
 	// commitLane moves the row of a lane to the next batch. It divides by zero if another process has fenced the lane off.
-	commitLane = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = nextval('{{s}}.commits'), last_at = $5, jumped_at = $6, least_margin = $7, ahead_at = $8" + ofLane
+	commitLane = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = pg_catalog.nextval('{{s}}.commits'), last_at = $5, jumped_at = $6, least_margin = $7, ahead_at = $8" + ofLane
 	// commitQuietly is commitLane for a transaction that sees no caller's clock.
 	commitQuietly = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1" + ofLane
 	ofLane        = " WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 RETURNING 1) SELECT 1 / count(*) FROM w"

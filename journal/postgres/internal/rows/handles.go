@@ -21,7 +21,7 @@ func (h *handles) take(ctx context.Context, d *Driver) (int64, error) {
 	defer h.mu.Unlock()
 	if epoch := d.fleet.Member().Epoch; h.next == h.end || h.epoch != epoch {
 		var next int64
-		if err := d.pool.QueryRow(ctx, d.in("SELECT nextval('{{s}}."+h.sequence+"')")).Scan(&next); err != nil {
+		if err := d.pool.QueryRow(ctx, d.in("SELECT pg_catalog.nextval('{{s}}."+h.sequence+"')")).Scan(&next); err != nil {
 			return 0, meaning(err)
 		}
 		h.next, h.end, h.epoch = next, next+blockOfHandles, epoch

@@ -6,12 +6,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 	// The next two are one round trip each. The first writes only in a transaction of the journal's database, which has
 	// not gone back, and if it can lock the key.
 	reserveReceipt = insertInto + `SELECT $1::bigint, $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea, $10::bytea, pg_catalog.pg_current_xact_id()
-		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING` + soundReceipt
+		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13::timestamptz IS NOT DISTINCT FROM {{start}} AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING` + soundReceipt
 	completeReceipt = updateReceipt + " AND facts = $11 AND written_in = pg_catalog.pg_current_xact_id_if_assigned()" + soundReceipt
 	// The commit of a receipt waits for the disk, even if the application's other commits do not.
 	soundReceipt = ` RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
@@ -157,14 +159,19 @@ func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Rece
 		return false, err
 	}
 	args := receiptArgs(made(handle))
-	args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)))
+	started, start := t.d.fleet.Started(), noStart
+	if started != nil {
+		start = check.StartSQL
+	}
+	args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)), started)
+	text := strings.Replace(reserveReceipt, "{{start}}", start, 1)
 	if later, is := t.c.(*apptx.Pooled); is && failed != nil {
-		first := &apptx.First{SQL: t.d.in(orFail(reserveReceipt)), Args: args, Failed: func(ctx context.Context, err error) error { return failed(ctx, meaning(err)) }}
+		first := &apptx.First{SQL: t.d.in(orFail(text)), Args: args, Failed: func(ctx context.Context, err error) error { return failed(ctx, meaning(err)) }}
 		if later.BeginsWith(first) {
 			return true, nil
 		}
 	}
-	return t.write(ctx, reserveReceipt, args...)
+	return t.write(ctx, text, args...)
 }
 
 // CompleteReceipt implements rowstore.Tx.

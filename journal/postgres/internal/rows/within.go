@@ -4,20 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // forget resets the session after a transaction of the application's. The next one on that connection may be another
-// tenant's, and begins as the first did.
+// tenant's, and begins as the first did. Behind a pooler, the sessions are the pooler's, and its clients must not change
+// them.
 const forget = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
 
 // soundly makes a transaction's commit wait for the disk, even if the application's other commits do not.
@@ -26,19 +28,27 @@ const soundly = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) 
 // BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction is durable once it commits, regardless of
 // its settings.
 func (d *Driver) BeginTx(ctx context.Context) (journal.Tx, error) {
+	reset := forget
+	if d.opts.Fleet.Pooled {
+		reset = ""
+	}
 	tx, err := d.apps.BeginTx(ctx, pgx.TxOptions{
-		BeginQuery:  connection.BeginSQL + "; " + soundly,
-		CommitQuery: forget + connection.SoundCommit + "; COMMIT"})
+		BeginQuery:  connection.BeginSQL + "; " + soundly + "; SET LOCAL idle_in_transaction_session_timeout = '60s'", // whatever the role's patience is
+		CommitQuery: reset + connection.SoundCommit + "; COMMIT"})
 	if err != nil {
 		return nil, err
 	}
 	return apptx.NewOwn(tx), nil
 }
 
+// asMade reports whether a connection has its first settings again once it was reset. The application's AfterConnect
+// may have set others, so then it reports false, and the next transaction gets another connection.
+func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }
+
 // within is the journal's part of a transaction of the application's.
 type within struct{ *tx }
 
-var errElsewhere = errors.New("the transaction is not one of the journal's database")
+var errElsewhere = errors.New("postgres: the transaction is on another server than the journal's connections reach: roll it back, and begin another")
 
 // Within implements rowstore.Driver. Without keys, it sends nothing yet. The server may refuse a transaction that is
 // serializable, or of repeatable reads (SQLSTATE 40001). The application then repeats it as a whole.
@@ -52,45 +62,79 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
 		return t, t.read, f.found, nil
 	}
-	p := t.pipeline()
+	p, isOurs := t.pipeline()
 	p.queue(func(rows pgx.Rows) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
 	f.queue(p)
 	if _, err := p.send(ctx, c); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, theirError(err)
 	}
+	if err := isOurs(ctx); err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, err
+	}
 	found, err := f.result()
 	return t, t.read, found, err
 }
 
-// pipeline begins with a statement that fails unless the transaction is one of the journal's database, which has not
-// gone back.
-func (t *within) pipeline() *pipeline {
-	p := &pipeline{d: t.d}
-	p.queue(func(rows pgx.Rows) error {
-		var id, why *string
-		switch err := rows.Scan(&id, &why); {
-		case err != nil:
-			return err
+// pipeline begins with a statement about the server that the transaction is on. isOurs returns an error, once that was
+// sent, if the transaction is not one of the journal's database, or if that has gone back. The application connects by
+// itself. If it reaches a server that this process has not checked, isOurs checks the server of the journal's own
+// connections again.
+func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
+	p = &pipeline{d: t.d}
+	var id, why *string
+	var started *time.Time
+	f := t.d.fleet
+	start := noStart
+	if f.Started() != nil {
+		start = check.StartSQL
+	}
+	p.queue(func(rows pgx.Rows) error { return rows.Scan(&id, &why, &started) },
+		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+start)
+	return p, func(ctx context.Context) error {
+		switch {
 		case id == nil || *id != t.d.identity:
-			return errElsewhere
+			return fmt.Errorf("%w: the transaction is not one of the journal's database", fleet.ErrDeployment)
 		case why != nil:
 			return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, *why)
+		case started == nil || check.SameStart(started, f.Started()):
+			return nil
+		}
+		own, err := f.Dial(ctx, nil)
+		if err != nil {
+			return err
+		}
+		connection.HangUp(own)
+		if err := f.Refusal(); err != nil {
+			return err
+		}
+		if !check.SameStart(started, f.Started()) {
+			return errElsewhere
 		}
 		return nil
-	}, "SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal)")
-	return p
+	}
 }
+
+// noStart is the expression for a server that does not tell when it was started.
+const noStart = "NULL::timestamptz"
 
 // Receipt implements rowstore.Tx.
 func (t *within) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
-	p := t.pipeline()
+	p, isOurs := t.pipeline()
 	p.queue(nil, soundly)
-	return t.receipt(ctx, p, key, true)
+	found, err := t.receipt(ctx, p, key, true)
+	if err == nil {
+		err = isOurs(ctx)
+	}
+	return found, err
 }
 
-// Flow implements rowstore.Tx.
+// Flow implements rowstore.Tx. The steps of a claim are recorded in a restored journal, too.
 func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (*rowstore.Flow, error) {
-	f, err := t.flow(ctx, t.pipeline(), handle, name, lock)
+	p, isOurs := t.pipeline()
+	f, err := t.flow(ctx, p, handle, name, lock)
+	if err == nil && lock != rowstore.ShareLock {
+		err = isOurs(ctx)
+	}
 	return f, theirError(err)
 }
 
@@ -100,11 +144,11 @@ func (t *within) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt)
 	return done, theirError(err)
 }
 
-// theirError is the server's error as it is. After it, the transaction can only be rolled back.
+// theirError is the server's error, explained. After it, the transaction can only be rolled back.
 func theirError(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg
+	var own *pgerr.Error
+	if errors.As(meaning(err), &own) {
+		return own
 	}
 	return err
 }

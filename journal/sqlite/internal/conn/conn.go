@@ -14,7 +14,6 @@ import (
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
@@ -239,10 +238,9 @@ type explained struct{ error }
 
 func (e explained) Unwrap() error { return errors.Unwrap(e.error) }
 
-// Explain adds the failed action, the file and the advice to an error that has none of them. That there is no such
-// operation is no fault of the file.
+// Explain adds the failed action, the file and the advice to an error that has none of them.
 func Explain(path, doing string, err error) error {
-	if err == nil || errors.As(err, new(explained)) || errors.Is(err, journal.ErrNotFound) {
+	if err == nil || errors.As(err, new(explained)) {
 		return err
 	}
 	what, ok := advice[Code(err)]

@@ -108,13 +108,14 @@ CREATE TABLE {{schema}}.flow_steps (
 -- write receipts.
 CREATE TABLE {{schema}}.receipts (
   handle bigint PRIMARY KEY,
-  identity bytea NOT NULL UNIQUE,         -- digest of scope and key
+  identity bytea NOT NULL,                -- digest of scope and key
   written_in xid8 NOT NULL,               -- the transaction that wrote it last
   scope bytea NOT NULL, key bytea NOT NULL, place bytea NOT NULL,
   state smallint NOT NULL,
   ends_at bigint NOT NULL,                -- when something of it is to be reaped next
   facts bytea NOT NULL, answer bytea, body bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+CREATE UNIQUE INDEX receipts_identity ON {{schema}}.receipts (identity);
 CREATE INDEX receipts_ends ON {{schema}}.receipts (ends_at, handle);
 
 -- The highest number that was done of each entity of a source, by a digest of both.
