@@ -137,7 +137,9 @@ func (r *reader) CountFlows(ctx context.Context, late int64) (n rowstore.FlowCou
 }
 
 // FlowHandle implements rowstore.Tx.
-func (t *tx) FlowHandle(ctx context.Context) (int64, error) { return t.d.flows.take(ctx, t.d) }
+func (t *tx) FlowHandle(ctx context.Context) (int64, error) {
+	return t.d.flows.take(ctx, t.d, t.sequences())
+}
 
 // PutFlow implements rowstore.Tx.
 func (t *tx) PutFlow(ctx context.Context, f *rowstore.Flow, insert bool) error {

@@ -3,6 +3,8 @@ package rows
 import (
 	"context"
 	"sync"
+
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 )
 
 // handles are taken from a sequence in blocks, which are lost with their process.
@@ -16,16 +18,37 @@ type handles struct {
 // blockOfHandles is the increment of the sequences.
 const blockOfHandles = 256
 
-func (h *handles) take(ctx context.Context, d *Driver) (int64, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if epoch := d.fleet.Member().Epoch; h.next == h.end || h.epoch != epoch {
-		var next int64
-		if err := d.pool.QueryRow(ctx, d.in("SELECT pg_catalog.nextval('{{s}}."+h.sequence+"')")).Scan(&next); err != nil {
+// take returns a handle, higher than those that it has returned. It asks the sequence on that connection, and holds up no
+// other caller meanwhile.
+func (h *handles) take(ctx context.Context, d *Driver, conn check.RowReader) (int64, error) {
+	epoch := d.fleet.Member().Epoch
+	for {
+		if handle, is := h.taken(epoch); is {
+			return handle, nil
+		}
+		var first int64
+		if err := conn.QueryRow(ctx, d.in("SELECT pg_catalog.nextval('{{s}}."+h.sequence+"')")).Scan(&first); err != nil {
 			return 0, meaning(err)
 		}
-		h.next, h.end, h.epoch = next, next+blockOfHandles, epoch
+		h.begin(epoch, first)
+	}
+}
+
+func (h *handles) taken(epoch int64) (handle int64, is bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.next == h.end || h.epoch != epoch {
+		return 0, false
 	}
 	h.next++
-	return h.next - 1, nil
+	return h.next - 1, true
+}
+
+// begin goes on with a block, unless another caller has begun a later one.
+func (h *handles) begin(epoch, first int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if first >= h.end || h.epoch != epoch {
+		h.next, h.end, h.epoch = first, first+blockOfHandles, epoch
+	}
 }

@@ -184,7 +184,9 @@ func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bo
 }
 
 // ReceiptHandle implements rowstore.Tx.
-func (t *tx) ReceiptHandle(ctx context.Context) (int64, error) { return t.d.receipts.take(ctx, t.d) }
+func (t *tx) ReceiptHandle(ctx context.Context) (int64, error) {
+	return t.d.receipts.take(ctx, t.d, t.sequences())
+}
 
 // InsertReceipt implements rowstore.Tx.
 func (t *tx) InsertReceipt(ctx context.Context, r *rowstore.Receipt) error {

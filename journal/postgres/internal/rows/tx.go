@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -161,7 +162,18 @@ func (b bounded) SendBatch(_ context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
 // Handle implements rowstore.Tx.
-func (t *tx) Handle(ctx context.Context) (int64, error) { return t.d.operations.take(ctx, t.d) }
+func (t *tx) Handle(ctx context.Context) (int64, error) {
+	return t.d.operations.take(ctx, t.d, t.sequences())
+}
+
+// sequences is a connection for handles: the transaction's own, so that readers don't hold it up. The application's may
+// have another role.
+func (t *tx) sequences() check.RowReader {
+	if t.lane == nil {
+		return t.d.pool
+	}
+	return t.c
+}
 
 // Hear implements rowstore.Tx.
 func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {
