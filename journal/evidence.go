@@ -17,7 +17,7 @@ func look(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case ev.Due.IsZero():
 		return Ignored, invalid(op, ev, "needs Due, the end of the lease")
-	case ev.GivesBack && (op.State != StateUnknown || !op.LookAt.Equal(ev.Due) || op.Looks == 0):
+	case ev.GivesBack && (!op.LookAt.Equal(ev.Due) || op.Looks == 0):
 		return Ignored, nil // another client has it by now
 	case ev.GivesBack:
 		op.Looks--
@@ -32,7 +32,7 @@ func look(op *Operation, ev *Event) (Decision, error) {
 		return Recorded, nil
 	case !ev.Asked && (op.Attention != "" || op.LookAt.After(ev.At)):
 		return Ignored, nil
-	case ev.Asked && op.State == StateCompleted && op.LookedAt.Before(op.SettledAt): // that look-up was for the outcome
+	case op.State == StateCompleted && op.LookedAt.Before(op.SettledAt): // that look-up was for the outcome
 	case ev.Asked && ev.At.Sub(op.LookedAt).Abs() < AskedLook: // a clock that was ahead keeps no caller from asking
 		return Later, nil
 	}

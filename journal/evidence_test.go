@@ -267,6 +267,8 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"unknown, by a reference of ours in a field", nil, callers(true),
 			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
+		{"unknown, by the caller's unique reference, in an adopted journal", func(op *journal.Operation) { op.ReferenceOurs, op.Adopted = false, true }, callers(true),
+			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"unknown, by another's reference", func(op *journal.Operation) { op.ReferenceOurs, op.Reference = false, "r" }, callers(true),
 			journal.Recorded, journal.StateUnknown, "", "", 0, 1},
 		{"cancelled by hand, against the caller's reference", func(op *journal.Operation) { byHand(op, journal.NotExecuted); op.ReferenceOurs = false }, callers(true),

@@ -499,7 +499,7 @@ func leave(op *Operation, ev *Event) (Decision, error) {
 		op.WakeAt = later(ev.At, ev.Unconfirmed)
 		return Later, nil
 	}
-	if ev.Unconfirmed.IsZero() && (op.BodyWithheld || op.Told) && later(ev.At, ev.Last).Before(ends) {
+	if (op.BodyWithheld || op.Told) && later(ev.At, ev.Last).Before(ends) {
 		waitsForItsCaller(op, ev, ends)
 		return Later, nil
 	}
@@ -876,7 +876,7 @@ func park(op *Operation, ev *Event) {
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = because(op.Cause, p.Reason)
-		busyTooLong := ev.Busy && !op.BusySince.IsZero() && passed(ev).Sub(op.BusySince) >= maxBusy
+		busyTooLong := ev.Busy && passed(ev).Sub(op.BusySince) >= maxBusy
 		if p.Answer == Never || busyTooLong {
 			settle(op, ev, StateUnknown)
 			return

@@ -210,12 +210,14 @@ func TestParkedForADay(t *testing.T) {
 		since, at, last, unconfirmed time.Time
 		needs                        bool
 	}{
-		"the first":                             {time.Time{}, noon, noon, time.Time{}, false},
-		"a day after the first":                 {noon.Add(-day), noon, noon, time.Time{}, true},
-		"a millisecond less":                    {noon.Add(-day + time.Millisecond), noon, noon, time.Time{}, false},
-		"by a clock that has jumped":            {noon.Add(-time.Hour), noon.Add(2 * day), noon, noon.Add(2*day + 10*time.Minute), false},
-		"by a clock that has jumped, and a day": {noon.Add(-day), noon.Add(2 * day), noon, noon.Add(2*day + 10*time.Minute), true},
-		"by a clock that is behind":             {noon.Add(-day), noon.Add(-time.Hour), noon, time.Time{}, false},
+		"the first":                              {time.Time{}, noon, noon, time.Time{}, false},
+		"a day after the first":                  {noon.Add(-day), noon, noon, time.Time{}, true},
+		"a millisecond less":                     {noon.Add(-day + time.Millisecond), noon, noon, time.Time{}, false},
+		"by a clock that has jumped":             {noon.Add(-time.Hour), noon.Add(2 * day), noon, noon.Add(2*day + 10*time.Minute), false},
+		"by a clock that has jumped, and a day":  {noon.Add(-day), noon.Add(2 * day), noon, noon.Add(2*day + 10*time.Minute), true},
+		"the first, by a clock that has gone on": {time.Time{}, noon, noon.Add(-time.Hour), time.Time{}, false},
+		"the first, by a clock that is behind":   {time.Time{}, noon.Add(-time.Minute), noon, time.Time{}, false},
+		"by a clock that is behind":              {noon.Add(-day), noon.Add(-time.Hour), noon, time.Time{}, false},
 	} {
 		op, ev := inFlight(journal.Named, guarded), release(journal.EventPark)
 		op.Found = journal.Found{}

@@ -51,10 +51,10 @@ func say(doing string, err error) error {
 		return fmt.Errorf("postgres: %w", err)
 	case err == nil, err == context.Canceled, err == context.DeadlineExceeded, isJournals(err), errors.As(err, new(decidedError)):
 		return err
+	case strings.HasPrefix(err.Error(), "postgres: "): // said here already
+		return err
 	case pgerr.Code(err) != "", pgerr.IsConnections(err):
 		return pgerr.Explain(doing, err)
-	case strings.HasPrefix(err.Error(), "postgres: "):
-		return err
 	}
 	return fmt.Errorf("postgres: %w", err)
 }

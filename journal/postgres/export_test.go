@@ -116,7 +116,13 @@ func Sweeping(j *Journal) bool { return len(laned(j).sweeps) > 0 }
 func ClaimScans(j *Journal, n int) { laned(j).claimScans = n }
 
 // ReadBytes makes the journal read that many bytes of bodies in a commit.
-func ReadBytes(j *Journal, most int) { laned(j).readBytes = most }
+func ReadBytes(j *Journal, most int) {
+	if rows, is := j.engine.(*rowJournal); is {
+		rowstore.LimitBytes(rows.store, most)
+		return
+	}
+	laned(j).readBytes = most
+}
 
 // LastJoin is the time of the last join, as far as the journal remembers.
 func LastJoin(j *Journal) time.Time { return fleetOf(j).Memory.LastJoin() }
@@ -128,7 +134,13 @@ func Background(j *Journal) <-chan struct{} {
 }
 
 // RotateAfter makes the journal's lanes take another row after that many batches.
-func RotateAfter(j *Journal, batches int) { laned(j).rotateAfter = batches }
+func RotateAfter(j *Journal, batches int) {
+	if rows, is := j.engine.(*rowJournal); is {
+		rows.driver.RotateAfter(batches)
+		return
+	}
+	laned(j).rotateAfter = batches
+}
 
 // Statement is a statement as it is run.
 type Statement struct {

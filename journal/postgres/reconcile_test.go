@@ -153,13 +153,13 @@ func looks(t *testing.T, j *postgres.Journal, limit int) (ids []string, err erro
 // A damaged operation does not block the look-ups of other due operations.
 func TestLooksBesideADamagedOperation(t *testing.T) {
 	t.Parallel()
-	for table, damage := range map[string]string{"operations": zeroFacts, "requests": "UPDATE %[1]s.requests SET body = 'x' WHERE handle = (SELECT handle FROM %[1]s.operations WHERE id = '%[2]s')"} {
+	for table, damage := range map[string]string{"operations": zeroFacts, "requests": "UPDATE %[1]s.requests SET body = 'x' WHERE handle = (SELECT min(handle) FROM %[1]s.operations)"} {
 		t.Run(table, func(t *testing.T) {
 			server := postgrestest.Shared(t)
 			opts := options(t, server)
 			j := open(t, server, opts)
 			doubts(t, j, join(t, j), "", "order-0", "order-1", "order-2")
-			server.Exec(t, fmt.Sprintf(damage, `"`+opts.Schema+`"`, "order-0"))
+			server.Exec(t, fmt.Sprintf(damage, `"`+opts.Schema+`"`))
 			for _, want := range []string{"order-1", "order-2"} {
 				ids, err := looks(t, j, 1)
 				require.NoError(t, err)
@@ -171,8 +171,8 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 	}
 }
 
-// zeroFacts damages the operation with that name.
-const zeroFacts = "UPDATE %[1]s.operations SET facts = decode(repeat('00', length(facts)), 'hex') WHERE id = '%[2]s'"
+// zeroFacts damages the first operation.
+const zeroFacts = "UPDATE %[1]s.operations SET facts = decode(repeat('00', length(facts)), 'hex') WHERE handle = (SELECT min(handle) FROM %[1]s.operations)"
 
 // If requests are large, no more operations are leased than are read at once. Those due longest come first.
 func TestLooksAtLargeRequests(t *testing.T) {

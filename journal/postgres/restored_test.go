@@ -166,7 +166,9 @@ func TestStateFromBeforeARestoreIsDropped(t *testing.T) {
 	server.Exec(t, "UPDATE "+table("journal")+" SET restored = 'a test says so'")
 	require.Eventually(t, func() bool { _, err := other.Join(t.Context()); return err != nil }, soon, tick)
 	require.NoError(t, other.Adopt(t.Context()))
-	server.Exec(t, "UPDATE "+table("operations")+" SET revision = 2") // as after another event
+	if !postgres.Rows {
+		server.Exec(t, "UPDATE "+table("operations")+" SET revision = 2") // as after another event
+	}
 	park.Claim = claimed[0].Operation.Claim
 	late, err := j.Apply(t.Context(), park)
 	require.NoError(t, err)
@@ -320,7 +322,7 @@ func TestAdoptBesideADamagedOperation(t *testing.T) {
 	opts := options(t, server)
 	j := open(t, server, opts)
 	doubts(t, j, join(t, j), "", "order-0", "order-1")
-	server.Exec(t, fmt.Sprintf(zeroFacts, `"`+opts.Schema+`"`, "order-0"))
+	server.Exec(t, fmt.Sprintf(zeroFacts, `"`+opts.Schema+`"`))
 	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
 	j = open(t, server, opts)
 	require.ErrorContains(t, j.Adopt(t.Context()), "adopted, but operation ")

@@ -29,7 +29,7 @@ func TestStatsBesideADamagedOperation(t *testing.T) {
 		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", i)}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
 		require.NoError(t, err)
 	}
-	server.Exec(t, fmt.Sprintf(zeroFacts, `"`+opts.Schema+`"`, "order-0"))
+	server.Exec(t, fmt.Sprintf(zeroFacts, `"`+opts.Schema+`"`))
 	server.Exec(t, `UPDATE "`+opts.Schema+`".flows SET state = 5 WHERE id = 'ride-0'`)
 	stats, err := j.ReadStats(t.Context())
 	require.NoError(t, err)

@@ -35,7 +35,7 @@ func openRows(path string, opts Options) (engine, error) {
 	}
 	shared := p.file.(sharedDriver)
 	d := shared.Driver
-	s, err := rowstore.Open(context.Background(), onDriver{d, p, opts.rows()}, rowstore.Options{Logger: cmp.Or(opts.Logger, slog.Default()), Archive: shared.archive})
+	s, err := rowstore.Open(context.Background(), onDriver{d, p, opts.rows()}, rowstore.Options{Logger: cmp.Or(opts.Logger, slog.Default()), Archive: shared.archive, Committed: opts.Committed})
 	if err != nil {
 		return nil, errors.Join(err, p.release())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -193,7 +194,7 @@ func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct
 // transact decides requests in one transaction, and commits it. Each request has its own error in err. If transact
 // fails, nothing of them was recorded, except after ErrUndecided.
 func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, sure bool) (err error) {
-	keys := Keys{Lock: lock}
+	began, keys := time.Now(), Keys{Lock: lock}
 	for _, r := range requests {
 		if r.event != nil {
 			r.event.keys(&s.key, sure, &keys)
@@ -223,11 +224,15 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 	if b.broken != nil {
 		return b.broken
 	}
-	return b.commit()
+	landed, err := b.commit()
+	if landed && s.opts.Committed != nil {
+		s.opts.Committed(len(requests), time.Since(began))
+	}
+	return err
 }
 
 // commit makes the batch durable, if it has changed anything.
-func (b *batch) commit() error {
+func (b *batch) commit() (landed bool, err error) {
 	changes := b.changes()
 	for _, e := range b.order {
 		if e.now != nil && e.now != e.base {
@@ -236,14 +241,14 @@ func (b *batch) commit() error {
 	}
 	now := b.clock.kept()
 	if b.undone || len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
-		return nil
+		return false, nil
 	}
 	b.head.Clock, b.head.Reset = now, b.reset
 	b.head.Number++
 	// The caller's context ends no commit: it would be in doubt.
 	if err := b.tx.Commit(b.s.ctx, b.head, changes); err != nil {
-		return err
+		return false, err
 	}
 	b.clock.committed(&b.head)
-	return nil
+	return true, nil
 }

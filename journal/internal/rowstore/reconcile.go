@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -22,68 +23,84 @@ func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journ
 	}
 	p := prepare(ev)
 	var outs []*outcome
+	var damaged error
 	err := s.alone(ctx, &request{run: func(b *batch) (err error) {
-		outs, err = b.looks(p, limit)
+		outs, damaged, err = b.looks(p, limit)
 		return err
 	}})
 	if err != nil {
 		return nil, err
 	}
+	if len(outs) == 0 {
+		return nil, damaged
+	}
 	return results(outs)
 }
 
-// looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold.
-func (b *batch) looks(p *prepared, limit int) (outs []*outcome, err error) {
+// looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold, and damaged
+// ones. damaged is the error of the first. It stops after so many bytes of bodies.
+func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err error) {
 	if err := b.head.trusted(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := b.see(p.At); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	bytes := 0
 	for scan := (Scan{Index: LookDue, By: p.At.UnixMilli(), Limit: limit + claimPage}); len(outs) < limit; {
 		places, err := b.tx.Scan(b.ctx, scan)
 		if err != nil {
-			return nil, b.fail(err)
+			return nil, nil, b.fail(err)
 		}
 		for _, at := range places {
-			if len(outs) == limit {
-				return outs, nil
+			if len(outs) == limit || bytes > b.s.most {
+				return outs, damaged, nil
 			}
-			out, err := b.look(at.Handle, p)
-			if err != nil {
-				return nil, err
-			}
-			if out != nil {
+			switch out, size, err := b.look(at.Handle, p); {
+			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+				damaged = cmp.Or(damaged, passedOver(err))
+			case err != nil:
+				return nil, nil, err
+			case out != nil:
 				outs = append(outs, out)
+				bytes += size
 			}
 			scan.After = at
 		}
 		if len(places) < scan.Limit {
-			return outs, nil
+			return outs, damaged, nil
 		}
 	}
-	return outs, nil
+	return outs, damaged, nil
 }
 
-// look claims one look-up. It returns nil if the row is held, damaged, or not due any more.
-func (b *batch) look(handle int64, p *prepared) (*outcome, error) {
+// look claims one look-up, and returns the size of its bodies. It returns nil if the row is held, or not due any more.
+func (b *batch) look(handle int64, p *prepared) (out *outcome, size int, err error) {
 	if b.entries[handle] == nil {
 		keys := Keys{Handles: []int64{handle}, Whole: true, Lock: TryLock}
 		found, err := b.tx.Find(b.ctx, keys)
 		if err != nil {
-			return nil, b.fail(err)
+			return nil, 0, b.fail(err)
 		}
 		b.take(keys, found)
 	}
 	e, err := b.entries[handle].usable()
-	if err != nil || e == nil || !store.LookIsDue(p.Event, &e.now.op) {
-		return nil, nil
+	switch {
+	case errors.Is(err, errHeld):
+		return nil, 0, nil
+	case err != nil || e == nil || !store.LookIsDue(p.Event, &e.now.op):
+		return nil, 0, err
 	}
-	out, err := b.decide(e, p)
-	if errors.Is(err, format.ErrDamaged) && b.broken == nil {
-		return nil, nil
+	op, err := e.now.operation(true) // its caller gets the whole of it
+	if err != nil {
+		return nil, 0, err
 	}
-	return out, err
+	size = len(op.Request.Body)
+	if op.Answer != nil {
+		size += len(op.Answer.Body)
+	}
+	out, err = b.decide(e, p)
+	return out, size, err
 }
 
 // Hear implements journal.Reconciler.

@@ -41,6 +41,7 @@ type world struct {
 	all     []*pod // those that were killed too
 	release []func()
 	away    bool
+	first   int // of the names that processes ask for now
 	running sync.WaitGroup
 
 	mu      sync.Mutex
@@ -85,7 +86,8 @@ func (w *world) one(n int) bool { return w.rnd.IntN(n) == 0 }
 
 func (w *world) run(steps int) {
 	w.db.StepCommits(true)
-	for range steps {
+	for i := range steps {
+		w.first = i / 8
 		w.step()
 		synctest.Wait()
 	}
@@ -132,8 +134,8 @@ func (w *world) hold() {
 	defer w.mu.Unlock()
 	var handles []int64
 	var names []rowstore.Digest
-	for i := range names12 {
-		name := nameOf(i)
+	for i := range atATime {
+		name := nameOf(w.first + i)
 		switch {
 		case !w.one(4):
 		case w.known[name] != 0:
@@ -156,7 +158,10 @@ func (w *world) kill() {
 	w.join()
 }
 
-const names12 = 12
+// atATime is how many names processes ask for at a time. Others follow, so that there are always some new ones.
+const atATime = 8
+
+func (w *world) name() string { return nameOf(w.first + w.rnd.IntN(atATime)) }
 
 func nameOf(i int) string { return fmt.Sprint("name-", i) }
 
@@ -168,7 +173,7 @@ func (w *world) request(p *pod) {
 		do = w.begins(p)
 	case n < 14:
 		do = w.ends(p)
-	case n < 16:
+	case n < 15:
 		do = w.claims(p)
 	case n < 18:
 		do = w.proves(p)
@@ -197,12 +202,11 @@ func noWindow(ev journal.Event) journal.Event {
 // begins asks for a name, or for one that an alias of another may have, or that is thought to be new. A caller without
 // a result gives up what it may have begun.
 func (w *world) begins(p *pod) func() {
-	ev := noWindow(p.begin(nameOf(w.rnd.IntN(names12))))
+	ev := noWindow(p.begin(w.name()))
 	ev.Intent.Naming = journal.Named
 	switch {
 	case w.one(4):
-		alias := nameOf(w.rnd.IntN(names12))
-		if alias != ev.Ref.ID {
+		if alias := w.name(); alias != ev.Ref.ID {
 			ev.Intent.Alias, ev.Intent.Key, ev.Intent.KeyCarried = ref(alias), "key-of-"+alias, true
 		}
 	case w.one(6):
@@ -264,7 +268,7 @@ func (w *world) ends(p *pod) func() {
 	case !h.sent:
 		ev = p.of(journal.EventPark, h.op)
 		ev.Unsent = true
-	case how == 0:
+	case how < 2:
 		ev = p.of(journal.EventDoubt, h.op)
 		ev.Open, ev.Attempts, ev.Account = true, 1, "acct"
 	}
@@ -306,16 +310,17 @@ func (w *world) claims(p *pod) func() {
 	}
 }
 
-// proves brings evidence of an object for an unknown operation. Few objects make them meet.
+// proves brings evidence of an object for an unknown operation. The latest ones are likely to meet over one object.
 func (w *world) proves(p *pod) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.doubts) == 0 {
 		return nil
 	}
-	ev := p.proof(w.doubts[w.rnd.IntN(len(w.doubts))], fmt.Sprint("charge ch_", w.rnd.IntN(4)))
+	latest := w.doubts[max(len(w.doubts)-3, 0):]
+	ev := p.proof(latest[w.rnd.IntN(len(latest))], fmt.Sprint("charge ch_", len(w.doubts)/3))
 	ev.At = time.Now()
-	heard := journal.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", w.rnd.IntN(20))}
+	heard := journal.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", w.rnd.IntN(100))}
 	alone := w.one(2)
 	return func() {
 		var results []journal.Result
@@ -341,7 +346,7 @@ func (w *world) proves(p *pod) func() {
 
 // enqueues enqueues a name in a transaction of the application's.
 func (w *world) enqueues(p *pod) func() {
-	ev := noWindow(p.begin(nameOf(w.rnd.IntN(names12))))
+	ev := noWindow(p.begin(w.name()))
 	ev.Kind, ev.Session, ev.Asker, ev.Intent.Naming = journal.EventEnqueue, "", 0, journal.Named
 	commits := !w.one(4)
 	pause := time.Duration(w.rnd.IntN(200)) * time.Millisecond

@@ -18,6 +18,8 @@ type Store struct {
 	driver   Driver // nil: the store only reads
 	refusal  error  // of methods that write then
 	key      format.HashKey
+	opts     Options
+	most     int // bytes of bodies in the results of Looks
 	log      *slog.Logger
 	archive  *store.Archive // nil: none
 	clock    clock
@@ -45,10 +47,20 @@ var (
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
 const patience = 5 * time.Second
 
+// mostBytes is how many bytes of bodies Looks returns at once, but for those of one operation.
+const mostBytes = 16 << 20
+
+// LimitBytes has Looks return no more bytes of bodies at once. It is for tests.
+func LimitBytes(s *Store, most int) { s.most = most }
+
 // Options are settings of a Store. The zero value has none.
 type Options struct {
 	Logger  *slog.Logger   // of warnings; nil means none
 	Archive *store.Archive // receives operations and receipts before they are reaped; nil means none
+
+	// Committed is called after each commit, with the number of its requests, and how long its transaction took. Several
+	// goroutines may call it at once, and each waits for it. Nil means that nothing is called.
+	Committed func(requests int, took time.Duration)
 }
 
 // Open returns a journal over the driver's database. Close also closes the driver.
@@ -59,7 +71,7 @@ func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
 	}
 	tx.Rollback()
 	s := newStore(d, &head)
-	s.driver, s.archive = d, opts.Archive
+	s.driver, s.opts, s.archive, s.most = d, opts, opts.Archive, mostBytes
 	if opts.Logger != nil {
 		s.log = opts.Logger
 	}

@@ -69,6 +69,8 @@ type Driver struct {
 	idle  []*lane
 	made  int // how many lanes there are
 
+	rotateAfter int // commits that use one row of a lane
+
 	operations, receipts, flows handles
 }
 
@@ -76,7 +78,7 @@ var _ rowstore.Driver = (*Driver)(nil)
 
 // Open opens the journal in a schema, which schema.Migrate has made. It starts the heartbeat of this process's sessions.
 func Open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Driver, error) {
-	d := &Driver{opts: opts, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
+	d := &Driver{opts: opts, rotateAfter: rotateAfter, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
 	var err error
 	if d.schema, err = schema.Quoted(opts.Schema); err != nil {
 		return nil, err
@@ -174,8 +176,8 @@ func (d *Driver) readClock(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// errStillOpen means that the application has left a transaction open.
-var errStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
+// ErrStillOpen means that the application has left a transaction open.
+var ErrStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
 
 // Close implements rowstore.Driver. It ends this process's sessions. If the server does not answer, these expire.
 func (d *Driver) Close() error {
@@ -210,7 +212,7 @@ func (d *Driver) Close() error {
 	case <-closed:
 		return nil
 	case <-time.After(d.opts.Patience):
-		return errStillOpen
+		return ErrStillOpen
 	}
 }
 

@@ -13,3 +13,6 @@ import (
 func (d *Driver) ForTest() (*fleet.Fleet, *pgxpool.Pool, string, context.Context) {
 	return d.fleet, d.pool, d.schema, d.background
 }
+
+// RotateAfter makes lanes take another row after that many commits. It is for tests.
+func (d *Driver) RotateAfter(commits int) { d.rotateAfter = commits }

@@ -27,8 +27,8 @@ type lane struct {
 	connection.Notices
 }
 
-// rotateAfter is how many commits use one row of a lane. The row has a version for each of them while an old snapshot is
-// held, and the guard goes past all of them.
+// rotateAfter is the default of Driver.rotateAfter. A lane's row has a version for each commit while an old snapshot is
+// held, and the guard goes past all of them. So the lane gets another row now and then.
 const rotateAfter = 10_000
 
 // take returns a lane that no transaction uses, the latest used first.
@@ -46,7 +46,7 @@ func (d *Driver) take(ctx context.Context) (*lane, error) {
 		return l, nil
 	}
 	d.made++
-	return &lane{d: d, Row: leased.Row{Number: d.made}}, nil
+	return &lane{d: d, Row: leased.Row{Number: d.made - 1}}, nil
 }
 
 func (d *Driver) giveBack(l *lane) {
@@ -106,7 +106,7 @@ func (l *lane) start(ctx context.Context, m *leased.Member) error {
 
 // rotate gives the lane another row, if it is time. A row that lacks batches stays, for the guard to report.
 func (l *lane) rotate(ctx context.Context) error {
-	if !l.IsWorn(rotateAfter) {
+	if !l.IsWorn(l.d.rotateAfter) {
 		return nil
 	}
 	var made leased.RowState

@@ -14,6 +14,7 @@ import (
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
@@ -238,9 +239,10 @@ type explained struct{ error }
 
 func (e explained) Unwrap() error { return errors.Unwrap(e.error) }
 
-// Explain adds the failed action, the file and the advice to an error that has none of them.
+// Explain adds the failed action, the file and the advice to an error that has none of them. That there is no such
+// operation is no fault of the file.
 func Explain(path, doing string, err error) error {
-	if err == nil || errors.As(err, new(explained)) {
+	if err == nil || errors.As(err, new(explained)) || errors.Is(err, journal.ErrNotFound) {
 		return err
 	}
 	what, ok := advice[Code(err)]

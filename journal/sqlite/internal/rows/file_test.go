@@ -156,6 +156,18 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 			require.Equal(t, "paid "+id, string(op.Answer.Body))
 		}
 	}
+	require.Empty(t, verify(t, j))
+	seen := make(map[string]bool)
+	for op, err := range j.List(t.Context(), journal.Filter{}) {
+		require.NoError(t, err)
+		require.False(t, seen[op.ID], "%s is there twice", op.ID)
+		seen[op.ID] = true
+		if op.State == journal.StateCompleted && len(seen)%20 == 0 {
+			result, err := j.Apply(t.Context(), begin(op.ID, s))
+			require.NoError(t, err)
+			require.Equal(t, journal.Replay, result.Decision, op.ID)
+		}
+	}
 	claimed, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 1_000_000)
 	require.NoError(t, err)
 	assert.NotEmpty(t, claimed)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
@@ -199,4 +200,55 @@ func verifyDamaged(t *testing.T, j *rowstore.Store) []string {
 		says = append(says, v.String())
 	}
 	return says
+}
+
+// A changed value in the head, or a name that leads elsewhere, is not believed: no completed name executes again.
+func TestWhatDecidesIsNotBelieved(t *testing.T) {
+	sound := leave(t)
+	j, err := sql.Open("sqlite", "file:"+sound)
+	require.NoError(t, err)
+	defer j.Close()
+	damages := map[string]string{
+		"a name of another operation": "INSERT INTO onceward_rows SELECT 99, state, holder, wake_at, settled_at, told, reaped, provider, record FROM onceward_rows; UPDATE onceward_names SET handle = 99",
+		"a name of no operation":      "UPDATE onceward_names SET handle = 99",
+		"no rows":                     "DELETE FROM onceward_rows",
+		"no head":                     "DELETE FROM onceward_head",
+	}
+	columns, err := j.Query("SELECT name, type FROM pragma_table_info('onceward_head') WHERE name <> 'one'")
+	require.NoError(t, err)
+	defer columns.Close()
+	for columns.Next() {
+		var name, kind string
+		require.NoError(t, columns.Scan(&name, &kind))
+		damages["the head's "+name] = map[string]string{
+			"INTEGER": fmt.Sprintf("UPDATE onceward_head SET %[1]s = %[1]s + 1", name),
+			"TEXT":    fmt.Sprintf("UPDATE onceward_head SET %[1]s = 'x' || substr(%[1]s, 2)", name),
+			"BLOB":    fmt.Sprintf("UPDATE onceward_head SET %[1]s = CAST(substr(%[1]s, 1, 5) || 'x' || substr(%[1]s, 7) AS BLOB)", name),
+		}[kind]
+	}
+	require.NoError(t, columns.Err())
+	require.Greater(t, len(damages), 12)
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			path := copied(t, sound)
+			execute(t, path, damage)
+			d, err := rows.Open(path, rows.Options{})
+			if err != nil {
+				return
+			}
+			j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
+			if err != nil {
+				require.NoError(t, d.Close())
+				return
+			}
+			defer j.Close()
+			assert.NotEmpty(t, verifyDamaged(t, j))
+			s, err := j.Join(t.Context())
+			if err != nil {
+				return
+			}
+			_, err = j.Apply(t.Context(), begin("invoice-1", s))
+			assert.ErrorIs(t, err, format.ErrDamaged)
+		})
+	}
 }

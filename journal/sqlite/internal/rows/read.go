@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
 // reader is the statements that read, on one connection or in one transaction.
@@ -298,7 +299,7 @@ func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
 	}
 	wal, err := sizeOf(r.path + "-wal")
 	t.WALBytes = max(wal, 0)
-	return t, err
+	return t, conn.Explain(r.path, "look at the WAL", err)
 }
 
 // Holders implements rowstore.Reader.
