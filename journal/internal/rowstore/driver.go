@@ -71,6 +71,7 @@ type Keys struct {
 	Handles []int64
 	Marks   []int64 // in a Tx, each mark is locked until it ends, so that no other transaction adds it
 	Whole   bool    // rows found by handle come with their parts too
+	Heads   bool    // all rows come with the heads of their parts alone, without bodies
 	Lock    Lock
 }
 

@@ -69,7 +69,7 @@ func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int
 		if err != nil {
 			return nil, false, err
 		}
-		rows, err := load(ctx, r, places)
+		rows, err := load(ctx, r, places, Keys{Heads: true})
 		if err != nil {
 			return nil, false, err
 		}
@@ -96,13 +96,12 @@ func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int
 	}
 }
 
-// load returns the rows of a page, with their parts.
-func load(ctx context.Context, r Reader, places []Position) (map[int64]*Row, error) {
-	handles := make([]int64, len(places))
-	for i, at := range places {
-		handles[i] = at.Handle
+// load returns the rows of a page, with the parts that keys ask for.
+func load(ctx context.Context, r Reader, places []Position, keys Keys) (map[int64]*Row, error) {
+	for _, at := range places {
+		keys.Handles = append(keys.Handles, at.Handle)
 	}
-	found, err := r.Find(ctx, Keys{Handles: handles, Whole: true})
+	found, err := r.Find(ctx, keys)
 	rows := make(map[int64]*Row, len(found.Rows))
 	for _, row := range found.Rows {
 		rows[row.Handle] = row
@@ -115,14 +114,18 @@ func selected(row *Row, f *journal.Filter) (op journal.Operation, is bool, err e
 	if row == nil {
 		return op, false, nil
 	}
-	if op, err = row.operation(false); err != nil {
-		return op, false, err
+	it, err := decode(row)
+	if err == nil {
+		err = it.fillHeads(row)
 	}
-	return op, store.Selects(f, &op), nil
+	if err == nil {
+		op, err = it.operation(false)
+	}
+	return op, err == nil && store.Selects(f, &op), err
 }
 
 // operation returns the operation of a row that was read whole.
-func (r *Row) operation(bodies bool) (op journal.Operation, err error) {
+func (r *Row) operation() (op journal.Operation, err error) {
 	it, err := decode(r)
 	if err == nil {
 		err = it.fill(r)
@@ -130,5 +133,5 @@ func (r *Row) operation(bodies bool) (op journal.Operation, err error) {
 	if err != nil {
 		return op, err
 	}
-	return it.operation(bodies)
+	return it.operation(true)
 }

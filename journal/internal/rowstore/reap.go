@@ -158,7 +158,7 @@ func (r *reap) archive(ctx context.Context, page []Position, limit int) (store.A
 	}
 	var rows map[int64]*Row
 	err := r.s.source.Read(ctx, func(rd Reader) (err error) {
-		rows, err = load(ctx, rd, page)
+		rows, err = load(ctx, rd, page, Keys{Whole: true})
 		return err
 	})
 	if err != nil {
@@ -173,7 +173,7 @@ func (r *reap) archive(ctx context.Context, page []Position, limit int) (store.A
 		if row == nil {
 			continue // it was removed meanwhile
 		}
-		op, err := row.operation(true)
+		op, err := row.operation()
 		if errors.Is(err, format.ErrDamaged) {
 			r.damaged = cmp.Or(r.damaged, passedOver(err))
 			continue

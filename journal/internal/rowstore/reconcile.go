@@ -227,7 +227,7 @@ func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
 
 // matching returns the operations of the provider that have the value.
 func matching(ctx context.Context, r Reader, handles []int64, provider string, by journal.By, value string) (matches []journal.Match, err error) {
-	found, err := r.Find(ctx, Keys{Handles: handles, Whole: true})
+	found, err := r.Find(ctx, Keys{Handles: handles, Heads: true})
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func matching(ctx context.Context, r Reader, handles []int64, provider string, b
 	for _, row := range found.Rows {
 		it, err := decode(row)
 		if err == nil {
-			err = it.fill(row)
+			err = it.fillHeads(row)
 		}
 		if err != nil {
 			return nil, err

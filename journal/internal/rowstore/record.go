@@ -119,16 +119,26 @@ func damaged(handle int64, err error) error { return fmt.Errorf("operation %d: %
 
 // fill adds the parts, if they are those of the record.
 func (it *item) fill(r *Row) error {
-	for _, part := range [...]struct {
-		read *Part
-		sum  uint32
-	}{{r.Request, it.requestSum}, {r.Answer, it.answerSum}} {
-		head, body := part.read.bytes()
-		if format.SumIn(head) != part.sum || !it.op.Tombstone && format.Lacks(head, body) {
+	if err := it.fillHeads(r); err != nil {
+		return err
+	}
+	for _, part := range []*Part{r.Request, r.Answer} {
+		if !it.op.Tombstone && format.Lacks(part.bytes()) {
 			return damaged(r.Handle, format.ErrDamaged)
 		}
 	}
-	it.request, it.answer, it.whole = r.Request, r.Answer, true
+	it.whole = true
+	return nil
+}
+
+// fillHeads is fill of parts that may be without their bodies.
+func (it *item) fillHeads(r *Row) error {
+	request, _ := r.Request.bytes()
+	answer, _ := r.Answer.bytes()
+	if format.SumIn(request) != it.requestSum || format.SumIn(answer) != it.answerSum {
+		return damaged(r.Handle, format.ErrDamaged)
+	}
+	it.request, it.answer = r.Request, r.Answer
 	return nil
 }
 

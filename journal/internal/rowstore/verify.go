@@ -15,6 +15,8 @@ const (
 	maxViolations = 1000
 	// verifyPage is how many rows Verify reads at one moment.
 	verifyPage = 256
+	// verifyWhole is how many operations it reads with their bodies.
+	verifyWhole = 32
 )
 
 // Verify reads everything, in pages, each as of one moment. It returns the violations of the state machine, what is not as
@@ -84,17 +86,17 @@ func (v *verification) operation(op *journal.Operation, holds bool, invariant st
 
 // operations looks at a page of operations, their names and their marks.
 func (v *verification) operations(r Reader) (more bool, err error) {
-	places, err := r.Scan(v.ctx, Scan{Index: ByHandle, After: Position{Handle: v.after}, Limit: verifyPage})
+	places, err := r.Scan(v.ctx, Scan{Index: ByHandle, After: Position{Handle: v.after}, Limit: verifyWhole})
 	if err != nil || len(places) == 0 {
 		return false, err
 	}
 	v.after = places[len(places)-1].Handle
-	rows, err := load(v.ctx, r, places)
+	rows, err := load(v.ctx, r, places, Keys{Whole: true})
 	if err != nil {
 		return false, err
 	}
 	var items []*item
-	var keys Keys
+	keys := Keys{Heads: true}
 	for _, at := range places {
 		if it := v.row(at.Handle, rows[at.Handle]); it != nil {
 			items = append(items, it)
@@ -110,7 +112,7 @@ func (v *verification) operations(r Reader) (more bool, err error) {
 			v.operation(&it.op, slices.Contains(found.Marks[mark], it.op.Handle), "its marks find it")
 		}
 	}
-	return len(places) == verifyPage, err
+	return len(places) == verifyWhole, err
 }
 
 // row looks at an operation alone. It returns nil if it can't be read.

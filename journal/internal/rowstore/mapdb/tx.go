@@ -96,8 +96,11 @@ func (v *view) find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, er
 			return found, err
 		}
 		if row != nil {
-			row.Whole = whole[handle] && !row.Locked
-			if !row.Whole {
+			row.Whole = whole[handle] && !row.Locked && !keys.Heads
+			switch {
+			case keys.Heads:
+				row.Request, row.Answer = head(row.Request), head(row.Answer)
+			case !row.Whole:
 				row.Request, row.Answer = nil, nil
 			}
 			found.Rows = append(found.Rows, row)
@@ -112,6 +115,14 @@ func (v *view) find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, er
 		found.Marks[m] = v.marked(m)
 	}
 	return found, nil
+}
+
+// head returns a part without its body.
+func head(p *rowstore.Part) *rowstore.Part {
+	if p == nil {
+		return nil
+	}
+	return &rowstore.Part{Head: p.Head}
 }
 
 // read returns a copy of a row, locked if asked, or nil.

@@ -169,7 +169,7 @@ func (f *finding) queue(p *pipeline) {
 	if len(f.keys.Handles) > 0 {
 		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle = ANY($1) ORDER BY o.handle"+lock, f.keys.Handles)
 		p.queue(f.existing, "SELECT handle FROM {{s}}.operations WHERE handle = ANY($1)", f.keys.Handles)
-		if f.keys.Whole {
+		if f.keys.Whole || f.keys.Heads {
 			f.queueParts(p, "= ANY($1)", f.keys.Handles)
 		}
 	}
@@ -182,8 +182,12 @@ func (f *finding) queue(p *pipeline) {
 }
 
 func (f *finding) queueParts(p *pipeline, which string, arg any) {
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { r.Whole = true; return &r.Request }), "SELECT handle, head, body FROM {{s}}.requests WHERE handle "+which, arg)
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, body FROM {{s}}.answers WHERE handle "+which, arg)
+	body := "body"
+	if f.keys.Heads {
+		body = "NULL::bytea"
+	}
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { r.Whole = !f.keys.Heads; return &r.Request }), "SELECT handle, head, "+body+" FROM {{s}}.requests WHERE handle "+which, arg)
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, "+body+" FROM {{s}}.answers WHERE handle "+which, arg)
 }
 
 func (f *finding) row(rows pgx.Rows) error {
@@ -252,7 +256,7 @@ func (f *finding) result() (rowstore.Found, error) {
 	for _, handle := range f.exists {
 		switch r := f.rows[handle]; {
 		case r != nil:
-			r.Whole = f.keys.Whole || whole[handle]
+			r.Whole = (f.keys.Whole || whole[handle]) && !f.keys.Heads
 		case f.keys.Lock == rowstore.TryLock:
 			f.rows[handle] = &rowstore.Row{Handle: handle, Locked: true}
 		case f.keys.Lock == rowstore.WaitLock:

@@ -14,15 +14,18 @@ import (
 
 // reader is the statements that read, on one connection or in one transaction.
 type reader struct {
-	prepare                                        preparer
-	path                                           string                                             // of the file
-	gap                                            func(ctx context.Context, h *head) (string, error) // why the file may lack commits; nil: the transaction knows
-	head, backup, name, light, whole, mark, holder stmt
-	begin, end                                     stmt // of a transaction that reads; nil in one
-	scans                                          map[string]stmt
+	prepare                                               preparer
+	path                                                  string                                             // of the file
+	gap                                                   func(ctx context.Context, h *head) (string, error) // why the file may lack commits; nil: the transaction knows
+	head, backup, name, light, whole, heads, mark, holder stmt
+	begin, end                                            stmt // of a transaction that reads; nil in one
+	scans                                                 map[string]stmt
 }
 
 const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o.reaped, o.provider, o.record"
+
+const withParts = ` FROM onceward_rows o LEFT JOIN onceward_requests q ON q.handle = o.handle LEFT JOIN onceward_answers a ON a.handle = o.handle
+	WHERE o.handle = ?`
 
 func newReader(prepare preparer, path string) (*reader, error) {
 	r := &reader{prepare: prepare, path: path, scans: make(map[string]stmt)}
@@ -30,8 +33,8 @@ func newReader(prepare preparer, path string) (*reader, error) {
 		{&r.head, selectHead}, {&r.backup, selectBackup},
 		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
 		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
-		{&r.whole, "SELECT " + columns + `, q.head, q.body, a.head, a.body FROM onceward_rows o
-			LEFT JOIN onceward_requests q ON q.handle = o.handle LEFT JOIN onceward_answers a ON a.handle = o.handle WHERE o.handle = ?`},
+		{&r.whole, "SELECT " + columns + ", q.head, q.body, a.head, a.body" + withParts},
+		{&r.heads, "SELECT " + columns + ", q.head, NULL, a.head, NULL" + withParts},
 		{&r.mark, "SELECT handle FROM onceward_marks WHERE mark = ?"},
 		{&r.holder, "SELECT holder FROM onceward_rows INDEXED BY onceward_rows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 	})
@@ -68,24 +71,31 @@ func (r *reader) Find(_ context.Context, keys rowstore.Keys) (found rowstore.Fou
 func (r *reader) find(keys rowstore.Keys) (found rowstore.Found, err error) {
 	found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
 	read := make(map[int64]bool, len(keys.Names)+len(keys.Handles))
-	row := func(handle int64, whole bool) error {
+	row := func(handle int64, parts stmt) error {
 		if read[handle] {
 			return nil
 		}
 		read[handle] = true
-		return r.row(&found, handle, whole)
+		return r.row(&found, handle, parts)
+	}
+	named, handled := r.whole, r.light
+	switch {
+	case keys.Heads:
+		named, handled = r.heads, r.heads
+	case keys.Whole:
+		handled = r.whole
 	}
 	for _, name := range keys.Names {
 		is, err := r.name.First(func(v []driver.Value) error { found.Names[name] = v[0].(int64); return nil }, name[:])
 		if err == nil && is {
-			err = row(found.Names[name], true)
+			err = row(found.Names[name], named)
 		}
 		if err != nil {
 			return found, err
 		}
 	}
 	for _, handle := range keys.Handles {
-		if err := row(handle, keys.Whole); err != nil {
+		if err := row(handle, handled); err != nil {
 			return found, err
 		}
 	}
@@ -101,19 +111,15 @@ func (r *reader) find(keys rowstore.Keys) (found rowstore.Found, err error) {
 	return found, nil
 }
 
-// row adds the row of a handle, if there is one.
-func (r *reader) row(found *rowstore.Found, handle int64, whole bool) error {
-	s := r.light
-	if whole {
-		s = r.whole
-	}
-	_, err := s.First(func(v []driver.Value) error {
+// row adds the row of a handle, if there is one, by the statement that reads its parts.
+func (r *reader) row(found *rowstore.Found, handle int64, parts stmt) error {
+	_, err := parts.First(func(v []driver.Value) error {
 		row := &rowstore.Row{Handle: v[0].(int64), State: uint8(v[1].(int64)), Told: flag(v[5]), Reaped: flag(v[6]),
-			Provider: v[7].(string), Record: format.ToBytes(v[8]), HasWake: v[3] != nil, Whole: whole}
+			Provider: v[7].(string), Record: format.ToBytes(v[8]), HasWake: v[3] != nil, Whole: parts == r.whole}
 		row.Holder, _ = v[2].(string)
 		row.Wake, _ = v[3].(int64)
 		row.Settled, _ = v[4].(int64)
-		if whole {
+		if parts != r.light {
 			row.Request, row.Answer = part(v[9], v[10]), part(v[11], v[12])
 		}
 		found.Rows = append(found.Rows, row)
