@@ -131,10 +131,13 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 		return nil, err
 	}
 	var mine, others []journal.Flow
+	var damaged error // the first that no living session holds
 	for _, scan := range []FlowScan{{Index: FlowsRunning}, {Index: FlowsByDue, By: ev.At.UnixMilli(), After: Position{Key: math.MinInt64}}} {
-		err := b.eachFlow(scan, func(f *journal.Flow) {
-			switch live, err := b.s.sessions.live(f.Holder); {
+		err := b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) {
+			switch live, err := b.s.sessions.live(row.Holder); {
 			case err != nil || live:
+			case unread != nil:
+				damaged = cmp.Or(damaged, passedOver(unread))
 			case slices.Contains(ev.Functions, f.Function):
 				mine = append(mine, *f)
 			default:
@@ -154,7 +157,9 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 		own.Handle = f.Handle
 		result, err := b.applyFlow(own, TryLock)
 		switch {
-		case errors.Is(err, errHeld), errors.Is(err, format.ErrDamaged) && b.broken == nil:
+		case errors.Is(err, errHeld):
+		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+			damaged = cmp.Or(damaged, passedOver(err))
 		case err != nil:
 			return nil, b.fail(err)
 		case result.Decision != journal.Ignored:
@@ -166,11 +171,14 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 	for _, f := range others[:min(max(limit-len(results), 0), len(others))] {
 		results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
 	}
+	if len(results) == 0 {
+		return nil, damaged
+	}
 	return results, nil
 }
 
-// eachFlow calls f with the flows of an index. It passes over damaged ones.
-func (b *batch) eachFlow(scan FlowScan, f func(*journal.Flow)) error {
+// eachFlow calls f with the flows of an index, or with the error of a damaged one.
+func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error)) error {
 	for scan.Limit = flowPage; ; {
 		rows, err := b.tx.Flows(b.ctx, scan)
 		if err != nil {
@@ -184,9 +192,8 @@ func (b *batch) eachFlow(scan FlowScan, f func(*journal.Flow)) error {
 			case FlowsEnded:
 				scan.After.Key = row.Ended
 			}
-			if is, err := decodeFlow(row); err == nil {
-				f(&is)
-			}
+			is, err := decodeFlow(row)
+			f(row, &is, err)
 		}
 		if len(rows) < flowPage {
 			return nil
