@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -25,9 +26,9 @@ import (
 // executed twice, and nothing that was acknowledged is missing.
 func TestProcessesOnADatabaseWithFaults(t *testing.T) {
 	first := soak.Seed(t, 1)
-	for seed := first; seed < first+uint64(soak.Times(12, 150)); seed++ {
+	for seed := first; seed < first+uint64(soak.Times(12, 60)); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newWorld(t, seed).run(soak.Times(400, 800)) })
+			synctest.Test(t, func(t *testing.T) { newWorld(t, seed).run(400) })
 		})
 	}
 }
@@ -45,11 +46,12 @@ type world struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	pending int              // requests that were not answered yet
-	effects map[string]int   // by name
-	there   map[string]bool  // names that were acknowledged
-	paid    map[string]bool  // names whose answer was acknowledged
-	known   map[string]int64 // handles
+	pending int                  // requests that were not answered yet
+	effects map[string]int       // by name
+	sent    map[string]time.Time // by key
+	there   map[string]bool      // names that were acknowledged
+	paid    map[string]bool      // names whose answer was acknowledged
+	known   map[string]int64     // handles
 	doubts  []journal.Operation
 }
 
@@ -68,7 +70,7 @@ type held struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 0)), db: mapdb.New(),
-		effects: make(map[string]int), there: make(map[string]bool), paid: make(map[string]bool), known: make(map[string]int64),
+		effects: make(map[string]int), sent: make(map[string]time.Time), there: make(map[string]bool), paid: make(map[string]bool), known: make(map[string]int64),
 	}
 	for range 3 {
 		w.join()
@@ -111,7 +113,11 @@ func (w *world) step() {
 		w.release[0]()
 		w.release = w.release[1:]
 	case n < 97:
-		time.Sleep(time.Duration(w.rnd.IntN(3000)) * time.Millisecond)
+		pause := time.Duration(w.rnd.IntN(3000)) * time.Millisecond
+		if w.one(5) {
+			pause *= 3600 * 4
+		}
+		time.Sleep(pause)
 	case n < 98 || w.away:
 		w.away = !w.away
 		w.db.Unreachable(w.away)
@@ -194,15 +200,36 @@ func (w *world) request(p *pod) {
 	})
 }
 
-func noWindow(ev journal.Event) journal.Event {
+// remembers is how long the provider remembers the keys of half of the names. It remembers no others.
+const remembers = 24 * time.Hour
+
+func isRemembered(name string) bool { return (name[len(name)-1]-'0')%2 == 0 }
+
+// now dates an event, and gives its intent the provider's terms.
+func now(ev journal.Event) journal.Event {
 	ev.At, ev.Intent.Terms = time.Now(), journal.Terms{}
+	if isRemembered(ev.Ref.ID) {
+		ev.Intent.Terms = journal.Terms{Remembers: memory.Everything, Retention: remembers, Guard: true}
+	}
 	return ev
+}
+
+// send has the provider execute a request, unless it remembers the key. The caller holds w.mu.
+func (w *world) send(op *journal.Operation) {
+	if at, is := w.sent[op.Key]; is && isRemembered(op.ID) && time.Since(at) < remembers {
+		return
+	}
+	w.sent[op.Key] = time.Now()
+	w.effects[op.ID]++
+	if op.Alias.ID != "" {
+		w.effects[op.Alias.ID]++
+	}
 }
 
 // begins asks for a name, or for one that an alias of another may have, or that is thought to be new. A caller without
 // a result gives up what it may have begun.
 func (w *world) begins(p *pod) func() {
-	ev := noWindow(p.begin(w.name()))
+	ev := now(p.begin(w.name()))
 	ev.Intent.Naming = journal.Named
 	switch {
 	case w.one(4):
@@ -212,16 +239,9 @@ func (w *world) begins(p *pod) func() {
 	case w.one(6):
 		ev.New, ev.Intent.Naming = true, journal.Generated
 	}
-	sends, leaves := !w.one(4), w.one(8)
-	pause := time.Duration(1+w.rnd.IntN(2000)) * time.Millisecond
+	sends := !w.one(4)
 	return func() {
-		ctx := w.t.Context()
-		if leaves {
-			limited, cancel := context.WithTimeout(ctx, pause)
-			defer cancel()
-			ctx = limited
-		}
-		result, err := p.j.Apply(ctx, ev)
+		result, err := p.j.Apply(w.t.Context(), ev)
 		if err == nil {
 			w.claimed(p, &result, sends)
 			return
@@ -241,11 +261,10 @@ func (w *world) claimed(p *pod, result *journal.Result, sends bool) {
 	if result.Decision != journal.Execute || p.dead {
 		return
 	}
-	if sends {
-		w.effects[op.ID]++
-		if op.Alias.ID != "" {
-			w.effects[op.Alias.ID]++
-		}
+	// A client asks the rule once more before each attempt, since the commit may have taken long.
+	rule := journal.Progress{Now: time.Now(), Last: result.Last, Unconfirmed: result.Unconfirmed}.Question(&op, time.Now())
+	if sends = sends && journal.MaySend(rule).Answer == journal.SendNow; sends {
+		w.send(&op)
 	}
 	p.holds = append(p.holds, held{op, sends})
 }
@@ -268,6 +287,9 @@ func (w *world) ends(p *pod) func() {
 	case !h.sent:
 		ev = p.of(journal.EventPark, h.op)
 		ev.Unsent = true
+	case how == 1 && isRemembered(h.op.ID):
+		ev = p.of(journal.EventPark, h.op)
+		ev.Open, ev.Attempts = true, 1
 	case how < 2:
 		ev = p.of(journal.EventDoubt, h.op)
 		ev.Open, ev.Attempts, ev.Account = true, 1, "acct"
@@ -346,7 +368,7 @@ func (w *world) proves(p *pod) func() {
 
 // enqueues enqueues a name in a transaction of the application's.
 func (w *world) enqueues(p *pod) func() {
-	ev := noWindow(p.begin(w.name()))
+	ev := now(p.begin(w.name()))
 	ev.Kind, ev.Session, ev.Asker, ev.Intent.Naming = journal.EventEnqueue, "", 0, journal.Named
 	commits := !w.one(4)
 	pause := time.Duration(w.rnd.IntN(200)) * time.Millisecond

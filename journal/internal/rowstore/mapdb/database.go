@@ -118,20 +118,36 @@ func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Loc
 			t.waits = nil
 			return false, rowstore.ErrLocked
 		}
-		ended := db.ended
+		ended, late := db.ended, false
 		db.faults.waiting++
 		db.mu.Unlock()
 		select {
 		case <-ended:
+		case <-t.patience():
+			late = true
 		case <-ctx.Done():
 		}
 		db.mu.Lock()
 		db.faults.waiting--
 		t.waits = nil
-		if err := ctx.Err(); err != nil {
-			return false, err
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case late:
+			return false, rowstore.ErrLocked
 		}
 	}
+}
+
+// sharedWait is how long a transaction of several requests waits for what another one holds. A transaction that was
+// begun with WaitLock, or is the application's, waits for as long as its context permits.
+const sharedWait = 5 * time.Millisecond
+
+func (t *tx) patience() <-chan time.Time {
+	if t.lock == rowstore.TryLock {
+		return time.After(sharedWait)
+	}
+	return nil
 }
 
 // waitsFor reports whether t waits for the other one, or for one that does.
