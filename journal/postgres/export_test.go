@@ -113,7 +113,11 @@ func SweepBy(j *Journal, page int, each time.Duration) {
 func Sweeping(j *Journal) bool { return len(laned(j).sweeps) > 0 }
 
 // ClaimScans makes claims for some providers go through that many pending operations in one commit.
-func ClaimScans(j *Journal, n int) { laned(j).claimScans = n }
+func ClaimScans(j *Journal, n int) {
+	if !Rows { // there, an index has the provider's operations
+		laned(j).claimScans = n
+	}
+}
 
 // ReadBytes makes the journal read that many bytes of bodies in a commit.
 func ReadBytes(j *Journal, most int) {
@@ -234,7 +238,12 @@ func Change(ctx context.Context, j *Journal, ref journal.Ref, change func(op *jo
 }
 
 // Waiting is the number of writes that wait for the first lane.
-func Waiting(j *Journal) int { return laned(j).group.Waiting() }
+func Waiting(j *Journal) int {
+	if rows, is := j.engine.(*rowJournal); is {
+		return rows.store.Queued()
+	}
+	return laned(j).group.Waiting()
+}
 
 // Adopting leaves the journal as after the first commit of an adoption, and after the first page of it.
 func Adopting(ctx context.Context, j *Journal) error {

@@ -54,7 +54,7 @@ func TestMigrationBesideRunningPods(t *testing.T) {
 			ALTER TABLE {{schema}}.flows ADD COLUMN note text;
 			UPDATE {{schema}}.journal SET schema_version = 9001;`,
 		"9002_backfill.sql": `CREATE TABLE {{schema}}.hints (handle bigint PRIMARY KEY, hint bytea);
-			INSERT INTO {{schema}}.hints SELECT handle, id FROM {{schema}}.operations;
+			INSERT INTO {{schema}}.hints SELECT handle, facts FROM {{schema}}.operations;
 			UPDATE {{schema}}.journal SET schema_version = 9002;`,
 	}
 	require.NoError(t, postgres.MigrateBy(t.Context(), server.URL(), opts.Schema, later(t, expands)), "it gives way to others' locks, and is tried again")

@@ -189,14 +189,16 @@ func TestDamagedRowsDoNotBlockReaping(t *testing.T) {
 			}
 			j := open(t, server, opts)
 			s := join(t, j)
+			handles := make(map[string]int64)
 			for i := range 5 {
 				begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
 				require.NoError(t, err)
+				handles[begun.Operation.ID] = begun.Operation.Handle
 				_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 				require.NoError(t, err)
 			}
 			at := func(table, id string) string {
-				return `"` + opts.Schema + `".` + table + ` WHERE handle = (SELECT handle FROM "` + opts.Schema + `".operations WHERE id = '` + id + `')`
+				return fmt.Sprintf(`"%s".%s WHERE handle = %d`, opts.Schema, table, handles[id])
 			}
 			server.Exec(t, "DELETE FROM "+at("answers", "order-0"))
 			server.Exec(t, "DELETE FROM "+at("requests", "order-2"))
@@ -232,8 +234,13 @@ func TestReapBehindManyDamaged(t *testing.T) {
 		require.NoError(t, err)
 	}
 	schema := `"` + opts.Schema + `"`
-	server.Exec(t, "INSERT INTO "+schema+".operations (scope, parent, id, naming, provider, state, settled_at, delivered, tombstone, facts) "+
-		"SELECT '', '', 'damaged', naming, provider, state, 1, true, false, '' FROM "+schema+".operations, generate_series(1, 2000) WHERE id = 'order-0'")
+	damaged := "INSERT INTO " + schema + ".operations (handle, provider, state, settled_at, delivered, tombstone, facts) " +
+		"SELECT n, 'ledger', 3, 1, true, false, '' FROM generate_series(1, 2000) n"
+	if !postgres.Rows {
+		damaged = "INSERT INTO " + schema + ".operations (scope, parent, id, naming, provider, state, settled_at, delivered, tombstone, facts) " +
+			"SELECT '', '', 'damaged', naming, provider, state, 1, true, false, '' FROM " + schema + ".operations, generate_series(1, 2000) WHERE id = 'order-0'"
+	}
+	server.Exec(t, damaged)
 	n, err := j.Reap(within(t, soon), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
 	require.ErrorContains(t, err, "is passed over")
 	assert.Equal(t, 3, n)

@@ -125,8 +125,13 @@ func (j *rowJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]
 // Options.Archive, it writes each there first. One process reaps at a time: the others do nothing. It skips damaged
 // operations, and returns their error if there is nothing else to reap.
 func (j *rowJournal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
-	result, err := j.store.Reap(ctx, ev, limit)
-	return result, say("reap", err)
+	if !j.opts.ReadOnly {
+		if reaps, err := j.driver.Lease(ctx, "reap"); err != nil || !reaps {
+			return 0, say("reap", err)
+		}
+	}
+	reaped, err := j.store.Reap(ctx, ev, limit)
+	return reaped, say("reap", err)
 }
 
 // Join starts a session. It is renewed in the background until it is ended or the Journal is closed.
