@@ -29,10 +29,36 @@ func multiply(t testing.TB, server *postgrestest.Cluster, opts postgres.Options,
 		At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
 	require.NoError(t, err)
 	schema := `"` + opts.Schema + `".`
+	if postgres.Rows {
+		multiplyRows(t, j, s, n)
+		return
+	}
 	server.Exec(t, "DROP INDEX "+schema+"operations_generated") // so many entries with one key make one long list
 	server.Exec(t, "INSERT INTO "+schema+"operations (alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts) "+
 		"SELECT alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts FROM "+schema+"operations, generate_series(2, $1::int)", n)
 	server.Exec(t, "INSERT INTO "+schema+"requests SELECT o.handle, r.head, r.body FROM "+schema+"operations o, "+schema+"requests r WHERE r.handle = $1 AND o.handle <> $1", begun.Operation.Handle)
+}
+
+// multiplyRows makes further operations that are due.
+func multiplyRows(t testing.TB, j *postgres.Journal, s journal.Session, n int) {
+	t.Helper()
+	var group sync.WaitGroup
+	for g := range 50 {
+		group.Go(func() {
+			for i := 1 + g; i < n; i += 50 {
+				ev := begin(fmt.Sprint("due-", i), s)
+				ev.Intent.Request.Body = []byte("due")
+				begun, err := j.Apply(t.Context(), ev)
+				if !assert.NoError(t, err) {
+					return
+				}
+				op := begun.Operation
+				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventPark, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // Four processes claim due operations, many at a time. Each operation is claimed once, and none is left.

@@ -1,9 +1,13 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -21,18 +25,60 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 	if err := store.CheckClaim(ev); err != nil {
 		return nil, err
 	}
-	var c *claim
-	err := s.alone(ctx, &request{run: func(b *batch) error {
-		c = &claim{b: b, p: prepare(ev), limit: limit}
-		return c.run()
-	}})
-	if err != nil {
-		return nil, err
+	var refused error
+	for most := limit; ; {
+		var c *claim
+		err := s.alone(ctx, &request{run: func(b *batch) error {
+			c = &claim{b: b, p: prepare(ev), limit: most}
+			return c.run()
+		}})
+		switch {
+		case isOfRow(err) && len(c.outs) > 1: // the database may refuse one of them
+			most = len(c.outs) / 2
+			continue
+		case isOfRow(err) && len(c.outs) == 1:
+			handle := c.outs[0].it.op.Handle
+			s.refusals.add(handle)
+			s.log.Warn("the database refuses the claim of an operation, which is passed over for a minute", "handle", handle, "error", err)
+			most, refused = limit, fmt.Errorf("operation %d is passed over for a minute: %w", handle, err)
+			continue
+		case err != nil:
+			return nil, err
+		case len(c.outs) == 0:
+			return nil, cmp.Or(c.passed, refused)
+		}
+		return results(c.outs)
 	}
-	if len(c.outs) == 0 && c.passed != nil {
-		return nil, c.passed
+}
+
+// refusals are operations whose claim the database has refused.
+type refusals struct {
+	mu    sync.Mutex
+	until map[int64]time.Time
+}
+
+// refusedFor is how long claims pass over an operation whose claim was refused.
+const refusedFor = time.Minute
+
+func (r *refusals) add(handle int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.until == nil {
+		r.until = make(map[int64]time.Time)
 	}
-	return results(c.outs)
+	r.until[handle] = time.Now().Add(refusedFor)
+}
+
+// has reports whether claims pass over an operation.
+func (r *refusals) has(handle int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until, refused := r.until[handle]
+	if refused && time.Now().After(until) {
+		delete(r.until, handle)
+		return false
+	}
+	return refused
 }
 
 func results(outs []*outcome) ([]journal.Result, error) {
@@ -168,6 +214,9 @@ func (c *claim) lock(handles []int64) error {
 }
 
 func (c *claim) one(handle int64) error {
+	if c.b.s.refusals.has(handle) {
+		return nil
+	}
 	e, err := c.b.entries[handle].usable()
 	if errors.Is(err, format.ErrDamaged) {
 		c.passed = err

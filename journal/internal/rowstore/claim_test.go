@@ -202,3 +202,35 @@ func TestAResetOfTheClockSweepsManyRows(t *testing.T) {
 		}
 	})
 }
+
+// A claim passes over an operation whose row the database refuses, and gets all others.
+func TestClaimPassesOverARefusedOperation(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		var refused int64
+		for n := range 20 {
+			op := p.executed(fmt.Sprint("invoice-", n))
+			p.apply(p.park(op, 0))
+			if n == 7 {
+				refused = op.Handle
+			}
+		}
+		db.Refuse(func(r *rowstore.Row) bool { return r.Handle == refused && r.Holder != "" })
+		claimed := 0
+		for {
+			results, err := p.j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: p.now, Session: p.s.ID()}, 10)
+			require.NoError(t, err)
+			if len(results) == 0 {
+				break
+			}
+			claimed += len(results)
+		}
+		assert.Equal(t, 19, claimed)
+		assert.Contains(t, p.log.text.String(), "refuses the claim")
+		db.Refuse(nil)
+		time.Sleep(time.Minute + 1)
+		results, err := p.j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: p.now, Session: p.s.ID()}, 10)
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		assert.Equal(t, refused, results[0].Operation.Handle)
+	})
+}

@@ -24,6 +24,7 @@ type Store struct {
 	archive  *store.Archive // nil: none
 	clock    clock
 	sessions sessions
+	refusals refusals
 	group    group
 	aside    aside
 
