@@ -102,6 +102,14 @@ func BenchmarkTwoCommits(b *testing.B) {
 	}
 }
 
+// isPoison is a condition on rows of operations with such an ID. The columns are those of a row of that name.
+func isPoison(row string) string {
+	if postgres.Rows {
+		return "position('poison'::bytea IN " + row + "facts) > 0"
+	}
+	return "starts_with(convert_from(" + row + "id, 'UTF8'), 'poison')"
+}
+
 // A row that a constraint refuses fails only its own event.
 func TestRefusedRowFailsItsOwnEvent(t *testing.T) {
 	t.Parallel()
@@ -109,7 +117,7 @@ func TestRefusedRowFailsItsOwnEvent(t *testing.T) {
 	opts := options(t, server)
 	j := open(t, server, opts)
 	s := join(t, j)
-	server.Exec(t, `ALTER TABLE "`+opts.Schema+`".operations ADD CONSTRAINT no_poison CHECK (id <> 'poison')`)
+	server.Exec(t, `ALTER TABLE "`+opts.Schema+`".operations ADD CONSTRAINT no_poison CHECK (NOT `+isPoison("")+`)`)
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Go(func() {
@@ -277,7 +285,7 @@ func refusedEventsHarmNobody(t *testing.T, code string, deferred bool, rounds in
 	s := join(t, j)
 	schema := `"` + opts.Schema + `".`
 	server.Exec(t, "CREATE FUNCTION "+schema+`refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-		IF convert_from(NEW.id, 'UTF8') LIKE 'poison%' THEN RAISE EXCEPTION 'no' USING ERRCODE = '`+code+`'; END IF; RETURN NEW; END $$`)
+		IF `+isPoison("NEW.")+` THEN RAISE EXCEPTION 'no' USING ERRCODE = '`+code+`'; END IF; RETURN NEW; END $$`)
 	kind := "CREATE TRIGGER refuse BEFORE INSERT ON %soperations FOR EACH ROW EXECUTE FUNCTION %srefuse()"
 	if deferred {
 		kind = "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON %soperations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION %srefuse()"
@@ -298,7 +306,9 @@ func refusedEventsHarmNobody(t *testing.T, code string, deferred bool, rounds in
 					assert.NoError(t, err)
 				case !assert.ErrorAs(t, err, &told):
 				case deferred && (strings.HasPrefix(code, "08") || code == "40003"): // the result of each COMMIT was looked up
-					assert.Empty(t, told.Code)
+					if !postgres.Rows { // which say what the server has answered
+						assert.Empty(t, told.Code)
+					}
 				default:
 					assert.Equal(t, code, told.Code)
 				}

@@ -181,16 +181,18 @@ func (l *lane) committed(ctx context.Context, tag string, err error) error {
 		return meaning(err)
 	}
 	l.hangUp()
-	landed, err := l.resolve(ctx)
+	landed, unresolved := l.resolve(ctx)
 	switch {
-	case err != nil:
-		return err
+	case unresolved != nil:
+		return unresolved
 	case landed:
 		l.Committed()
 		l.acknowledge()
 		return l.replicate(ctx)
+	case err == nil: // a warning came with the answer
+		return rowstore.ErrMissed
 	}
-	return rowstore.ErrMissed
+	return fmt.Errorf("%w: %w", rowstore.ErrMissed, pgerr.Explain("", err))
 }
 
 // inDoubt is the error of a commit whose fate can't be found out, and the reason.
