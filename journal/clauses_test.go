@@ -340,3 +340,36 @@ func TestAnOutcomeOfAHookElsewhereHasNoHolder(t *testing.T) {
 		assert.False(t, op.Delivered)
 	}
 }
+
+func TestAnOutcomeDropsTheLastAnswer(t *testing.T) {
+	op := inDoubt()
+	op.LastAnswer = &journal.Answer{Status: 503}
+	for resolution, state := range map[journal.Resolution]journal.State{journal.Executed: journal.StateCompleted, journal.NotExecuted: journal.StateCancelled} {
+		got, _ := next(t, op, false, journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Claim: op.Claim, Resolution: resolution})
+		assert.Equal(t, state, got.State)
+		assert.Nil(t, got.LastAnswer)
+	}
+}
+
+// What a person has to look at is delivered if it is what the hook was given.
+func TestDeliverTheAttentionThatWasOffered(t *testing.T) {
+	for offered, want := range map[string]journal.Decision{"two objects": journal.Recorded, "": journal.Ignored} {
+		op := found()
+		op.Attention = "two objects"
+		ev := journal.Event{Kind: journal.EventDeliver, At: noon, Last: noon, Outcome: journal.StateCompleted, Attention: offered}
+		_, decision := next(t, op, false, ev)
+		assert.Equal(t, want, decision, offered)
+	}
+}
+
+func TestAHintOfAnOperationThatNeverLeft(t *testing.T) {
+	op := inDoubt()
+	op.LookAt = noon.Add(time.Hour)
+	hint := journal.Event{Kind: journal.EventHint, At: noon, Last: noon}
+	_, decision := next(t, op, false, hint)
+	assert.Equal(t, journal.Recorded, decision)
+	neverLeft(&op)
+	op.LookAt = noon.Add(time.Hour)
+	_, decision = next(t, op, false, hint)
+	assert.Equal(t, journal.Ignored, decision)
+}

@@ -171,8 +171,8 @@ func callNext(op journal.Operation, live bool, ev journal.Event) (next journal.O
 	return journal.Next(op, live, ev)
 }
 
-// asNextReads returns the operation as Next reads it, and whether its holder lives. A claim and a begin need its
-// parts, and so does what replaces an answer.
+// asNextReads returns the operation as Next reads it, and whether its holder lives. A claim, a begin and a look-up need
+// its parts, and so does what replaces an answer. If the parts are damaged, nothing is decided.
 func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live bool, err error) {
 	if e == nil {
 		return op, false, nil
@@ -184,9 +184,8 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 			return op, live, err
 		}
 	}
-	replaces := op.State == journal.StateCompleted && (p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence ||
-		p.Kind == journal.EventLook && p.Asked)
-	if !replaces && p.Kind != journal.EventClaim && p.Kind != journal.EventBegin {
+	replaces := op.State == journal.StateCompleted && (p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence)
+	if !replaces && p.Kind != journal.EventClaim && p.Kind != journal.EventBegin && p.Kind != journal.EventLook {
 		return op, live, nil
 	}
 	if err := b.readWhole(e); err != nil {

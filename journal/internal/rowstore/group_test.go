@@ -304,3 +304,70 @@ func TestCloseSaysThatItsCommitFailed(t *testing.T) {
 		db.Unreachable(false)
 	})
 }
+
+// A request of several events is recorded as a whole, or not at all.
+func TestARequestThatFailsAtItsSecondEventChangesNothing(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		a, damaged := p.unknown("a"), p.unknown("b")
+		db.Damage(damaged.Handle)
+		heard := journal.Heard{Provider: "ledger", ID: "evt_1"}
+		_, _, err := p.j.Hear(t.Context(), heard, []journal.Event{p.proof(a, "charge ch_1"), p.proof(damaged, "charge ch_2")})
+		require.ErrorIs(t, err, format.ErrDamaged)
+		p.executed("next")
+		assert.Equal(t, journal.StateUnknown, p.get("a").State)
+		_, first, err := p.j.Hear(t.Context(), heard, []journal.Event{p.proof(a, "charge ch_1")})
+		require.NoError(t, err)
+		assert.True(t, first, "nor is the event remembered")
+	})
+}
+
+func TestARequestWhoseCallerHasLeftIsNotDecided(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		release := p.j.Hold()
+		ctx, cancel := contextOf(t, time.Second)
+		defer cancel()
+		_, err := p.j.Apply(ctx, p.begin("left"))
+		require.ErrorIs(t, err, ctx.Err())
+		release()
+		p.executed("next")
+		_, err = p.j.Get(t.Context(), ref("left"))
+		assert.ErrorIs(t, err, journal.ErrNotFound)
+	})
+}
+
+// A name that is held no more shares the transaction of others again.
+func TestANameThatWasHeldSharesTransactionsAgain(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		release := db.Hold([]int64{p.executed("a").Handle}, nil)
+		waits := p.applied(p.begin("a"))
+		synctest.Wait()
+		release()
+		require.NoError(t, (<-waits).err)
+		synctest.Wait()
+		before := db.Begun()
+		for _, r := range p.together(db, append(p.strangers(8), p.begin("a"))...) {
+			require.NoError(t, r.err)
+		}
+		assert.Equal(t, 2, db.Begun()-before)
+	})
+}
+
+// Nothing is decided about an operation whose request is damaged, so that its look-up is not leased in vain.
+func TestADamagedRequestFailsItsOwnLookUpAlone(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.unknown("a")
+		p.unknown("b")
+		db.DamageRequest(op.Handle)
+		before := db.Record(op.Handle)
+		look := p.of(journal.EventLook, op)
+		look.Due = p.now.Add(time.Minute)
+		replies := p.together(db, append(p.strangers(4), look)...)
+		requireExecuted(t, replies[:4])
+		require.ErrorIs(t, replies[4].err, format.ErrDamaged)
+		results, err := p.j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: p.now, Due: look.Due}, 10)
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		assert.Equal(t, "b", results[0].Operation.ID)
+		assert.Equal(t, before, db.Record(op.Handle))
+	})
+}

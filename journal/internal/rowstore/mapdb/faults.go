@@ -115,6 +115,25 @@ func (db *Database) Damage(handle int64) {
 	db.rows[handle] = &row
 }
 
+// DamageRequest flips a bit in the request of an operation.
+func (db *Database) DamageRequest(handle int64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	row := *db.rows[handle]
+	part := *row.Request
+	part.Head = append([]byte(nil), part.Head...)
+	part.Head[len(part.Head)/2] ^= 1
+	row.Request = &part
+	db.rows[handle] = &row
+}
+
+// Record returns the record of an operation as it was committed.
+func (db *Database) Record(handle int64) []byte {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.rows[handle].Record
+}
+
 // DamageReceipt flips a bit in a receipt.
 func (db *Database) DamageReceipt(handle int64) {
 	db.mu.Lock()
