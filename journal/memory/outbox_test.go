@@ -17,19 +17,22 @@ func enqueue(id string) journal.Event {
 	return journal.Event{Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(), Intent: &journal.Intent{Fingerprint: "v1:f", Key: "k"}}
 }
 
-// A caller that records an event waits for the end of an open transaction, or until its context ends.
-func TestTransactionBlocksOthers(t *testing.T) {
+// An open transaction that has a name delays the callers of that name, until they leave. It delays no other caller.
+func TestTransactionBlocksCallersOfItsNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
 		assert.Nil(t, tx.Driver())
+		_, err = j.EnqueueTx(t.Context(), tx, enqueue("a"))
+		require.NoError(t, err)
 		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err = j.Apply(soon, enqueue("a"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		_, err = j.BeginTx(soon)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		result, err := j.Apply(t.Context(), enqueue("b"))
+		require.NoError(t, err)
+		assert.Equal(t, journal.Recorded, result.Decision)
 
 		done := make(chan journal.Decision)
 		go func() {
@@ -38,8 +41,6 @@ func TestTransactionBlocksOthers(t *testing.T) {
 			done <- result.Decision
 		}()
 		synctest.Wait()
-		_, err = j.EnqueueTx(t.Context(), tx, enqueue("a"))
-		require.NoError(t, err)
 		require.NoError(t, tx.Commit(t.Context()))
 		assert.Equal(t, journal.Ignored, <-done)
 		require.Error(t, tx.Commit(t.Context()), "it is over")
@@ -73,6 +74,8 @@ func TestCloseEndsATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := memory.New()
 		tx, err := j.BeginTx(t.Context())
+		require.NoError(t, err)
+		_, err = j.EnqueueTx(t.Context(), tx, enqueue("a"))
 		require.NoError(t, err)
 		done := make(chan error)
 		go func() {

@@ -332,6 +332,8 @@ func TestRuleContradiction(t *testing.T) {
 	virtual(t, "refused, and took effect", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			p.Endpoints[0].Rules = []providers.Rule{{Status: 402, Verdict: providers.Final, Source: "made up"}}
+			p.Endpoints[0].Reference = p.Endpoints[1].Reference // without it, or an object, a journal need not find the operation
+			p.Endpoints[0].Reference.Fill = true
 		})
 		l.Box.Script(providertest.Status(402, nil))
 		out := l.Pays("invoice-1")

@@ -62,6 +62,9 @@ type Options struct {
 	// Committed is called after each commit, with the number of its requests, and how long its transaction took. Several
 	// goroutines may call it at once, and each waits for it. Nil means that nothing is called.
 	Committed func(requests int, took time.Duration)
+
+	// DeliverAtOnce has a delivery be a commit of its own. By default it is noted for the next one.
+	DeliverAtOnce bool
 }
 
 // Open returns a journal over the driver's database. Close also closes the driver.
@@ -130,7 +133,7 @@ func (s *Store) Apply(ctx context.Context, ev journal.Event) (journal.Result, er
 		return journal.Result{}, err
 	}
 	p := prepare(ev)
-	if ev.Kind == journal.EventDeliver {
+	if ev.Kind == journal.EventDeliver && !s.opts.DeliverAtOnce {
 		return s.ride(ctx, p)
 	}
 	var out *outcome

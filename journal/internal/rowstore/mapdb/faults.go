@@ -105,6 +105,17 @@ func (db *Database) Lose(session string) (notice func()) {
 	}
 }
 
+// Kill ends a session as the death of its process does. The session knows.
+func (db *Database) Kill(session string) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	delete(db.alive, session)
+	if db.faults.lost == nil {
+		db.faults.lost = make(map[string]bool)
+	}
+	db.faults.lost[session] = true
+}
+
 // Damage flips a bit in the record of an operation.
 func (db *Database) Damage(handle int64) {
 	db.mu.Lock()

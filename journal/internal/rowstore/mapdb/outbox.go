@@ -45,6 +45,9 @@ func (o *theirs) Commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if o.t.d.closed {
+		return journal.ErrClosed
+	}
 	db.applyRows(o.t)
 	if least := &db.head.Clock.LeastMargin; o.margin != 0 && (*least == 0 || o.margin < *least) {
 		*least = o.margin
