@@ -29,8 +29,8 @@ func init() {
 	}
 }
 
-// within returns the journal's part in the leases of its processes, connections to its database, its schema, and a
-// context that ends once it waits for the server no more.
+// within returns the journal's part in the leases, connections to the database, the schema, and a context that ends once
+// the journal waits for the server no more.
 func within(j *Journal) (*fleet.Fleet, *pgxpool.Pool, string, context.Context) {
 	if rows, is := j.engine.(*rowJournal); is {
 		return rows.driver.ForTest()

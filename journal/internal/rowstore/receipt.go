@@ -52,7 +52,7 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Receipt
 var errNotReserved = errors.New("receive a request: another transaction has reserved the key meanwhile: roll this one back")
 
 // decidesLater returns a function that applies ev anew, and tells its caller, if a receipt that was to be written later
-// could not be. Nil means that the caller has to be told at once.
+// could not be. Nil means that the caller needs the decision at once.
 func (s *Store) decidesLater(tx journal.Tx, ev *journal.ReceiptEvent) func(context.Context, error) error {
 	if ev.Decided == nil {
 		return nil

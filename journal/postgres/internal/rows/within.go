@@ -75,10 +75,10 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	return t, t.read, found, err
 }
 
-// pipeline begins with a statement about the server that the transaction is on. isOurs returns an error, once that was
-// sent, if the transaction is not one of the journal's database, or if that has gone back. The application connects by
-// itself. If it reaches a server that this process has not checked, isOurs checks the server of the journal's own
-// connections again.
+// pipeline begins with a statement about the server that the transaction is on. Once the statement was sent, isOurs
+// returns an error if the transaction is on another database, or if the journal has gone back. The application makes
+// its own connections. If one reaches a server that this process has not checked, isOurs checks the server of the
+// journal's connections again.
 func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 	p = &pipeline{d: t.d}
 	var id, why *string
