@@ -373,3 +373,26 @@ func TestAHintOfAnOperationThatNeverLeft(t *testing.T) {
 	_, decision = next(t, op, false, hint)
 	assert.Equal(t, journal.Ignored, decision)
 }
+
+// Evidence with a whole answer brings the one that the journal lacks.
+func TestEvidenceThatBringsTheAnswer(t *testing.T) {
+	for cut, want := range map[bool]journal.Decision{false: journal.Recorded, true: journal.Ignored} {
+		op := found()
+		ev := seen(op, journal.FindingTookEffect, "payment pay_1")
+		ev.Answer = &journal.Answer{Status: 200, Body: []byte("paid"), Cut: cut}
+		got, decision := next(t, op, false, ev)
+		assert.Equal(t, want, decision, cut)
+		assert.Equal(t, !cut, string(got.Answer.Body) == "paid", cut)
+	}
+}
+
+// A person who says that an operation was not executed, although a second effect is known, has to force that.
+func TestNotExecutedAgainstASecondEffect(t *testing.T) {
+	for _, forced := range []bool{false, true} {
+		op := inDoubt()
+		op.SecondEffects = 1
+		ev := journal.Event{Kind: journal.EventResolve, At: noon, Last: noon, Claim: op.Claim, Resolution: journal.NotExecuted, Forced: forced}
+		_, _, err := journal.Next(op, false, ev)
+		assert.Equal(t, !forced, err != nil)
+	}
+}
