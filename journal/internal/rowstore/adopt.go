@@ -9,45 +9,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
-	"github.com/onceward/onceward/journal/internal/store"
 )
-
-// trusted returns ErrRestored if the journal may have a gap.
-func (h *Head) trusted() error {
-	if h.Restored == "" {
-		return nil
-	}
-	return fmt.Errorf("%w: %s; nothing is sent until it is adopted: make sure that no other copy of it is in use, and call Adopt", journal.ErrRestored, h.Restored)
-}
-
-// trusted returns ErrRestored as the head's does.
-func (s *Store) trusted(ctx context.Context) error {
-	return s.source.Read(ctx, func(r Reader) error {
-		head, err := r.Head(ctx)
-		return cmp.Or(err, head.trusted())
-	})
-}
-
-// mayApply returns ErrRestored for an event that would send, decide or forget by records that may have a gap.
-func (b *batch) mayApply(kind journal.EventKind) error {
-	if store.NeedsTrust(kind) {
-		return b.head.trusted()
-	}
-	return nil
-}
-
-// mayApplyFlow is mayApply for a flow's event. The end of a flow's claim is recorded.
-func (b *batch) mayApplyFlow(ev *journal.FlowEvent) error {
-	switch ev.Kind {
-	case journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventRetry:
-		if ev.Claim == 0 {
-			return b.head.trusted()
-		}
-	case journal.FlowEventClaim, journal.FlowEventReap:
-		return b.head.trusted()
-	}
-	return nil
-}
 
 // Adopt ends the restored state. Every operation without an answer counts as sent, and cancelled ones are unknown. Adopt
 // does nothing if the journal was not restored, and each session that holds an operation is known.

@@ -101,6 +101,14 @@ func (b *batch) apply(p *prepared) (*outcome, error) {
 	return b.decide(e, p)
 }
 
+// mayApply returns ErrRestored for an event that would send, decide or forget by records that may have a gap.
+func (b *batch) mayApply(kind journal.EventKind) error {
+	if store.NeedsTrust(kind) {
+		return b.head.trusted()
+	}
+	return nil
+}
+
 // rival returns another operation that has a name of the intent's, and for which the event's operation is not begun.
 func (b *batch) rival(e *entry, p *prepared) (*entry, error) {
 	if p.Intent == nil {

@@ -106,16 +106,6 @@ func (c *clock) takeOwed() []journal.Event {
 	return owed
 }
 
-// now returns the database's time, or this process's if the database has none.
-func (s *Store) now() time.Time {
-	if s.driver != nil {
-		if now := s.driver.Now(); !now.IsZero() {
-			return now
-		}
-	}
-	return time.Now()
-}
-
 // unkept is how far the recorded latest time may be behind, if nothing else is recorded.
 const unkept = time.Hour
 

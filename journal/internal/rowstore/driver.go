@@ -3,6 +3,7 @@ package rowstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -183,6 +184,14 @@ type Head struct {
 	Restored   string
 	Epoch      int64  // of adoptions: raised with each; Commit records it as it does Restored
 	Deployment string // whose journal it is, likewise; "" means that no one has said it
+}
+
+// trusted returns ErrRestored if the journal may have a gap.
+func (h *Head) trusted() error {
+	if h.Restored == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; nothing is sent until it is adopted: make sure that no other copy of it is in use, and call Adopt", journal.ErrRestored, h.Restored)
 }
 
 // Source is a database that can be read. Its methods are safe for concurrent use.

@@ -51,3 +51,16 @@ func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowE
 	})
 	return result, err
 }
+
+// mayApplyFlow is mayApply for a flow's event. The end of a flow's claim is recorded.
+func (b *batch) mayApplyFlow(ev *journal.FlowEvent) error {
+	switch ev.Kind {
+	case journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventRetry:
+		if ev.Claim == 0 {
+			return b.head.trusted()
+		}
+	case journal.FlowEventClaim, journal.FlowEventReap:
+		return b.head.trusted()
+	}
+	return nil
+}

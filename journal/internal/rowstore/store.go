@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -122,6 +123,24 @@ func (s *Store) writable(ctx context.Context) error {
 		return err
 	}
 	return s.refusal
+}
+
+// trusted returns ErrRestored if the journal may have a gap.
+func (s *Store) trusted(ctx context.Context) error {
+	return s.source.Read(ctx, func(r Reader) error {
+		head, err := r.Head(ctx)
+		return cmp.Or(err, head.trusted())
+	})
+}
+
+// now returns the database's time, or this process's if the database has none.
+func (s *Store) now() time.Time {
+	if s.driver != nil {
+		if now := s.driver.Now(); !now.IsZero() {
+			return now
+		}
+	}
+	return time.Now()
 }
 
 // Apply implements journal.Journal.
