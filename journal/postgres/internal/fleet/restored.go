@@ -189,6 +189,16 @@ func (f *Fleet) lacking(ctx context.Context, conn *pgx.Conn) (why string, err er
 	return "", nil
 }
 
+// Lacks makes the journal count as restored if the database lacks commits of this process. It returns ErrLost if an Adopt
+// or a Confirm has ended the process meanwhile.
+func (f *Fleet) Lacks(ctx context.Context, conn *pgx.Conn) error {
+	why, err := f.lacking(ctx, conn)
+	if err != nil || why == "" {
+		return err
+	}
+	return f.GoneBack(ctx, f.member.Load(), why)
+}
+
 // recall compares what is seen with this process's earlier sighting. It returns the sign that the database has gone
 // back, or "" for none.
 func (f *Fleet) recall(ctx context.Context, conn *pgx.Conn, was, is leased.Sighting) (why string, err error) {

@@ -14,15 +14,20 @@ import (
 // settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is.
 const settings = connection.Settings + ", set_config('search_path', 'pg_catalog', true)"
 
-// The guard goes before the first statements of each transaction, also of one that will write nothing. It passes if the
-// lane's row is as the lane knows it, the process and its sessions live, the server is the one that was checked, and
-// commits are durable. It locks the lane's row, so that a process that ends this one's sessions first ends a transaction
-// whose client is gone or stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time, the
+// The guard goes before the first statements of each transaction, also of one that will write nothing. It passes if
+//   - the lane's row is as the lane knows it, and no other lane of the process lacks a commit,
+//   - the process and its sessions live,
+//   - the server is the one that was checked, and commits are durable.
+//
+// It locks the lane's row. So a process that ends this one's sessions first ends a transaction whose client is gone or
+// stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time, the
 // jump that was seen last, and the least margin.
 const (
 	guard = `SELECT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 FOR NO KEY UPDATE)
 		AND EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL)
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
+		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($9::int[]), pg_catalog.unnest($10::bigint[])) a (number, least)
+			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
 		AND ($7 OR coalesce(current_setting('synchronous_standby_names', true), '') = '')
 		AND {{place}}, clock_timestamp(), ` + clocks
 	clocks = `l.*, j.hooked, j.naming, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
@@ -41,11 +46,15 @@ const (
 
 // queueGuard queues the guard of the lane's next transaction.
 func (l *lane) queueGuard(p *pipeline, needs []string, f answer) {
+	numbers, least := []int{}, []int64{}
+	for number, batch := range l.d.fleet.Acknowledged.Of(l.Member) {
+		numbers, least = append(numbers, number), append(least, batch)
+	}
 	place := connection.SoundSettings("$8")
-	args := []any{l.Member.ID, l.Number, l.Batch, l.Tenure, l.Member.Epoch, needs, l.Looked.Load(), l.d.fleet.Unsafe()}
+	args := []any{l.Member.ID, l.Number, l.Batch, l.Tenure, l.Member.Epoch, needs, l.Looked.Load(), l.d.fleet.Unsafe(), numbers, least}
 	// If the server can't report its start, only each beat checks whether it is the same.
 	if started := l.d.fleet.Started(); started != nil {
-		place += " AND " + check.StartSQL + " = $9"
+		place += " AND " + check.StartSQL + " = $11"
 		args = append(args, *started)
 	}
 	p.queue(f, strings.Replace(guard, "{{place}}", place, 1), args...)

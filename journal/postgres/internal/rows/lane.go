@@ -316,6 +316,11 @@ func (l *lane) diagnose(ctx context.Context, needs []string) error {
 		l.hangUp() // this may be a server that the others have left
 		return nil
 	}
+	if err := l.d.fleet.Lacks(ctx, l.conn); errors.Is(err, fleet.ErrLost) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	err = l.d.fleet.Refused(ctx, l.conn, l.Member, needs)
 	if errors.Is(err, journal.ErrSessionLost) { // the requests of that session fail alone
 		return nil
