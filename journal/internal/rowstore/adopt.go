@@ -76,7 +76,7 @@ func (a *adoption) step(b *batch) error {
 	if err != nil {
 		return err
 	}
-	if err := a.page(b, page, prepare(journal.Event{Kind: journal.EventAdopt, At: at})); err != nil {
+	if err := a.page(b, page, b.s.prepare(journal.Event{Kind: journal.EventAdopt, At: at})); err != nil {
 		return err
 	}
 	b.keep = true
@@ -108,9 +108,14 @@ func (a *adoption) begin(b *batch) error {
 	return nil
 }
 
-// holdsOfStrangers reports whether a session that was copied or restored with the journal holds an operation.
+// holdsOfStrangers reports whether a session that was copied or restored with the journal holds an operation or a flow.
 func (b *batch) holdsOfStrangers() (bool, error) {
 	holders, err := b.tx.Holders(b.ctx)
+	if err == nil {
+		err = b.eachFlow(FlowScan{Index: FlowsRunning}, func(row *Flow, _ *journal.Flow, _ error) {
+			holders = append(holders, row.Holder)
+		})
+	}
 	if err != nil {
 		return false, err
 	}

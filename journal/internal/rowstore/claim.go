@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 	for most := limit; ; {
 		var c *claim
 		err := s.alone(ctx, &request{run: func(b *batch) error {
-			c = &claim{b: b, p: prepare(ev), limit: most}
+			c = &claim{b: b, p: s.prepare(ev), limit: most}
 			return c.run()
 		}})
 		switch {

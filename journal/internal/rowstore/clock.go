@@ -44,6 +44,13 @@ func (c *clock) glance(head *Head) *clock {
 	return own
 }
 
+// isFar reports whether a caller's clock is so far from the latest time that the journal should see it.
+func (c *clock) isFar(at time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return at.Sub(c.is.Last).Abs() >= time.Minute
+}
+
 // committed notes that this process has recorded the clock.
 func (c *clock) committed(head *Head) {
 	c.mu.Lock()

@@ -33,7 +33,7 @@ func (b *batch) applyFlow(ev journal.FlowEvent, lock Lock) (result journal.FlowR
 
 func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (result journal.FlowResult, err error) {
 	live := false
-	if f.State == journal.FlowStateRunning {
+	if f.State == journal.FlowStateRunning && (ev.Kind == journal.FlowEventBegin || ev.Kind == journal.FlowEventClaim || ev.Kind == journal.FlowEventGiveUp) {
 		if live, err = b.s.sessions.live(f.Holder); err != nil {
 			return result, err
 		}
@@ -42,18 +42,23 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (result journal.F
 	if err != nil {
 		return result, err
 	}
+	var steps []journal.StepRecord
+	if f.Handle != 0 && (decision == journal.Execute || decision == journal.Replay) {
+		// Before the flow is written: one whose steps are damaged is no one's.
+		if steps, err = stepsOf(b.ctx, b.tx, f.Handle); err != nil {
+			if !errors.Is(err, format.ErrDamaged) {
+				err = b.fail(err)
+			}
+			return result, err
+		}
+	}
 	if decision == journal.Execute || decision == journal.Recorded {
 		if err := b.putFlow(&f, &next, ev); err != nil {
 			return result, b.fail(err)
 		}
 	}
 	if decision == journal.Execute || decision == journal.Replay {
-		if next.Steps, err = stepsOf(b.ctx, b.tx, next.Handle); err != nil {
-			if !errors.Is(err, format.ErrDamaged) {
-				err = b.fail(err)
-			}
-			return result, err
-		}
+		next.Steps = steps
 	}
 	return journal.FlowResult{Flow: next, Decision: decision}, nil
 }

@@ -131,13 +131,15 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 		return nil, err
 	}
 	var mine, others []journal.Flow
-	var damaged error // the first that no living session holds
+	var passed error // why a flow that no living session holds was passed over, for a caller that gets none
 	for _, scan := range []FlowScan{{Index: FlowsRunning}, {Index: FlowsByDue, By: ev.At.UnixMilli(), After: Position{Key: math.MinInt64}}} {
 		err := b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) {
 			switch live, err := b.s.sessions.live(row.Holder); {
-			case err != nil || live:
+			case err != nil:
+				passed = cmp.Or(passed, err)
+			case live:
 			case unread != nil:
-				damaged = cmp.Or(damaged, passedOver(unread))
+				passed = cmp.Or(passed, passedOver(unread))
 			case slices.Contains(ev.Functions, f.Function):
 				mine = append(mine, *f)
 			default:
@@ -159,7 +161,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 		switch {
 		case errors.Is(err, errHeld):
 		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
-			damaged = cmp.Or(damaged, passedOver(err))
+			passed = cmp.Or(passed, passedOver(err))
 		case err != nil:
 			return nil, b.fail(err)
 		case result.Decision != journal.Ignored:
@@ -172,7 +174,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 		results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
 	}
 	if len(results) == 0 {
-		return nil, damaged
+		return nil, passed
 	}
 	return results, nil
 }

@@ -19,11 +19,7 @@ func Kill(of journal.Session) {
 		return
 	}
 	n.lost.Store(true)
-	if d, is := n.s.driver.(interface{ Drop(id string) error }); is {
-		_ = d.Drop(n.id)
-		return
-	}
-	_ = n.s.driver.Leave(context.Background(), n.id)
+	drop(n.s.driver, n.id)
 }
 
 // Queued returns how many requests wait for the next transaction.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -56,7 +57,8 @@ func (s *Store) DeliverTx(ctx context.Context, ev journal.Event, f func(context.
 
 // applyIn applies an event in a transaction of the application's. After an error of Next nothing was written.
 func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev journal.Event) (journal.Result, error) {
-	p := prepare(ev)
+	p := s.prepare(ev)
+	defer s.notes(ev.At)
 	var out *outcome
 	err := s.decideIn(ctx, theirs, p, func(b *batch) (err error) {
 		out, err = b.apply(p)
@@ -66,6 +68,23 @@ func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev journal.Event
 		return journal.Result{}, err
 	}
 	return out.result()
+}
+
+// notes has the journal see a caller's clock that came with a transaction of the application's. That transaction moves no
+// clock, since it may be rolled back.
+func (s *Store) notes(at time.Time) {
+	if !s.clock.isFar(at) || !s.noting.CompareAndSwap(false, true) {
+		return
+	}
+	if !s.aside.enter() {
+		s.noting.Store(false)
+		return
+	}
+	go func() {
+		defer s.aside.running.Done()
+		defer s.noting.Store(false)
+		_ = s.do(s.life, &request{run: func(b *batch) error { return b.see(at) }})
+	}()
 }
 
 // decideIn decides in a transaction of the application's. p is what it reads by name, or nil. It decides anew if another transaction was faster.

@@ -29,7 +29,7 @@ func (s *Store) Reap(ctx context.Context, ev journal.Event, limit int) (reaped i
 	if err := store.CheckReap(ev); err != nil {
 		return 0, err
 	}
-	r := &reap{s: s, p: prepare(ev)}
+	r := &reap{s: s, p: s.prepare(ev)}
 	if err := s.alone(ctx, &request{run: r.begin}); err != nil {
 		return 0, err
 	}

@@ -38,6 +38,7 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.Receipt
 		return result, err
 	}
 	later := s.decidesLater(tx, &ev)
+	defer s.notes(ev.At)
 	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
 		written := false
 		if result, written, err = b.receiveUnread(&ev, later); err == nil && !written {
@@ -91,11 +92,11 @@ func (b *batch) receiveUnread(ev *journal.ReceiptEvent, later func(context.Conte
 	}
 	if ev.Kind == journal.ReceiptComplete {
 		result.Receipt.Handle = was.Handle
-		written, err = b.tx.CompleteReceipt(b.ctx, encodeReceipt(&was), encodeReceipt(&result.Receipt))
+		written, err = b.tx.CompleteReceipt(b.ctx, b.s.encodeReceipt(&was), b.s.encodeReceipt(&result.Receipt))
 	} else {
 		written, err = b.tx.ReserveReceipt(b.ctx, func(handle int64) *Receipt {
 			result.Receipt.Handle = handle
-			return encodeReceipt(&result.Receipt)
+			return b.s.encodeReceipt(&result.Receipt)
 		}, later)
 	}
 	if errors.Is(err, ErrMissed) && ev.Kind != journal.ReceiptComplete {
@@ -142,12 +143,12 @@ func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev journal.Re
 		if result.Receipt.Handle, err = b.tx.ReceiptHandle(b.ctx); err != nil {
 			return result, b.fail(err)
 		}
-		err = b.tx.InsertReceipt(b.ctx, encodeReceipt(&result.Receipt))
+		err = b.tx.InsertReceipt(b.ctx, b.s.encodeReceipt(&result.Receipt))
 	case result.Receipt.State == journal.ReceiptAbsent:
 		err = b.tx.RemoveReceipt(b.ctx, was.Handle)
 	default:
 		result.Receipt.Handle = was.Handle
-		err = b.tx.UpdateReceipt(b.ctx, encodeReceipt(&result.Receipt))
+		err = b.tx.UpdateReceipt(b.ctx, b.s.encodeReceipt(&result.Receipt))
 	}
 	if errors.Is(err, ErrMissed) {
 		return journal.ReceiptResult{Decision: journal.Wait}, nil
@@ -168,12 +169,12 @@ func (c *clock) shows(ev *journal.ReceiptEvent) (passed time.Time) {
 }
 
 // encodeReceipt returns the row of a receipt. One that is reserved is never to be reaped.
-func encodeReceipt(r *journal.Receipt) *Receipt {
+func (s *Store) encodeReceipt(r *journal.Receipt) *Receipt {
 	ends := format.ReceiptEnds(r).UnixMilli()
 	if r.State == journal.ReceiptReserved {
 		ends = math.MaxInt64
 	}
-	args, body := format.ReceiptArgsUntil(r, ends, format.DefaultCompressAbove)
+	args, body := format.ReceiptArgsUntil(r, ends, s.compressAbove)
 	answer, _ := args[6].([]byte)
 	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: args[4].(int64), Facts: args[5].([]byte), Answer: answer, Body: body}
 }
@@ -181,7 +182,11 @@ func encodeReceipt(r *journal.Receipt) *Receipt {
 // decodeReceipt reads a receipt with its body.
 func decodeReceipt(row *Receipt) (journal.Receipt, error) {
 	r, answer, err := decodeReceiptLight(row)
-	if err == nil && answer != nil {
+	switch {
+	case err != nil || answer == nil:
+	case format.Lacks(answer, row.Body):
+		err = fmt.Errorf("receipt %d lacks its body: %w", row.Handle, format.ErrDamaged)
+	default:
 		if r.Answer, err = format.DecodeAnswer(answer, row.Body); err != nil {
 			err = fmt.Errorf("receipt %d: %w", row.Handle, err)
 		}

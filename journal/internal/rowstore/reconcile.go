@@ -21,7 +21,7 @@ func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journ
 	if err := store.CheckLooks(ev); err != nil {
 		return nil, err
 	}
-	p := prepare(ev)
+	p := s.prepare(ev)
 	var outs []*outcome
 	var damaged error
 	err := s.alone(ctx, &request{run: func(b *batch) (err error) {
@@ -113,7 +113,7 @@ func (s *Store) Hear(ctx context.Context, heard journal.Heard, evs []journal.Eve
 	}
 	ps := make([]*prepared, len(evs))
 	for i := range evs {
-		ps[i] = prepare(evs[i])
+		ps[i] = s.prepare(evs[i])
 	}
 	var outs []*outcome
 	err = s.alone(ctx, &request{run: func(b *batch) (err error) {

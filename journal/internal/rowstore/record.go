@@ -154,8 +154,13 @@ func (it *item) operation(bodies bool) (journal.Operation, error) {
 	k := format.Record{Row: format.Row{Op: it.op}}
 	k.Request, k.Body = it.request.bytes()
 	k.Answer, k.AnswerBody = it.answer.bytes()
+	read := k.WithoutBodies
 	if bodies {
-		return k.Operation()
+		read = k.Operation
 	}
-	return k.WithoutBodies()
+	op, err := read()
+	if err != nil {
+		err = damaged(it.op.Handle, err)
+	}
+	return op, err
 }

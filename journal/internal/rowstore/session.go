@@ -93,7 +93,7 @@ func (l *sessions) end() {
 	l.mu.Unlock()
 	for _, n := range own {
 		n.lost.Store(true)
-		_ = l.driver.Leave(context.Background(), n.id)
+		drop(l.driver, n.id)
 	}
 }
 
@@ -126,4 +126,13 @@ func (n *session) End(ctx context.Context) error {
 		err = leave
 	}
 	return err
+}
+
+// drop ends a session as the death of its process does, where the driver can show that. Else it leaves.
+func drop(d Driver, id string) {
+	if d, is := d.(interface{ Drop(id string) error }); is {
+		_ = d.Drop(id)
+		return
+	}
+	_ = d.Leave(context.Background(), id)
 }

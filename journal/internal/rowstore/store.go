@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -15,19 +16,21 @@ import (
 
 // Store is a journal over a driver.
 type Store struct {
-	source   Source
-	driver   Driver // nil: the store only reads
-	refusal  error  // of methods that write then
-	key      format.HashKey
-	opts     Options
-	most     int // bytes of bodies in the results of Looks
-	log      *slog.Logger
-	archive  *store.Archive // nil: none
-	clock    clock
-	sessions sessions
-	refusals refusals
-	group    group
-	aside    aside
+	source        Source
+	driver        Driver // nil: the store only reads
+	refusal       error  // of methods that write then
+	key           format.HashKey
+	opts          Options
+	most          int         // bytes of bodies in the results of Looks
+	noting        atomic.Bool // a clock that came with a transaction of the application's is about to be seen
+	compressAbove int         // bytes of a body
+	log           *slog.Logger
+	archive       *store.Archive // nil: none
+	clock         clock
+	sessions      sessions
+	refusals      refusals
+	group         group
+	aside         aside
 
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -60,6 +63,9 @@ type Options struct {
 	Logger  *slog.Logger   // of warnings; nil means none
 	Archive *store.Archive // receives operations and receipts before they are reaped; nil means none
 
+	// CompressAbove is the size in bytes above which bodies are compressed. Default: format.DefaultCompressAbove. Negative
+	// means never.
+	CompressAbove int
 	// Committed is called after each commit, with the number of its requests, and how long its transaction took. Several
 	// goroutines may call it at once, and each waits for it. Nil means that nothing is called.
 	Committed func(requests int, took time.Duration)
@@ -77,6 +83,7 @@ func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
 	tx.Rollback()
 	s := newStore(d, &head)
 	s.driver, s.opts, s.archive, s.most = d, opts, opts.Archive, mostBytes
+	s.compressAbove = cmp.Or(opts.CompressAbove, format.DefaultCompressAbove)
 	if opts.Logger != nil {
 		s.log = opts.Logger
 	}
@@ -151,7 +158,7 @@ func (s *Store) Apply(ctx context.Context, ev journal.Event) (journal.Result, er
 	if err := store.CheckApply(ev); err != nil {
 		return journal.Result{}, err
 	}
-	p := prepare(ev)
+	p := s.prepare(ev)
 	if ev.Kind == journal.EventDeliver && !s.opts.DeliverAtOnce {
 		return s.ride(ctx, p)
 	}
