@@ -153,7 +153,7 @@ func TestLocalStepIsOneCommit(t *testing.T) {
 			_, err := flow.LocalStep(ctx, "booked", func(context.Context, *sql.Tx) (int, error) { return 1, nil }, flow.WithTransaction[int](begin))
 			return err
 		})
-		require.ErrorContains(t, err, "is the transaction one of the journal's database?")
+		require.ErrorContains(t, err, "is the transaction one of the journal's file?")
 	})
 	t.Run("beside the steps of other goroutines", func(t *testing.T) {
 		l := &line{}

@@ -366,7 +366,7 @@ func TestOtherFilesAreUnchanged(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	newer, j := journalWith(t)
 	require.NoError(t, j.Close())
-	sqlExec(t, newer, "UPDATE onceward_schema SET version = 99")
+	sqlExec(t, newer, "UPDATE onceward_head SET version = 99")
 	for _, path := range []string{text, empty, newer, dir} {
 		before, _ := os.ReadFile(path)
 		for _, args := range [][]string{{"ls"}, {"flow", "retry", "x"}, {"verify"}} {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	bits "encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -80,9 +81,9 @@ func (f *file) examineSQLite(ctx context.Context, x *examination) {
 	var litestream, version int
 	err := f.look(ctx, func(tx *sql.Tx) error {
 		for query, into := range map[string]any{
-			"PRAGMA journal_mode":                 &mode,
-			litestreamTables:                      &litestream,
-			"SELECT version FROM onceward_schema": &version,
+			"PRAGMA journal_mode":               &mode,
+			litestreamTables:                    &litestream,
+			"SELECT version FROM onceward_head": &version,
 		} {
 			if err := tx.QueryRowContext(ctx, query).Scan(into); err != nil {
 				return err
@@ -166,11 +167,12 @@ func (f *file) examineSidecar(ctx context.Context, x *examination) {
 // copied, and sends nothing.
 func (f *file) sidecar(ctx context.Context) (wrong, toDo string, err error) {
 	var identity string
-	var number, backups int64
+	var epoch []byte
+	var backups int64
 	err = f.look(ctx, func(tx *sql.Tx) error {
-		return tx.QueryRowContext(ctx, `SELECT (SELECT identity FROM onceward_journal), (SELECT number FROM onceward_log ORDER BY seq DESC LIMIT 1),
-			(SELECT count(*) FROM onceward_backup)`).Scan(&identity, &number, &backups)
+		return tx.QueryRowContext(ctx, "SELECT identity, epoch, (SELECT count(*) FROM onceward_backup) FROM onceward_head").Scan(&identity, &epoch, &backups)
 	})
+	number := commits(epoch)
 	if err != nil {
 		return "", "", err
 	}
@@ -199,11 +201,19 @@ func (f *file) sidecar(ctx context.Context) (wrong, toDo string, err error) {
 
 // comesAsFar reads the journal again: it may have advanced before the sidecar was read.
 func (f *file) comesAsFar(ctx context.Context, number int64) bool {
-	var now int64
+	var epoch []byte
 	err := f.look(ctx, func(tx *sql.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT number FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&now)
+		return tx.QueryRowContext(ctx, "SELECT epoch FROM onceward_head").Scan(&epoch)
 	})
-	return err == nil && now >= number
+	return err == nil && commits(epoch) >= number
+}
+
+// commits returns the number of commits in a journal's epoch, which a checksum follows.
+func commits(epoch []byte) int64 {
+	if len(epoch) < 8 {
+		return 0
+	}
+	return int64(bits.LittleEndian.Uint64(epoch))
 }
 
 // sessions returns the IDs of the journal's sessions.

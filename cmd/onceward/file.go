@@ -92,7 +92,7 @@ func (f *file) lookBy(ctx context.Context, uri string, read func(*sql.Tx) error)
 func (f *file) clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error) {
 	var lastAt, jumpedAt sql.NullInt64
 	err = f.look(ctx, func(tx *sql.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT last_at, jumped_at FROM onceward_log ORDER BY seq DESC LIMIT 1").Scan(&lastAt, &jumpedAt)
+		return tx.QueryRowContext(ctx, "SELECT nullif(last_at, 0), nullif(jumped_at, 0) FROM onceward_head").Scan(&lastAt, &jumpedAt)
 	})
 	if err != nil {
 		return last, unconfirmed, err

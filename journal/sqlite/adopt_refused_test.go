@@ -21,7 +21,6 @@ func TestAdoptWhereASessionStays(t *testing.T) {
 	path, j, s := joined(t)
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	require.NoError(t, sqlite.Fold(j))
 	sqlite.Kill(s)
 	require.NoError(t, j.Close())
 	require.NoError(t, os.Remove(path+"-sidecar"))

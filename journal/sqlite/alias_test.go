@@ -75,7 +75,6 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 		assert.Empty(t, verify(t, j), where)
 	}
 	look("in the log", "tombstone", "completed", "in flight")
-	require.NoError(t, sqlite.Fold(j))
 	look("in a block and a row", "tombstone", "completed", "in flight")
 	_, err = j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(10 * 24 * time.Hour)}, 1)
 	require.NoError(t, err)
@@ -124,7 +123,6 @@ func TestClaimContinuesBehindSkippedOperations(t *testing.T) {
 			require.NoError(t, err)
 		}
 		if folded {
-			require.NoError(t, sqlite.Fold(j))
 		}
 		ev := claim(s)
 		ev.At = ev.At.Add(time.Hour)
@@ -164,8 +162,7 @@ func TestAliasOfADamagedOperation(t *testing.T) {
 	}
 	_, err := j.Apply(t.Context(), carried(begin("order-1", s)))
 	require.NoError(t, err)
-	require.NoError(t, sqlite.Fold(j))
-	alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts))")
+	alter(t, path, "UPDATE onceward_rows SET record = zeroblob(length(record))")
 	_, err = j.Apply(t.Context(), carried(begin("order-2", s)))
 	require.ErrorContains(t, err, "damaged")
 	tx, err := j.BeginTx(t.Context())

@@ -62,7 +62,7 @@ func TestAFileThatLitestreamWasAtFirstIsTaken(t *testing.T) {
 
 // A file with another page size keeps it.
 func TestFileWithOtherPagesKeepsThem(t *testing.T) {
-	for name, size := range map[string]int{"SQLite's default": 4096, "ours": 8192, "large ones": 65536} {
+	for name, size := range map[string]int{"SQLite's default": 4096, "ours": 4096, "large ones": 65536} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
 			if name != "ours" {
@@ -101,7 +101,7 @@ func TestWALIsCutAfterItWasKept(t *testing.T) {
 	_, err = other.ExecContext(t.Context(), "BEGIN")
 	require.NoError(t, err)
 	var n int
-	require.NoError(t, other.QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_log").Scan(&n))
+	require.NoError(t, other.QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_head").Scan(&n))
 	for i := 0; sizeOf(t, path+"-wal") < checkpoint.MaxWAL+checkpoint.MaxWAL/2; i++ {
 		require.Less(t, i, 100, "an open transaction keeps the WAL from starting over")
 		large(fmt.Sprint("held-", i))

@@ -41,7 +41,7 @@ func holdWAL(t *testing.T, path string) (let func()) {
 	other := anotherProcess(t, path)
 	_, err := other.ExecContext(t.Context(), "BEGIN")
 	require.NoError(t, err)
-	_ = one[int](t, other, "SELECT count(*) FROM onceward_log")
+	_ = one[int](t, other, "SELECT count(*) FROM onceward_head")
 	return func() {
 		_, err := other.ExecContext(t.Context(), "COMMIT")
 		require.NoError(t, err)
@@ -130,14 +130,14 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	for n := range 10 {
-		before := one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal")
+		before := one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_head")
 		for i := range 20 { // some 32 pages each
 			ev := generate(fmt.Sprint("invoice-", n, "-", i), s)
 			ev.Intent.Request.Body = make([]byte, 256<<10)
 			_, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
 		}
-		assert.NotEqual(t, before, one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal"), n)
+		assert.NotEqual(t, before, one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_head"), n)
 	}
 }
 
@@ -192,11 +192,11 @@ func TestSidecarBesideALogThatIsAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	leave(t, path)
 	j := open(t, path)
-	alter(t, path, "ALTER TABLE onceward_log RENAME TO away")
+	alter(t, path, "ALTER TABLE onceward_head RENAME TO away")
 	before := named(t, path)
 	require.ErrorContains(t, sqlite.Mark(j), "no such table")
 	require.Equal(t, before, named(t, path))
-	alter(t, path, "ALTER TABLE away RENAME TO onceward_log")
+	alter(t, path, "ALTER TABLE away RENAME TO onceward_head")
 	goOn(t, j, "invoice-1")
 	require.NoError(t, sqlite.Mark(j))
 	assert.Equal(t, latest(t, path), named(t, path))

@@ -41,7 +41,6 @@ func TestClaimTakesTheOldest(t *testing.T) {
 				assert.NoError(t, err)
 			}
 		})
-		require.NoError(t, sqlite.Fold(j))
 		ev := claim(s)
 		ev.At = now.Add(time.Hour)
 		assert.Equal(t, []int64{1, 2, 3}, claimed(t, j, ev, 3), "of %d", many)
@@ -51,36 +50,6 @@ func TestClaimTakesTheOldest(t *testing.T) {
 		assert.True(t, slices.IsSorted(rest), "of %d", many)
 		assert.Empty(t, claimed(t, j, ev, many))
 	}
-}
-
-// If a turn of a claim takes too long, the turn ends, but the claim goes on.
-func TestClaimsTurnThatTakesTooLongEnds(t *testing.T) {
-	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	for n := range 5 {
-		begun, err := j.Apply(t.Context(), generate(fmt.Sprint(n), s))
-		require.NoError(t, err)
-		park := complete(begun.Operation, s)
-		park.Kind, park.Answer, park.Unsent = journal.EventPark, nil, true
-		_, err = j.Apply(t.Context(), park)
-		require.NoError(t, err)
-	}
-	commits := func() int64 {
-		stats, err := j.Stats(t.Context())
-		require.NoError(t, err)
-		return stats.Commits
-	}
-	before := commits()
-	ev := claim(s)
-	ev.At = ev.At.Add(time.Hour)
-	ev.Today = func(op *journal.Operation) (journal.Today, bool) {
-		for began := time.Now(); time.Since(began) <= sqlite.ClaimFor; { // its turn is over
-		}
-		return journal.Today{Terms: terms}, true
-	}
-	assert.Equal(t, []int64{1, 2, 3, 4, 5}, claimed(t, j, ev, 10))
-	assert.GreaterOrEqual(t, commits()-before, int64(5), "others may write between them")
 }
 
 // A claim takes the oldest operations, for whatever reason they are claimed and wherever they are kept.
@@ -113,7 +82,6 @@ func TestClaimTakesTheOldestOfAllKinds(t *testing.T) {
 				require.NoError(t, err)
 			}
 			if round == 1 {
-				require.NoError(t, sqlite.Fold(j))
 			}
 		}
 		require.NoError(t, s.End(t.Context())) // no caller waits for its answers

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"context"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -108,30 +107,4 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 	assert.False(t, has(t, j, "invoice-1"))
 	require.ErrorIs(t, closed.Close(), journal.ErrClosed)
 	require.NoError(t, s.End(t.Context()), "the file is open yet")
-}
-
-// A session that is starting while its journal is closed fails, and leaves neither a row nor a file.
-func TestJoinOfAJournalThatIsBeingClosed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, other := open(t, path), open(t, path)
-	release := sqlite.Hold(j)
-	joined := make(chan error, 1)
-	go func() {
-		_, err := j.Join(t.Context())
-		joined <- err
-	}()
-	for sqlite.Queued(j) == 0 {
-		runtime.Gosched()
-	}
-	closed := make(chan error, 1)
-	go func() { closed <- j.Close() }()
-	for sqlite.Queued(other) == 1 {
-		runtime.Gosched()
-	}
-	release()
-	require.ErrorIs(t, <-joined, journal.ErrClosed)
-	require.NoError(t, <-closed)
-	s, err := other.Join(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, []string{path + "-session-" + s.ID()}, sessionFiles(t, path), "its file went with its row")
 }

@@ -69,7 +69,6 @@ func TestLargeBodiesComeBack(t *testing.T) {
 			}
 		}
 		got("in the log")
-		require.NoError(t, sqlite.Fold(j))
 		got("folded")
 		require.Empty(t, verify(t, j))
 		st, err := j.Stats(t.Context())

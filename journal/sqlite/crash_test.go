@@ -35,11 +35,8 @@ func TestMain(m *testing.M) {
 	children := map[string]func(path string) error{"hold": childHolds, "fill": childFillsTheDisk,
 		"live": childLives, "adopt": childAdopts, "suffer": childSuffers, "share": childShares, "take": childTakes,
 		"load": childLoads, "fold": childFolds, "contend": childContends, "reset": childResets,
-		"hear": childHears, "begin": childBegins, "serve": childServes, "sell": childSells, "trade": childTrades}
+		"hear": childHears, "serve": childServes, "sell": childSells, "trade": childTrades}
 	watch(careless{})
-	if os.Getenv("ONCEWARD_SQLITE_ENGINE") == "rows" {
-		sqlite.UseRows()
-	}
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)

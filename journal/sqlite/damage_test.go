@@ -111,36 +111,6 @@ func TestFaultFailsClosed(t *testing.T) {
 	}
 }
 
-// A commit that fails as it seals a segment loses no ID.
-func TestCommitThatFailsAsItSeals(t *testing.T) {
-	t.Parallel()
-	d := record(t, filepath.Join(t.TempDir(), "journal.db"))
-	j := open(t, d.path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	id := func(i int) string { return fmt.Sprint("op-", i) }
-	const last = sqlite.SegmentSize - 1
-	for i := 1; i < last; i++ {
-		_, err := j.Apply(t.Context(), generate(id(i), s))
-		require.NoError(t, err)
-	}
-	d.fault.Store(failing(sqlite3.SQLITE_FULL, inWAL))
-	_, err = j.Apply(t.Context(), generate(id(last), s))
-	require.ErrorContains(t, err, "the disk is full")
-	d.fault.Store(nil)
-	result, err := j.Apply(t.Context(), generate(id(last), s))
-	require.NoError(t, err)
-	require.Equal(t, int64(last), result.Operation.Handle)
-	for range 2 {
-		for i := 1; i <= last; i += 100 {
-			_, err := j.Get(t.Context(), journal.Ref{ID: id(i)})
-			require.NoError(t, err, id(i))
-		}
-		require.NoError(t, j.Close())
-		j = open(t, d.path)
-	}
-}
-
 // If a journal is no longer writable, its errors say so.
 func TestJournalThatMayNotBeWritten(t *testing.T) {
 	dir := t.TempDir()
@@ -413,7 +383,7 @@ func TestBitThatFlipsInARow(t *testing.T) {
 	var pages []int
 	var pageSize int
 	rows, err := anotherProcess(t, path).QueryContext(t.Context(), `SELECT pageno, page_size FROM dbstat, pragma_page_size
-		WHERE name GLOB 'onceward_operations*' OR name GLOB 'onceward_answers*' OR name GLOB 'onceward_flow*' ORDER BY pageno`)
+		WHERE name GLOB 'onceward_rows*' OR name GLOB 'onceward_answers*' OR name GLOB 'onceward_flow*' ORDER BY pageno`)
 	require.NoError(t, err)
 	for rows.Next() {
 		var page int

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"bytes"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -101,29 +100,6 @@ func TestDeploymentThatIsNamedLater(t *testing.T) {
 	_, err = sqlite.Open(path, sqlite.Options{})
 	require.ErrorIs(t, err, sqlite.ErrDeployment)
 	goOn(t, openAs(t, path, "prod"), "invoice-4")
-}
-
-// A file of a release without deployments gets its name as it is migrated.
-func TestDeploymentOfAnOlderFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	require.NoError(t, sqlite.Make(path, 3))
-	require.NoError(t, openAs(t, path, "prod").Close())
-	_, err := sqlite.Open(path, sqlite.Options{Deployment: "staging"})
-	require.ErrorIs(t, err, sqlite.ErrDeployment)
-}
-
-// An older file of another deployment is refused before it is migrated.
-func TestOlderFileOfAnotherDeployment(t *testing.T) {
-	for version := 4; version < sqlite.SchemaVersion; version++ { // version 4 is the first with a deployment
-		path := filepath.Join(t.TempDir(), "journal.db")
-		require.NoError(t, os.WriteFile(path, nil, 0o600))
-		require.NoError(t, sqlite.Make(path, version))
-		alter(t, path, "UPDATE onceward_owner SET deployment = 'prod'")
-		_, err := sqlite.Open(path, sqlite.Options{Deployment: "staging"})
-		require.ErrorIs(t, err, sqlite.ErrDeployment)
-		assert.Equal(t, version, number(t, path, "SELECT version FROM onceward_schema"), "it was left alone")
-	}
 }
 
 // A backup has the deployment's name too.

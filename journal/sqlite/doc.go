@@ -3,14 +3,13 @@
 //
 // # How it writes
 //
-// One goroutine writes, on one connection. It begins a transaction with the first event that arrives, applies
-// each event as it comes, and commits when no more are waiting. All waiting callers share one fsync. No timer
-// is involved, so a single caller never waits for others. No caller learns of success before the commit.
+// One connection writes. A transaction takes all events that wait, reads the rows of their names, decides on each event,
+// and commits. All waiting callers share one fsync. No timer is involved, so a single caller never waits for others. No
+// caller learns of success before the commit.
 //
-// A rejected event fails alone. A failed commit fails all its events and is rolled back. The next commit
-// starts afresh, so the journal recovers by itself once the fault (a full disk) is gone. A caller whose
-// context ends gets its error at once, without an effect on other events. Its own event may have been
-// recorded.
+// A rejected event fails alone. A failed commit is rolled back, and fails its events. The next commit starts afresh, so
+// the journal recovers alone once the fault (a full disk) is gone. A caller whose context ends gets its error at once,
+// without an effect on other events. Its own event may have been recorded.
 //
 // The file is in WAL mode with synchronous=FULL. Without it, a commit survives the end of the process but not
 // the loss of power (https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synchronous). Every
@@ -18,25 +17,16 @@
 //
 // # Where an operation is kept
 //
-// Every commit appends one row to a log, with all operations that it begins, completes or parks. It writes
-// only as many pages as these bytes fill. The operations that only the log has, some five hundred, are also
-// in memory. As the log grows, a commit folds the oldest ones. Completed and delivered operations are packed
-// into blocks, eight a row. The others get a row of their own with its indices. Repeated tries, flows and
-// sessions also make the log grow. It has at most 2,048 rows, or 16 MiB and the rows of one commit. Close
-// folds the whole log. A file that was not closed is read as it is.
-//
-// IDs of operations in blocks are found by hashes. They take eight bytes of memory for each operation, and
-// are read in the background once the file is open. Strangers choose names, so the hashes use a random key.
-// No stranger can make many names that collide. The key is in the file and never changes: a Backup has it too,
-// and Adopt keeps it.
-//
-// The usual terms: the log is a commit log of the journal's own, above SQLite's WAL. Its part in memory is a
-// memtable. Folding is compaction. One commit for many callers is group commit.
+// Each operation has a row. Its request and its answer lie in tables of their own, so that the row does not grow. One
+// index has the digest of each name, and refuses a second one. Strangers choose names, so the digests use a random key.
+// The key is in the file and never changes: a Backup has it too, and Adopt keeps it. The journal keeps no operation in
+// memory. One commit for many callers is group commit.
 //
 // # Several processes
 //
 // Any number of processes of one machine may open one file. They take turns, and none starves the others.
-// Within a process, every Open of the same file shares one writer. WAL needs memory shared between the
+// Within a process, every Open of the same file shares its connections, and a session belongs to the Journal that
+// started it. WAL needs memory shared between the
 // processes, which network file systems do not have: Open rejects them (ErrNetworkFilesystem). It accepts a
 // file system in memory, or a container's own layer, with a warning (Options.Logger, Options.Volatile). Files
 // there survive kill -9, but not a loss of power, or not the container.
@@ -64,9 +54,8 @@
 // SQLite: closing it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files have mode
 // 0600, because they hold requests and answers.
 //
-// Open migrates the file of an older release, unless Options.NoMigration is set. A process of the older
-// release that has it open then records nothing more and returns journal.ErrVersion. If only the tables of receipts
-// have changed, it records no more receipts, and its operations go on.
+// Open leaves a file of another layout as it is, and returns journal.ErrVersion. A process that has a file open when a newer
+// release changes its layout records nothing more, and returns that error too.
 //
 // Programs that read a service's journal open it with Options.ReadOnly. Programs that also resolve or cancel
 // use Options.Existing and Options.NoMigration.
@@ -81,9 +70,7 @@
 // Open transactions of the application must end before that.
 //
 // A transaction of the application may enqueue an operation (EnqueueTx, with Tx). The delivery of an outcome
-// is one commit with the application's writes for it (DeliverTx). These records wait in a table beside the
-// log. The next commit of any process takes them in before anything else, and so do Get, List and Claim. With
-// Options.ReadOnly they are visible only after that. Begin such a transaction with BEGIN IMMEDIATE
+// is one commit with the application's writes for it (DeliverTx). Begin such a transaction with BEGIN IMMEDIATE
 // (_txlock=immediate). A transaction that has read cannot write once another one was committed.
 //
 // Other code can break the journal's promises:
@@ -136,8 +123,8 @@
 //
 // Reap removes expired operations little by little, with priority for other callers. Archive keeps them
 // elsewhere. Removed data is overwritten with zeros (secure_delete). The name of a named operation and its
-// outcome stay, without a digest of its request. Traces may remain in the -wal file until it starts over, in
-// the last page of the log until some more commits, and in copies of the file.
+// outcome stay, without a digest of its request. Traces may remain in the -wal file until it starts over, and in copies of
+// the file. A digest may also remain in an unused part of a page until that is written again.
 //
 // Freed space is used again. The file keeps its largest size, because incremental vacuum would make every
 // commit write pages of pointers too. A Backup is packed: to make the file smaller, restore one and adopt it.
@@ -145,12 +132,10 @@
 // transaction, a Backup or a Verify delayed that. While they run, it can't be cut. Stats has the sizes of
 // both.
 //
-// Every record of an operation or a flow has a checksum, including the columns of its row, and so does every
-// index entry by which it is found. Data without a valid checksum is never used. If a name is known and its
-// operation is missing, either Reap removed and recorded it, or it is damaged. A flipped bit on the disk is
-// an error on reading, and executes no name again. SQLite's indices have no checksums. If one has lost an
-// entry, Claim and ClaimFlows may skip due work, and a flow may not be found by its name. Verify reports
-// that.
+// Every row of an operation, a flow or a receipt has a checksum over all of its columns. Data without a valid checksum is
+// never used, and a read of it is an error. A name whose operation is missing is damaged too, and executes nothing. SQLite's
+// indices have no checksums. If a flipped bit on the disk takes a name out of its index, the name may execute again. If an
+// index has lost another entry, Claim and ClaimFlows may skip due work. Verify reports both.
 //
 // Verify reads everything and reports damage. Run it on a restored backup before you adopt it, and now and
 // then on a journal in use.

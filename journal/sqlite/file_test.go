@@ -18,33 +18,6 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// Without a BusyTimeout, or with a negative one, a writer waits for another process.
-func TestBusyTimeoutThatIsNone(t *testing.T) {
-	for _, opts := range []sqlite.Options{{}, {BusyTimeout: -1}} {
-		path := filepath.Join(t.TempDir(), "journal.db")
-		j, err := sqlite.Open(path, opts)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = j.Close() })
-		other := anotherProcess(t, path)
-		for range 3 {
-			_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000; BEGIN IMMEDIATE")
-			require.NoError(t, err)
-			done := make(chan error, 1)
-			release := sqlite.HoldTurn(j)
-			go func() {
-				_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: time.Now()})
-				done <- err
-			}()
-			until(t, func() bool { return sqlite.Queued(j) == 1 })
-			release()
-			until(t, func() bool { return sqlite.Queued(j) == 0 })
-			_, err = other.ExecContext(t.Context(), "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 300000) SELECT count(*) FROM n; ROLLBACK")
-			require.NoError(t, err)
-			require.NoError(t, <-done)
-		}
-	}
-}
-
 // If all files of a journal are gone and it has something to write at its end, Close returns an error.
 func TestCloseWithoutAFile(t *testing.T) {
 	path, j, s := joined(t)

@@ -168,34 +168,6 @@ func childFolds(path string) error {
 	return j.Close()
 }
 
-// If another process folds operations, that gives no reason to fold more.
-func TestFoldedByAnotherProcess(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	for n := range 8 {
-		begun, err := j.Apply(t.Context(), generate(fmt.Sprint("large-", n), s))
-		require.NoError(t, err)
-		answer := complete(begun.Operation, s)
-		answer.Answer.Body = make([]byte, 1<<20)
-		_, err = j.Apply(t.Context(), answer)
-		require.NoError(t, err)
-		cmd, _ := start(t, "fold", path)
-		require.NoError(t, cmd.Wait())
-	}
-	for n := range 3 {
-		_, err = j.Apply(t.Context(), generate(fmt.Sprint("small-", n), s))
-		require.NoError(t, err)
-	}
-	var rows int
-	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_operations").Scan(&rows))
-	assert.Zero(t, rows, "those are in the log")
-}
-
 // childTakes begins some operations, and then, for each input line, takes over all it can, and prints their names.
 func childTakes(path string) error {
 	j, err := sqlite.Open(path, sqlite.Options{})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -49,33 +48,6 @@ func claimFlows(t *testing.T, j *sqlite.Journal, s journal.Session) (taken []str
 		taken = append(taken, r.Flow.ID)
 	}
 	return taken, err
-}
-
-func TestStepRecordIsWrittenByTheNextCommit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	f := beginFlow(t, j, s, "order-991")
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
-	require.NoError(t, err)
-	defer db.Close()
-	inFile := func() (n int) {
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_flow_steps").Scan(&n))
-		return n
-	}
-	recordStep(t, j, f, 1, "create")
-	assert.Zero(t, inFile(), "it costs no commit")
-	_, err = j.Apply(t.Context(), begin("charge", s))
-	require.NoError(t, err)
-	assert.Equal(t, 1, inFile(), "whatever is begun later is recorded later")
-	recordStep(t, j, f, 2, "charge")
-	got, err := j.GetFlow(t.Context(), f.Ref)
-	require.NoError(t, err)
-	assert.Len(t, got.Steps, 2, "who looks sees it")
-	recordStep(t, j, f, 3, "send")
-	require.NoError(t, j.Close())
-	assert.Equal(t, 3, inFile(), "Close leaves nothing behind")
 }
 
 // Once a record is in the file, a reader of its flow waits for no writer.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,34 +21,6 @@ type closing struct {
 }
 
 func (c *closing) Err() error { c.ask(); return c.Context.Err() }
-
-// No transaction begins in a file that is being closed, though its writer still gives turns.
-func TestTransactionAsTheFileIsClosed(t *testing.T) {
-	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
-	sqlite.Preloaded(j)
-	release := sqlite.HoldTurn(j)
-	closed := make(chan error, 1)
-	var once sync.Once
-	ctx := &closing{t.Context(), func() {
-		once.Do(func() {
-			go func() { closed <- j.Close() }()
-			for sqlite.Queued(j) == 0 { // the request that stops the writer
-				runtime.Gosched()
-			}
-		})
-	}}
-	begun := make(chan error, 1)
-	go func() {
-		_, err := j.BeginSQL(ctx)
-		begun <- err
-	}()
-	for len(begun) == 0 && sqlite.Turns(j) == 0 {
-		runtime.Gosched()
-	}
-	release()
-	require.ErrorIs(t, <-begun, journal.ErrClosed)
-	require.NoError(t, <-closed)
-}
 
 // The application's own transaction has the same result, whether the application or the journal commits it.
 func TestFlowStepOfAnOwnTransaction(t *testing.T) {
@@ -81,7 +51,7 @@ func TestFlowStepOfAnOwnTransaction(t *testing.T) {
 		require.NoError(t, err)
 		defer tx.Rollback()
 		_, err = j.ApplyFlowTx(t.Context(), sqlite.Tx(tx), step)
-		require.ErrorContains(t, err, "is the transaction one of the journal's database?")
+		require.ErrorContains(t, err, "is the transaction one of the journal's file?")
 	})
 	t.Run("for a flow that is damaged", func(t *testing.T) {
 		alter(t, path, "UPDATE onceward_flows SET input = x'00'")

@@ -38,7 +38,6 @@ func longHistory(t *testing.T, seed uint64, steps int) {
 		j := opened.(*sqlite.Journal)
 		switch n % 8 {
 		case 0, 1:
-			require.NoError(t, sqlite.Fold(j))
 		case 2:
 			require.NoError(t, sqlite.Mark(j))
 		case 3:

@@ -61,7 +61,7 @@ func TestShmRemovedAndTheFilesWrittenOver(t *testing.T) {
 	for _, suffix := range []string{"-wal", ""} { // the first page is in the WAL
 		t.Run("journal.db"+suffix, func(t *testing.T) {
 			path, j, s := joined(t)
-			root := one[int](t, anotherProcess(t, path), "SELECT rootpage FROM sqlite_schema WHERE name = 'onceward_operations_identity'")
+			root := one[int](t, anotherProcess(t, path), "SELECT rootpage FROM sqlite_schema WHERE name = 'onceward_names'")
 			alter(t, path, "CREATE TABLE app (x)") // so that the writer reads all pages again
 			require.NoError(t, os.Remove(path+"-shm"))
 			content, err := os.ReadFile(path + suffix)
@@ -103,10 +103,8 @@ func TestOlderCopyWrittenOverTheFile(t *testing.T) {
 			require.Len(t, claimed, 1)
 			_, err = j.Apply(t.Context(), complete(claimed[0].Operation, s))
 			require.NoError(t, err)
-			require.NoError(t, sqlite.Fold(j))
 			require.NoError(t, sqlite.Mark(j))
 			moveWAL(t, path, "FULL")
-			sqlite.Preloaded(j) // SQLite removes the WAL of a file that a new connection finds empty
 			sqlite.Checkpointed(j)
 			goOn(t, j, "later")
 			require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
@@ -186,7 +184,6 @@ func TestWALCutShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "before")
-	require.NoError(t, sqlite.Fold(j))
 	moveWAL(t, path, "FULL")
 	goOn(t, j, "lost")
 	s, err := j.Join(t.Context())
@@ -283,14 +280,13 @@ func TestOlderCopyBesideALateSidecar(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, sqlite.Mark(j))
 	before, _ := epochs(t, path)
-	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_journal") }
+	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_head") }
 	first := epoch()
 	for n := 0; bytes.Equal(first, epoch()); n++ {
 		require.Less(t, n, 100)
 		others(t, j, s, fmt.Sprint("many-", n))
 	}
 	moveWAL(t, path, "FULL")
-	sqlite.Preloaded(j)    // SQLite removes the WAL of a file that a new connection finds empty
 	sqlite.Checkpointed(j) // while it moves the WAL, nothing reads the file alone
 	goOn(t, j, "invoice-1")
 	sqlite.Checkpointed(j)
@@ -304,30 +300,6 @@ func TestOlderCopyBesideALateSidecar(t *testing.T) {
 	_, err = sqlite.Open(path, sqlite.Options{})
 	require.ErrorIs(t, err, journal.ErrRestored)
 	assert.ErrorContains(t, err, "remove "+path+"-wal")
-}
-
-// If this process has read a row that the log no longer has, it refuses for good, even if the row is put back. Its
-// knowledge belongs to another file.
-func TestLogThatEndsEarlier(t *testing.T) {
-	path, j, s := joined(t)
-	_, err := j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err)
-	alter(t, path, "CREATE TABLE kept AS SELECT * FROM onceward_log WHERE seq = (SELECT max(seq) FROM onceward_log)")
-	alter(t, path, "DELETE FROM onceward_log WHERE seq = (SELECT max(seq) FROM onceward_log)")
-	refused := func() {
-		t.Helper()
-		_, err := j.Apply(t.Context(), begin("invoice-2", s))
-		require.ErrorIs(t, err, journal.ErrRestored)
-		require.ErrorContains(t, err, path+": an older copy was written over it")
-	}
-	refused()
-	alter(t, path, "INSERT INTO onceward_log SELECT * FROM kept; DROP TABLE kept")
-	refused()
-	require.ErrorIs(t, j.Close(), journal.ErrRestored)
-	assert.FileExists(t, path+"-wal", "what is in it may be another file's")
-	j = open(t, path)
-	assert.True(t, has(t, j, "invoice-1"))
-	assert.False(t, has(t, j, "invoice-2"))
 }
 
 // vanishing is a disk that calls then at the first write to a WAL.
@@ -373,7 +345,6 @@ func TestOlderCopyWrittenOverTheFileAfterACheckpoint(t *testing.T) {
 	d := &moving{careless: careless{dir}, path: path, then: func() { close(written); <-released }}
 	t.Cleanup(watch(d))
 	j := open(t, path)
-	sqlite.Preloaded(j)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	d.armed.Store(true)

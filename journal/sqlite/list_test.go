@@ -5,7 +5,6 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -71,48 +70,6 @@ func TestListOfOperationsThatNeedAttention(t *testing.T) {
 		assert.Equal(t, []int64{3, 1}, handlesOf(t, j, journal.Filter{NeedsAttention: now, Newest: true}))
 		assert.Empty(t, handlesOf(t, j, journal.Filter{NeedsAttention: now, States: []journal.State{journal.StatePending}}))
 		assert.Equal(t, []int64{1, 2, 3}, handlesOf(t, j, journal.Filter{NeedsAttention: now.Add(journal.AttentionAfter + time.Hour)}))
-		require.NoError(t, sqlite.Fold(j))
-	}
-}
-
-// A list does not read blocks outside its bounds, which may be damaged.
-func TestListBesideADamagedBlock(t *testing.T) {
-	path, j, s := joined(t)
-	for n := range 30 {
-		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("invoice-", n), s))
-		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), complete(begun.Operation, s))
-		require.NoError(t, err)
-	}
-	require.NoError(t, sqlite.Fold(j))
-	blocks := rowsIn(t, path, "first", "onceward_blocks ORDER BY first")
-	second, third := blocks[1][0].(int64), blocks[2][0].(int64)
-	alter(t, path, fmt.Sprint("UPDATE onceward_blocks SET data = x'00' WHERE first >= ", third))
-	for _, newest := range []bool{false, true} {
-		assert.Len(t, handlesOf(t, j, journal.Filter{Before: third, Newest: newest}), int(third)-1, newest)
-		var damaged error
-		for _, err := range j.List(t.Context(), journal.Filter{Before: third + 1, Newest: newest}) {
-			damaged = err
-		}
-		assert.ErrorContains(t, damaged, "damaged", newest)
-	}
-	assert.Len(t, handlesOf(t, j, journal.Filter{Limit: int(third) - 1}), int(third)-1)
-	alter(t, path, fmt.Sprint("UPDATE onceward_blocks SET data = x'00' WHERE first < ", second))
-	for _, newest := range []bool{false, true} {
-		assert.Len(t, handlesOf(t, j, journal.Filter{After: second - 1, Before: third, Newest: newest}), int(third-second), newest)
-	}
-	assert.Len(t, handlesOf(t, j, journal.Filter{Before: third, Newest: true, Limit: int(third - second)}), int(third-second))
-	// Operations that still need work, or went wrong, have rows of their own.
-	for name, f := range map[string]journal.Filter{
-		"pending":      {States: []journal.State{journal.StatePending}},
-		"by wake":      {ByWake: true},
-		"woken before": {WakeBefore: time.Now()},
-		"undelivered":  {Undelivered: true},
-		"dead":         {NeedsAttention: time.Now()},
-	} {
-		for _, f.Newest = range []bool{false, true} {
-			assert.Empty(t, handlesOf(t, j, f), name)
-		}
 	}
 }
 
@@ -134,55 +91,11 @@ func TestListOfPartsThatLieApart(t *testing.T) {
 	}
 	scope := "rare"
 	begins("first", scope, part)
-	begins("between", "usual", 2*sqlite.SegmentSize)
+	begins("between", "usual", 2*1024)
 	begins("last", scope, part)
-	begins("since", "usual", sqlite.SegmentSize)
-	require.NoError(t, sqlite.Fold(j))
+	begins("since", "usual", 1024)
 	for _, newest := range []bool{false, true} {
 		assert.Len(t, handlesOf(t, j, journal.Filter{Scope: &scope, Newest: newest}), 2*part, newest)
-	}
-}
-
-// An operation that can't be read ends a list with an error, wherever it is stored.
-func TestListOfUnreadableOperations(t *testing.T) {
-	path, j, s := joined(t)
-	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err)
-	park := complete(begun.Operation, s)
-	park.Kind, park.Answer, park.Open, park.Due = journal.EventPark, nil, true, time.Now().Add(time.Hour)
-	parked, err := j.Apply(t.Context(), park)
-	require.NoError(t, err)
-	putUnreadable(t, path, parked.Operation)
-	for _, where := range []string{"the log", "a row"} {
-		for name, f := range map[string]journal.Filter{"": {}, "newest": {Newest: true}, "by wake": {ByWake: true}} {
-			n, last := 0, error(nil)
-			for op, err := range j.List(t.Context(), f) {
-				n, last = n+1, err
-				assert.Zero(t, op)
-			}
-			assert.Equal(t, 1, n)
-			assert.ErrorContains(t, last, "damaged", "%s, %s", where, name)
-		}
-		require.NoError(t, sqlite.Fold(j))
-	}
-}
-
-// A list reads by pages, instead of by operations.
-func TestListReadsPages(t *testing.T) {
-	b := newBreaker(t)
-	_, j, s := joined(t)
-	const many, each = 250, 20
-	for n := range many {
-		_, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
-		require.NoError(t, err)
-	}
-	for range 2 {
-		for name, f := range map[string]journal.Filter{"": {}, "newest": {Newest: true}} {
-			b.arm(each, false)
-			assert.Len(t, handlesOf(t, j, f), many)
-			assert.Empty(t, b.disarm(), name)
-		}
-		require.NoError(t, sqlite.Fold(j))
 	}
 }
 
@@ -218,37 +131,5 @@ func TestListOfLoggedOperations(t *testing.T) {
 		"woken before, by wake": {journal.Filter{WakeBefore: now.Add(8 * time.Minute), ByWake: true}, []int64{5, 4}},
 	} {
 		assert.Equal(t, row.want, handlesOf(t, j, row.filter), name)
-	}
-}
-
-// An operation with a row, behind more blocks than a page reads, is listed once.
-func TestListBehindManyBlocks(t *testing.T) {
-	path, j, s := joined(t)
-	rare := func(name string) int64 {
-		ev := begin(name, s)
-		ev.Intent.Provider = "rare"
-		begun, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-		return begun.Operation.Handle
-	}
-	first := rare("first")
-	others(t, j, s, "other")
-	others(t, j, s, "another")
-	want := []int64{first, rare("last")}
-	require.NoError(t, sqlite.Fold(j))
-	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Provider: "rare"}))
-	slices.Reverse(want)
-	assert.Equal(t, want, handlesOf(t, j, journal.Filter{Provider: "rare", Newest: true}))
-
-	// This includes damage in the last block of a page.
-	for newest, order := range map[bool]string{false: "ASC", true: "DESC"} {
-		alter(t, path, "CREATE TABLE kept AS SELECT * FROM onceward_blocks")
-		alter(t, path, "UPDATE onceward_blocks SET data = x'00' WHERE first = (SELECT first FROM onceward_blocks ORDER BY first "+order+" LIMIT 1 OFFSET 127)")
-		var last error
-		for _, err := range j.List(t.Context(), journal.Filter{Provider: "rare", Newest: newest}) {
-			last = err
-		}
-		assert.ErrorContains(t, last, "damaged", order)
-		alter(t, path, "UPDATE onceward_blocks SET data = (SELECT data FROM kept WHERE kept.first = onceward_blocks.first); DROP TABLE kept")
 	}
 }

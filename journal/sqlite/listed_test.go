@@ -39,7 +39,6 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 	all := map[int64]journal.Operation{}
 	for n := range many {
 		if n == many*7/10 {
-			require.NoError(t, sqlite.Fold(j))
 		}
 		ev := begin(fmt.Sprint("op-", n), s)
 		ev.Ref.Scope = fmt.Sprint("tenant-", n%2)
@@ -119,7 +118,6 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 				require.Equal(t, some, handlesOf(t, j, f), "%s, at most %d of %d", name, f.Limit, len(want))
 			}
 		}
-		require.NoError(t, sqlite.Fold(j))
 	}
 }
 
@@ -154,7 +152,6 @@ func TestListOfRareOperations(t *testing.T) {
 		apply(name, "rare")
 		sideBySide(1200, func(i int) { apply(fmt.Sprint("after the ", name, " ", i), "usual") })
 	}
-	require.NoError(t, sqlite.Fold(j))
 	scope := "rare"
 	for _, newest := range []bool{false, true} {
 		var names []string

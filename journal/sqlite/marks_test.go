@@ -28,35 +28,6 @@ func doubted(t *testing.T, j *sqlite.Journal, s journal.Session, id string) jour
 	return result.Operation
 }
 
-// An operation is found once by its object and by its reference, wherever it is stored. An unreadable one is an error.
-func TestFindWhereverItIsKept(t *testing.T) {
-	path, j, s := joined(t)
-	op := doubted(t, j, s, "invoice-1")
-	doubted(t, j, s, "invoice-2")
-	for range 2 { // the same evidence again is no other object
-		heard := tookEffect(op, "ch_1")
-		_, err := j.Apply(t.Context(), heard)
-		require.NoError(t, err)
-	}
-	by := map[journal.By]string{journal.ByObject: "ch_1", journal.ByReference: "ref-invoice-1"}
-	for _, where := range []string{"in the log", "in its row"} {
-		for by, value := range by {
-			found, err := j.FindBy(t.Context(), "ledger", by, value)
-			require.NoError(t, err)
-			require.Len(t, found, 1, "%v, %s", by, where)
-			assert.Equal(t, op.Ref, found[0].Operation.Ref)
-		}
-		require.NoError(t, sqlite.Fold(j))
-	}
-	require.NoError(t, j.Close())
-	alter(t, path, "UPDATE onceward_operations SET provider = 'other'; UPDATE onceward_blocks SET data = x'00'")
-	j = open(t, path)
-	for by, value := range by {
-		_, err := j.FindBy(t.Context(), "ledger", by, value)
-		require.ErrorContains(t, err, "damaged", by)
-	}
-}
-
 // Operations with one mark, in two accounts, are found in the order of their creation. Those of another provider are
 // not found.
 func TestFindIsInOrder(t *testing.T) {
@@ -90,56 +61,6 @@ func TestFindIsInOrder(t *testing.T) {
 				ids = append(ids, m.Operation.ID)
 			}
 			assert.Equal(t, []string{"a", "b"}, ids, "%v, %s", by, where)
-		}
-		require.NoError(t, sqlite.Fold(j))
-	}
-}
-
-// An unreadable operation may be the one that has an object. No other operation gets that object then, even if a
-// readable one has it too.
-func TestKeyOfADamagedOperationStaysTaken(t *testing.T) {
-	path, j, s := joined(t)
-	for _, id := range []string{"a", "b", "c"} {
-		ev := begin(id, s)
-		ev.Intent.Account = "of " + id
-		begun, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-		doubt := complete(begun.Operation, s)
-		doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = journal.EventDoubt, nil, true, false
-		_, err = j.Apply(t.Context(), doubt)
-		require.NoError(t, err)
-	}
-	proves := func(id string) error {
-		op, err := j.Get(t.Context(), journal.Ref{ID: id})
-		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), tookEffect(op, "ch_1"))
-		return err
-	}
-	require.NoError(t, proves("a"))
-	require.NoError(t, proves("b"))
-	require.NoError(t, sqlite.Fold(j))
-	alter(t, path, "UPDATE onceward_operations SET facts = zeroblob(length(facts)) WHERE id = 'a'; UPDATE onceward_blocks SET data = x'00' WHERE first <= 1")
-	require.ErrorContains(t, proves("c"), "damaged")
-	op, err := j.Get(t.Context(), journal.Ref{ID: "c"})
-	require.NoError(t, err)
-	assert.Equal(t, journal.StateUnknown, op.State)
-}
-
-// An operation's marks go once it has an answer and no event can name it any more.
-func TestMarksGoWithAnAnswer(t *testing.T) {
-	path, j, s := joined(t)
-	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err)
-	c := anotherProcess(t, path)
-	for _, marks := range []int{1, 0} {
-		require.NoError(t, sqlite.Fold(j))
-		assert.Equal(t, marks, one[int](t, c, "SELECT count(*) FROM onceward_marks"))
-		found, err := j.FindBy(t.Context(), "ledger", journal.ByKey, "key-of-invoice-1")
-		require.NoError(t, err)
-		assert.Len(t, found, marks)
-		if marks > 0 {
-			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
-			require.NoError(t, err)
 		}
 	}
 }
@@ -177,28 +98,6 @@ func TestFindByTheObjectOfAnAnswer(t *testing.T) {
 		found, err := j.FindBy(t.Context(), "ledger", journal.ByObject, "ch_1")
 		require.NoError(t, err)
 		assert.Len(t, found, 1, where)
-		require.NoError(t, sqlite.Fold(j))
-	}
-}
-
-// An operation with the same hash, but another mark, is not found.
-func TestFindWithAHashCollision(t *testing.T) {
-	path, j, s := joined(t)
-	doubted(t, j, s, "invoice-1")
-	doubted(t, j, s, "invoice-2")
-	require.NoError(t, sqlite.Fold(j))
-	alter(t, path, "INSERT OR IGNORE INTO onceward_marks SELECT bucket, hash, 2 FROM onceward_marks WHERE handle = 1")
-	looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
-	require.NoError(t, err)
-	defer looks.Close()
-	assert.Equal(t, []string{`operation 2 "": its index entries are of marks that it has`, `operation 2 "": its index entries are of marks that it has`}, verify(t, j))
-	for name, j := range map[string]*sqlite.Journal{"to who writes": j, "to who only looks": looks} {
-		for by, value := range map[journal.By]string{journal.ByReference: "ref-invoice-1", journal.ByKey: "key-of-invoice-1"} {
-			found, err := j.FindBy(t.Context(), "ledger", by, value)
-			require.NoError(t, err)
-			require.Len(t, found, 1, "%s, %v", name, by)
-			assert.Equal(t, "invoice-1", found[0].Operation.ID)
-		}
 	}
 }
 
@@ -213,7 +112,6 @@ func TestFindWithALostAnswer(t *testing.T) {
 	done.Delivered = false // so that it has a row
 	_, err = j.Apply(t.Context(), done)
 	require.NoError(t, err)
-	require.NoError(t, sqlite.Fold(j))
 	looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
 	require.NoError(t, err)
 	defer looks.Close()
@@ -246,7 +144,6 @@ func TestMarksThatStay(t *testing.T) {
 		}
 		ended(t, j, s, ev, kind)
 	}
-	require.NoError(t, sqlite.Fold(j))
 	seenAt(t, j, time.Now().Add(-journal.Confirmation))
 	for handle, id := range []string{"in a row", "in a block"} {
 		reaps := func() error {
@@ -263,13 +160,4 @@ func TestMarksThatStay(t *testing.T) {
 		assert.Empty(t, found, id)
 		assert.Empty(t, verify(t, j), id)
 	}
-}
-
-func TestVerifyNamesAMarkThatIsGone(t *testing.T) {
-	path, j, s := joined(t)
-	doubted(t, j, s, "invoice-1")
-	require.NoError(t, sqlite.Fold(j))
-	require.Empty(t, verify(t, j))
-	alter(t, path, "DELETE FROM onceward_marks WHERE hash = (SELECT min(hash) FROM onceward_marks)")
-	assert.Equal(t, []string{`operation 1 "invoice-1": its marks find it`}, verify(t, j))
 }

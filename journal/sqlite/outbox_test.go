@@ -85,7 +85,6 @@ func TestEnqueuedOperationIsCommittedWithItsOrder(t *testing.T) {
 	_, err = j.Apply(t.Context(), complete(claimed[0].Operation, s))
 	require.NoError(t, err)
 	require.Empty(t, verify(t, j))
-	assert.Zero(t, left(t, db))
 }
 
 func operationsOf(t *testing.T, j *sqlite.Journal) (ops []journal.Operation) {
@@ -95,13 +94,6 @@ func operationsOf(t *testing.T, j *sqlite.Journal) (ops []journal.Operation) {
 		ops = append(ops, op)
 	}
 	return ops
-}
-
-// left is the number of rows in the outbox.
-func left(t *testing.T, db *sql.DB) (n int) {
-	t.Helper()
-	require.NoError(t, db.QueryRow("SELECT count(*) FROM onceward_outbox").Scan(&n))
-	return n
 }
 
 // A rollback to a savepoint undoes the enqueues since then, and frees their names.
@@ -171,7 +163,6 @@ func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 	require.NoError(t, err)
 	for _, fold := range []bool{false, true} {
 		if fold {
-			require.NoError(t, sqlite.Fold(j))
 		}
 		res := again(enqueue("order-1"))
 		assert.Equal(t, journal.Ignored, res.Decision)
@@ -181,7 +172,6 @@ func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 		another.Intent.Fingerprint = "v1:another"
 		assert.Equal(t, journal.Misuse, again(another).Decision)
 	}
-	assert.Zero(t, left(t, db))
 	require.Empty(t, verify(t, j))
 }
 
@@ -194,7 +184,7 @@ func TestEnqueueFindsOperationsOfOtherProcesses(t *testing.T) {
 	others := open(t, path)
 	s, err := others.Join(t.Context())
 	require.NoError(t, err)
-	many := sqlite.SegmentSize + 700
+	many := 1024 + 700
 	record := func(from, to int) {
 		for i := from; i < to; i++ {
 			res, err := others.Apply(t.Context(), begin(fmt.Sprint("op-", i), s))
@@ -222,7 +212,7 @@ func TestEnqueueFindsOperationsOfOtherProcesses(t *testing.T) {
 	require.Equal(t, journal.Recorded, asks("op-new"))
 	require.NoError(t, others.Close())
 	others = open(t, path) // with nothing in memory
-	for _, i := range []int{0, 500, sqlite.SegmentSize - 2, sqlite.SegmentSize + 3, many - 1} {
+	for _, i := range []int{0, 500, 1024 - 2, 1024 + 3, many - 1} {
 		require.Equal(t, journal.Ignored, asks(fmt.Sprint("op-", i)), i)
 	}
 	require.Equal(t, journal.Recorded, asks("op-new"))
@@ -244,7 +234,6 @@ func TestEnqueueAfterACancel(t *testing.T) {
 		})
 		require.NoError(t, err)
 		if fold {
-			require.NoError(t, sqlite.Fold(j))
 		}
 		op := order(t, j, db, id, (*sql.Tx).Commit)
 		assert.Equal(t, res.Operation.Handle, op.Handle)
@@ -275,7 +264,6 @@ func TestATransactionEnqueuesMany(t *testing.T) {
 	require.Equal(t, journal.Ignored, res.Decision)
 	require.NoError(t, tx.Commit())
 	assert.Len(t, operationsOf(t, j), many)
-	assert.Zero(t, left(t, db))
 	require.Empty(t, verify(t, j))
 	for _, i := range []int{0, 7, many - 1} {
 		_, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("op-", i)})
@@ -293,7 +281,7 @@ func TestEnqueueRefusesOtherTransactions(t *testing.T) {
 		says string
 	}{
 		"another journal's": {another, "the transaction is of the database"},
-		"no journal's":      {filepath.Join(t.TempDir(), "application.db"), "onceward_outbox"},
+		"no journal's":      {filepath.Join(t.TempDir(), "application.db"), "onceward_sessions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tx, err := application(t, row.path).Begin()
@@ -461,26 +449,6 @@ func TestTransactionOfAFileThatWasReplaced(t *testing.T) {
 	}
 }
 
-// A damaged row of the outbox is not taken in. Nothing is recorded until a person has repaired it, since its name may
-// be any operation's.
-func TestDamagedOutboxIsNotTakenIn(t *testing.T) {
-	for _, column := range []string{"record = zeroblob(length(record))", "id = 'another'", "handle = handle + 1", "kind = 2"} {
-		path := filepath.Join(t.TempDir(), "journal.db")
-		j := open(t, path)
-		s, err := j.Join(t.Context())
-		require.NoError(t, err)
-		db := application(t, path)
-		op := order(t, j, db, "order-1", (*sql.Tx).Commit)
-		_, err = db.Exec("UPDATE onceward_outbox SET " + column)
-		require.NoError(t, err)
-		_, err = j.Get(t.Context(), op.Ref)
-		require.ErrorContains(t, err, "damaged")
-		_, err = j.Apply(t.Context(), begin("order-1", s))
-		require.ErrorContains(t, err, "damaged")
-		require.NotEmpty(t, verify(t, j))
-	}
-}
-
 // If several goroutines enqueue in a transaction, each operation has its own handle.
 func TestGoroutinesShareATransaction(t *testing.T) {
 	begins := map[string]func(*testing.T, *sqlite.Journal, string) journal.Tx{
@@ -574,39 +542,6 @@ func TestEnqueueOfOneKeyTwice(t *testing.T) {
 		require.NoError(t, tx.Rollback())
 		require.Len(t, operationsOf(t, j), 1) // takes it in
 	}
-}
-
-// A name is free again once its cancelled operation was reaped with its whole segment, though its hash is in memory.
-func TestEnqueueAfterItsSegmentWasReaped(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	db := application(t, path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	then := time.Now().Add(-1000 * time.Hour)
-	for n := range sqlite.SegmentSize + 10 {
-		ev := begin(fmt.Sprint("op-", n), s)
-		ev.At = then
-		begun, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-		ev = complete(begun.Operation, s)
-		ev.Kind, ev.Answer, ev.Unsent, ev.At = journal.EventCancel, nil, true, then
-		_, err = j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-	}
-	require.True(t, has(t, j, "op-5"))
-	seenAt(t, j, time.Now().Add(-journal.Confirmation))
-	for left := sqlite.SegmentSize; left > 0; {
-		n, err := reap(t, j, 5000)
-		require.NoError(t, err)
-		require.NotZero(t, n)
-		left -= n
-	}
-	require.NotEmpty(t, sqlite.Candidates(j, journal.Ref{ID: "op-5"}))
-	order(t, j, db, "op-5", (*sql.Tx).Commit)
-	assert.True(t, has(t, j, "op-5"))
-	assert.Empty(t, verify(t, j))
 }
 
 // Nothing is enqueued or delivered while the file is not in its place, or while another process has it locked.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"sync"
 
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
+	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
 // place is a path at which a file is open, or is being opened or closed. Callers that wait for that, for
@@ -15,19 +17,14 @@ type place struct {
 	path string
 	info fs.FileInfo // of the file when it was first wanted
 
-	mu    sync.Mutex // held while the file is opened or closed
-	file  opened     // nil: it is not open
-	users int
+	mu      sync.Mutex     // held while the file is opened or closed
+	driver  *rows.Driver   // nil: it is not open
+	archive *store.Archive // nil: none
+	commits *commits
+	users   int
 
 	wanted int        // how many have the file or wait for it; files.mu
 	made   []*os.File // closed with the file: else SQLite would lose its locks; files.mu
-}
-
-// opened is a file that is open for all Journals of this process that are on it.
-type opened interface {
-	own(opts Options) error // it is opened once more
-	flush() error           // one of its Journals is closed
-	close() error
 }
 
 // files are the places by real path: two writers in one process would get in
@@ -37,8 +34,8 @@ var files = struct {
 	byPath map[string]*place
 }{byPath: make(map[string]*place)}
 
-// acquire returns the place of a file, which open opens if it is not open yet.
-func acquire(path string, opts Options, open func(real string) (opened, error)) (*place, error) {
+// acquire returns the place of a file, which it opens if it is not open yet.
+func acquire(path string, opts Options) (*place, error) {
 	var made *os.File
 	real, err := location.Existing(path)
 	if !opts.Existing {
@@ -53,12 +50,13 @@ func acquire(path string, opts Options, open func(real string) (opened, error)) 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.file != nil {
-		err = p.file.own(opts)
+	if p.driver != nil {
+		err = p.driver.Own(opts.rows())
 	} else if err = location.OneName(real); err == nil {
-		var f opened
-		if f, err = open(real); err == nil {
-			p.file = f
+		p.driver, err = openFile(real, opts)
+		p.commits = new(commits)
+		if p.archive = nil; opts.Archive != nil {
+			p.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
 		}
 	}
 	if err != nil {
@@ -114,9 +112,9 @@ func (p *place) release() error {
 	defer p.mu.Unlock()
 	defer p.leave()
 	if p.users--; p.users > 0 {
-		return p.file.flush()
+		return nil
 	}
-	f := p.file
-	p.file = nil
-	return f.close()
+	d := p.driver
+	p.driver = nil
+	return d.Close()
 }

@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -89,33 +88,6 @@ func TestReadOnlyBesideALoop(t *testing.T) {
 	}
 }
 
-// If reading is no longer permitted, each call is an error, beside a writer and alone.
-func TestReadOnlyWithoutPermission(t *testing.T) {
-	for name, alone := range map[string]bool{"beside": false, "alone": true} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			for _, name := range []string{dir, filepath.Dir(dir)} { // its entries can be looked up
-				require.NoError(t, os.Chmod(name, 0o755))
-			}
-			path := filepath.Join(dir, "journal.db")
-			w := open(t, path)
-			goOn(t, w, "invoice-1")
-			if alone {
-				require.NoError(t, w.Close())
-			}
-			j, err := sqlite.Open(path, readOnly)
-			require.NoError(t, err)
-			defer j.Close()
-			require.NoError(t, os.Chmod(path, 0))
-			asNobody(t)
-			for range 2 {
-				_, err = j.Stats(t.Context())
-				require.ErrorContains(t, err, "unable to open")
-			}
-		})
-	}
-}
-
 // If the -wal file of a connection was removed, the connection reads on without it.
 func TestReadOnlyAfterTheLastWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -143,34 +115,6 @@ func TestReadOnlyAfterTheLastWriter(t *testing.T) {
 	assert.NoFileExists(t, path+"-wal")
 }
 
-// If the searched operation may be in an unreadable part, a read-only look-up is an error.
-func TestReadOnlyOfADamagedFile(t *testing.T) {
-	for name, row := range map[string]struct {
-		many   int
-		damage string
-	}{
-		"a row":     {1, "UPDATE onceward_operations SET facts = zeroblob(length(facts))"},
-		"a segment": {sqlite.SegmentSize, "UPDATE onceward_segments SET hashes = zeroblob(length(hashes))"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path, j, s := joined(t)
-			sideBySide(row.many, func(i int) {
-				_, err := j.Apply(t.Context(), begin(fmt.Sprint("invoice-", i), s))
-				assert.NoError(t, err)
-			})
-			require.NoError(t, sqlite.Fold(j))
-			require.NoError(t, s.End(t.Context()))
-			require.NoError(t, j.Close())
-			alter(t, path, row.damage)
-			looking, err := sqlite.Open(path, readOnly)
-			require.NoError(t, err)
-			defer looking.Close()
-			_, err = looking.Get(t.Context(), journal.Ref{ID: "another"})
-			require.ErrorContains(t, err, "damaged")
-		})
-	}
-}
-
 // A path that can't be resolved, and a file with two names, are refused.
 func TestReadOnlyRefusesAPath(t *testing.T) {
 	if !alone(t) {
@@ -189,20 +133,6 @@ func TestReadOnlyRefusesAPath(t *testing.T) {
 	require.NoError(t, os.Remove(gone))
 	_, err = sqlite.Open("journal.db", readOnly)
 	require.ErrorContains(t, err, "getwd")
-}
-
-// The file of an older release is refused, and stays as it is.
-func TestReadOnlyOfAnOlderSchema(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	require.NoError(t, sqlite.Make(path, 1))
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	_, err = sqlite.Open(path, readOnly)
-	require.ErrorIs(t, err, journal.ErrVersion)
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, before, after)
 }
 
 // A file that vanishes before it is opened gives the error of a missing file.
@@ -230,6 +160,5 @@ func TestReadOnlyOfTheLog(t *testing.T) {
 		op, err := looking.Get(t.Context(), journal.Ref{ID: "invoice-1"})
 		require.NoError(t, err, where)
 		assert.Equal(t, journal.StateInFlight, op.State, where)
-		require.NoError(t, sqlite.Fold(j))
 	}
 }

@@ -274,8 +274,8 @@ func TestReadOnlyLeavesTheSchema(t *testing.T) {
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	require.NoError(t, j.Backup(t.Context(), newer))
 	before := listOf(t, j)
-	for version, is := range map[int]error{99: journal.ErrVersion, 0: sqlite.ErrNotJournal} {
-		alter(t, newer, fmt.Sprint("UPDATE onceward_schema SET version = ", version))
+	for version, is := range map[int]error{99: journal.ErrVersion, 0: journal.ErrVersion} {
+		alter(t, newer, fmt.Sprint("UPDATE onceward_head SET version = ", version))
 		_, err := sqlite.Open(newer, readOnly)
 		require.ErrorIs(t, err, is)
 	}

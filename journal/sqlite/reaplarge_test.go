@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite"
 )
 
 func TestLargeOperationsAreReapedAFewACommit(t *testing.T) {
@@ -37,7 +36,6 @@ func TestLargeOperationsAreReapedAFewACommit(t *testing.T) {
 			}
 			seenAt(t, j, time.Now().Add(-2*journal.Confirmation))
 			seenAt(t, j, time.Now().Add(-journal.Confirmation))
-			require.NoError(t, sqlite.Fold(j))
 			before, err := j.Stats(t.Context())
 			require.NoError(t, err)
 			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 1000)

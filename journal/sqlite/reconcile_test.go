@@ -18,8 +18,6 @@ import (
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
-	"github.com/onceward/onceward/journal/sqlite/internal/sealed"
-	"github.com/onceward/onceward/journal/sqlite/internal/statements"
 )
 
 // doubt begins an operation and leaves it unknown.
@@ -152,25 +150,6 @@ func TestKilledDuringAWebhook(t *testing.T) {
 	require.Empty(t, verify(t, j))
 }
 
-// The queries of look-ups and events use indices.
-func TestLooksUseTheirIndices(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	open(t, path)
-	other := anotherProcess(t, path)
-	for query, says := range map[string]string{
-		statements.DueLooks: "USING INDEX onceward_operations_looks (wake_at>? AND wake_at<?)",
-		"SELECT handle FROM onceward_operations WHERE state > 2 AND wake_at = 0": "onceward_operations_dead",
-		"SELECT 1 FROM onceward_heard WHERE hash = ?":                            "USING PRIMARY KEY (hash=?)",
-		"SELECT hash FROM onceward_heard WHERE at < ? LIMIT ?":                   "onceward_heard_at (at<?)",
-		"SELECT handle FROM onceward_marks WHERE bucket = ? AND hash = ?":        "USING PRIMARY KEY (bucket=? AND hash=?)",
-		sealed.FindMarks: "USING PRIMARY KEY (bucket=? AND hash=?)",
-	} {
-		plan := planOf(t, other, query, 1, 2, 3)
-		assert.Contains(t, plan, says)
-		assert.NotRegexp(t, "(?m)SCAN onceward_(operations|heard|marks)$", plan)
-	}
-}
-
 // An operation that never becomes unknown leaves no row of its marks.
 func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -179,7 +158,6 @@ func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	require.NoError(t, err)
 	marks := func() (n int) {
 		t.Helper()
-		require.NoError(t, sqlite.Fold(j))
 		require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM onceward_marks").Scan(&n))
 		return n
 	}
@@ -218,6 +196,9 @@ func TestEvidenceKeepsItsAnswer(t *testing.T) {
 	assert.Equal(t, "the answer", op.Answer.Header.Get("X-Of"))
 }
 
+// damagedRow damages the first operation.
+const damagedRow = "UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE handle = 1"
+
 // unknowns makes that many unknown operations, the first of them damaged.
 func unknowns(t *testing.T, n int, damage string) (path string, j *sqlite.Journal) {
 	t.Helper()
@@ -228,50 +209,13 @@ func unknowns(t *testing.T, n int, damage string) (path string, j *sqlite.Journa
 	}
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
-	alter(t, path, "UPDATE onceward_operations SET "+damage+" WHERE id = 'op-0'")
+	alter(t, path, damage)
 	return path, open(t, path)
-}
-
-// A damaged operation prevents neither the look-ups of other due operations nor a begin in the same commit.
-func TestLooksBesideADamagedOperation(t *testing.T) {
-	for _, damage := range []string{"facts = zeroblob(length(facts))", "request_body = x'00'"} {
-		_, j := unknowns(t, 3, damage)
-		now := time.Now().Add(time.Hour)
-		looks := func(limit int) (ids []string, err error) {
-			results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, limit)
-			for _, r := range results {
-				ids = append(ids, r.Operation.ID)
-			}
-			return ids, err
-		}
-		for _, id := range []string{"op-1", "op-2"} {
-			ids, err := looks(1)
-			require.NoError(t, err, damage)
-			assert.Equal(t, []string{id}, ids, damage)
-		}
-		s, err := j.Join(t.Context())
-		require.NoError(t, err)
-		release := sqlite.Hold(j)
-		began, looked := make(chan error, 1), make(chan error, 1)
-		go func() {
-			_, err := j.Apply(t.Context(), generate("beside", s))
-			began <- err
-		}()
-		until(t, func() bool { return sqlite.Queued(j) == 1 })
-		go func() {
-			_, err := looks(10)
-			looked <- err
-		}()
-		until(t, func() bool { return sqlite.Queued(j) == 2 })
-		release()
-		require.NoError(t, <-began, damage)
-		require.ErrorContains(t, <-looked, "operation 1 is passed over", damage)
-	}
 }
 
 // An unreadable operation does not count as absent.
 func TestFindOfADamagedOperation(t *testing.T) {
-	path, j := unknowns(t, 2, "facts = zeroblob(length(facts))")
+	path, j := unknowns(t, 2, damagedRow)
 	looks, err := sqlite.Open(path, readOnly)
 	require.NoError(t, err)
 	defer looks.Close()

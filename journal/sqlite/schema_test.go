@@ -1,11 +1,8 @@
 package sqlite_test
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,32 +50,12 @@ func TestSchemaMigratedUnderARunningProcess(t *testing.T) {
 	require.NoError(t, err)
 	_, err = j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	_, err = anotherProcess(t, path).ExecContext(t.Context(), "UPDATE onceward_schema SET version = version + 1")
+	_, err = anotherProcess(t, path).ExecContext(t.Context(), "UPDATE onceward_head SET version = version + 1")
 	require.NoError(t, err)
 	_, err = j.Apply(t.Context(), begin("invoice-2", s))
 	require.ErrorIs(t, err, journal.ErrVersion)
 	assert.ErrorContains(t, err, path)
-	assert.ErrorContains(t, err, "start one of the newer release")
-}
-
-// With NoMigration, Open does not migrate the file of an older release.
-func TestNoMigrationKeepsTheSchema(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	require.NoError(t, open(t, path).Close())
-	defer sqlite.Release("CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT")()
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	_, err = sqlite.Open(path, sqlite.Options{NoMigration: true})
-	require.ErrorIs(t, err, journal.ErrVersion)
-	assert.ErrorContains(t, err, "of an older release")
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, before, after, "it was left alone")
-
-	goOn(t, open(t, path), "invoice-1")
-	j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
-	require.NoError(t, err)
-	require.NoError(t, j.Close())
+	assert.ErrorContains(t, err, "open it with the release that wrote it")
 }
 
 var readOnly = sqlite.Options{ReadOnly: true}
@@ -126,84 +103,6 @@ func number(t *testing.T, path, query string) (n int) {
 	return n
 }
 
-// A journal of each earlier schema is migrated to the latest one, also in the application's file.
-func TestSchemaOfEachEarlierRelease(t *testing.T) {
-	for version := 1; version < sqlite.SchemaVersion; version++ {
-		for _, row := range []struct {
-			name, alter string
-			application int
-		}{
-			{"alone", "", 0x4f6e6365},
-			{"alone, and not said so", "PRAGMA application_id=0", 0x4f6e6365},
-			{"beside tables of the application's", "PRAGMA application_id=0; CREATE TABLE invoices (id TEXT)", 0},
-			{"in a file with an application id", "PRAGMA application_id=7", 7},
-		} {
-			t.Run(fmt.Sprint(version, " ", row.name), func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "journal.db")
-				require.NoError(t, os.WriteFile(path, nil, 0o600))
-				require.NoError(t, sqlite.Make(path, version))
-				if row.alter != "" {
-					alter(t, path, row.alter)
-				}
-				_, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
-				require.ErrorIs(t, err, journal.ErrVersion)
-				assert.ErrorContains(t, err, fmt.Sprint("version ", version))
-				assert.Equal(t, version, number(t, path, "SELECT version FROM onceward_schema"), "it was left alone")
-
-				j := open(t, path)
-				goOn(t, j, "invoice-1")
-				violations, err := j.Verify(t.Context())
-				require.NoError(t, err)
-				assert.Empty(t, violations)
-				require.NoError(t, j.Close())
-				assert.Equal(t, sqlite.SchemaVersion, number(t, path, "SELECT version FROM onceward_schema"))
-				assert.Equal(t, row.application, number(t, path, "PRAGMA application_id"))
-			})
-		}
-	}
-}
-
-// A failed migration has changed nothing, wherever it failed.
-func TestMigrationThatFails(t *testing.T) {
-	for name, migration := range map[string]string{
-		"at its second statement": "CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT; INSERT INTO onceward_nothing VALUES (1)",
-		"as it is noted":          "CREATE TRIGGER onceward_new BEFORE UPDATE ON onceward_schema BEGIN SELECT RAISE(ABORT, 'no'); END",
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal.db")
-			require.NoError(t, open(t, path).Close())
-			later := sqlite.Release(migration)
-			_, err := sqlite.Open(path, sqlite.Options{})
-			later()
-			require.ErrorContains(t, err, "migrate")
-			assert.Zero(t, number(t, path, "SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_new'"))
-			goOn(t, open(t, path), "invoice-1")
-		})
-	}
-}
-
-// A migration runs only in a transaction. While another process has the file's lock, none begins.
-func TestMigrationWhileAnotherWrites(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	require.NoError(t, open(t, path).Close())
-	app := anotherProcess(t, path)
-	_, err := app.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	require.NoError(t, err)
-	later := sqlite.Release("CREATE TABLE onceward_new (one INTEGER PRIMARY KEY) STRICT")
-	defer later()
-	patient := sqlite.Impatient()
-	_, err = sqlite.Open(path, sqlite.Options{BusyTimeout: time.Millisecond})
-	patient()
-	require.ErrorContains(t, err, "open")
-	assert.NotContains(t, err.Error(), "migrate", "no statement of it was tried")
-	_, err = app.ExecContext(t.Context(), "ROLLBACK")
-	require.NoError(t, err)
-	j, err := sqlite.Open(path, sqlite.Options{})
-	require.NoError(t, err)
-	require.NoError(t, j.Close())
-	assert.Equal(t, 1, number(t, path, "SELECT count(*) FROM sqlite_schema WHERE name = 'onceward_new'"))
-}
-
 // An empty database belongs to no one: even with NoMigration, Open makes a journal there.
 func TestNoMigrationOfAnEmptyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -219,26 +118,10 @@ func TestSchemaMigratedUnderAReader(t *testing.T) {
 	reader, err := sqlite.Open(path, readOnly)
 	require.NoError(t, err)
 	defer reader.Close()
-	alter(t, path, "UPDATE onceward_schema SET version = version + 1")
+	alter(t, path, "UPDATE onceward_head SET version = version + 1")
 	_, err = reader.Get(t.Context(), journal.Ref{ID: "invoice-1"})
 	require.ErrorIs(t, err, journal.ErrVersion)
-	alter(t, path, "UPDATE onceward_schema SET version = version - 1")
+	alter(t, path, "UPDATE onceward_head SET version = version - 1")
 	_, err = reader.Get(t.Context(), journal.Ref{ID: "invoice-1"})
 	require.NoError(t, err)
-}
-
-// Version 1 was once edited in place. A file from before that is refused, instead of being damaged forever.
-func TestSchemaFromBeforeVersionOneWasComplete(t *testing.T) {
-	for version := 1; version <= sqlite.SchemaVersion; version++ {
-		path := filepath.Join(t.TempDir(), "journal.db")
-		require.NoError(t, os.WriteFile(path, nil, 0o600))
-		require.NoError(t, sqlite.Make(path, version))
-		alter(t, path, "DROP INDEX onceward_flows_aside")
-		for _, opts := range []sqlite.Options{{}, {Existing: true, NoMigration: true}} {
-			_, err := sqlite.Open(path, opts)
-			require.ErrorIs(t, err, sqlite.ErrNotJournal)
-			assert.ErrorContains(t, err, "development version")
-		}
-		assert.Equal(t, version, number(t, path, "SELECT version FROM onceward_schema"), "it was left alone")
-	}
 }

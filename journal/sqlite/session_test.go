@@ -3,12 +3,9 @@ package sqlite_test
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/gofrs/flock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -101,34 +98,6 @@ func TestSessionWithoutItsFileIsNotDead(t *testing.T) {
 	assert.Equal(t, copied.ID(), op.Holder)
 }
 
-// A session whose row is gone is alive as long as its lock is held.
-func TestSessionWhoseRowIsGone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err)
-	require.NoError(t, sqlite.Fold(j)) // so that the operation has a row
-	// The session belongs to another process, as if a bit of its row had flipped.
-	lock := flock.New(path+"-session-ANOTHER", flock.SetFlag(os.O_CREATE|os.O_RDWR))
-	held, err := lock.TryLock()
-	require.NoError(t, err)
-	require.True(t, held)
-	require.NoError(t, sqlite.Change(path, begun.Operation.Ref, func(op *journal.Operation) { op.Holder = "ANOTHER" }))
-	results, err := j.Claim(t.Context(), claim(s), 10)
-	require.NoError(t, err)
-	assert.Empty(t, results, "it may be sending")
-	result, err := j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err)
-	assert.Equal(t, journal.Wait, result.Decision)
-
-	require.NoError(t, lock.Close())
-	results, err = j.Claim(t.Context(), claim(s), 10)
-	require.NoError(t, err)
-	assert.Len(t, results, 1)
-}
-
 // If a session's file can't be locked, no process can tell whether it is alive. Calls for its operations return an
 // error that says so.
 func TestSessionThatCantBeProbed(t *testing.T) {
@@ -140,7 +109,6 @@ func TestSessionThatCantBeProbed(t *testing.T) {
 		_, err = j.Apply(t.Context(), begin("invoice-1", died))
 		require.NoError(t, err)
 		if folded {
-			require.NoError(t, sqlite.Fold(j))
 		}
 		sqlite.Kill(died)
 		file := path + "-session-" + died.ID()
@@ -192,32 +160,4 @@ func TestSessionWithoutItsFileIsAnswered(t *testing.T) {
 		assert.Equal(t, journal.Recorded, result.Decision, kind)
 		assert.NotEqual(t, journal.StateInFlight, result.Operation.State, kind)
 	}
-}
-
-// If the end of a dead session was not committed, the session is found dead again.
-func TestDeadSessionInACommitThatFails(t *testing.T) {
-	_, j, died := joined(t)
-	_, err := j.Apply(t.Context(), begin("invoice-1", died))
-	require.NoError(t, err)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	sqlite.Kill(died)
-	release := sqlite.Hold(j)
-	var failing sync.WaitGroup
-	failing.Go(func() {
-		_, err := j.Claim(t.Context(), claim(s), 10)
-		assert.Error(t, err)
-	})
-	for sqlite.Queued(j) < 1 {
-		runtime.Gosched()
-	}
-	failing.Go(func() { sqlite.FailCommit(j) })
-	for sqlite.Queued(j) < 2 {
-		runtime.Gosched()
-	}
-	release()
-	failing.Wait()
-	results, err := j.Claim(t.Context(), claim(s), 10)
-	require.NoError(t, err)
-	assert.Len(t, results, 1)
 }

@@ -145,7 +145,7 @@ func TestSidecarThatAnotherWrote(t *testing.T) {
 	written, err := os.ReadFile(path + "-sidecar")
 	require.NoError(t, err)
 	identity := identityOf(string(written))
-	number := number(t, path, "SELECT max(number) FROM onceward_log")
+	number := number(t, path, "SELECT max(number) FROM onceward_head")
 	for _, says := range []string{
 		fmt.Sprintf("onceward-sidecar 1 %s %d\n", identity, number+1000),
 		fmt.Sprintf("onceward-sidecar 1 %s %d\n", "ANOTHERANOTHERANOTHERANOTH", number-1),

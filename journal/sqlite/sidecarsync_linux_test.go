@@ -26,6 +26,8 @@ func TestSidecarsDirectoryIsSynced(t *testing.T) {
 		"of an adoption": {func(t *testing.T, j *sqlite.Journal, path string) {
 			s, err := j.Join(t.Context())
 			require.NoError(t, err)
+			_, err = j.Apply(t.Context(), begin("held", s))
+			require.NoError(t, err)
 			sqlite.Kill(s)
 			for _, name := range sessionFiles(t, path) {
 				require.NoError(t, os.Remove(name))

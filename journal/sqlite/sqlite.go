@@ -4,22 +4,23 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/deployment"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
 var (
 	// ErrNotJournal: the file is neither a journal nor a database in which one can be made.
-	ErrNotJournal = schema.ErrNotJournal
+	ErrNotJournal = location.ErrNotJournal
 	// ErrNetworkFilesystem: the file is on a network file system, on which WAL does not work
 	// (https://sqlite.org/wal.html, "Overview").
 	ErrNetworkFilesystem = osfile.ErrNetwork
@@ -28,7 +29,7 @@ var (
 	ErrSecondName = location.ErrSecondName
 	// ErrDeployment: the journal belongs to another deployment than Options.Deployment, as in a staging
 	// system started with a snapshot of production's volume. Nothing was recorded or sent.
-	ErrDeployment = schema.ErrDeployment
+	ErrDeployment = deployment.ErrOther
 	// ErrReadOnly: the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("sqlite: opened read-only")
 )
@@ -107,132 +108,119 @@ type Options struct {
 	ExternalCheckpointer bool
 }
 
-// logJournal is a Journal whose rows are in blocks and in a log.
-type logJournal struct {
-	file   *file
-	place  *place // nil: the file is read alone
-	opts   Options
-	closed atomic.Bool
-
-	mu       sync.Mutex
-	sessions map[*session]struct{} // neither ended nor lost
+// Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
+type Journal struct {
+	store   *rowstore.Store
+	driver  *rows.Driver // nil: the file is only read
+	reads   *rows.ReadOnly
+	commits *commits
+	path    string
 }
 
 var (
-	_ journal.Journal       = (*logJournal)(nil)
-	_ journal.ClockResetter = (*logJournal)(nil)
+	_ journal.Journal       = (*Journal)(nil)
+	_ journal.ClockResetter = (*Journal)(nil)
+	_ journal.HookKeeper    = (*Journal)(nil)
+	_ journal.StatsReader   = (*Journal)(nil)
+	_ journal.Reconciler    = (*Journal)(nil)
 )
 
-func openLog(path string, opts Options) (*logJournal, error) {
+// Open opens the journal in the file at path, or makes it. Its directory must exist. In an application's
+// SQLite database it makes the journal beside the existing tables. A file that is already open in this
+// process is shared, with the options of its first Open. The caller closes the Journal.
+//
+// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
+//
+// On a full disk Open fails, and leaves nothing that prevents a later Open.
+//
+// Errors say what to do. errors.Is finds journal.ErrVersion for a file of a newer release,
+// journal.ErrRestored for an older file beside a newer -wal, ErrNotJournal, ErrNetworkFilesystem,
+// ErrSecondName, ErrDeployment, and the errors of package os.
+func Open(path string, opts Options) (*Journal, error) {
 	if opts.ReadOnly {
-		f, err := openReadOnly(path, opts)
-		if err != nil {
-			return nil, err
-		}
-		return newLogJournal(f, nil, opts), nil
+		return openToRead(path, opts)
 	}
-	p, err := acquire(path, opts, func(real string) (opened, error) { return openFile(real, opts) })
-	if err != nil {
-		return nil, err
-	}
-	return newLogJournal(p.file.(*file), p, opts), nil
+	return open(path, opts)
 }
 
-func newLogJournal(f *file, p *place, opts Options) *logJournal {
-	return &logJournal{file: f, place: p, opts: opts, sessions: make(map[*session]struct{})}
-}
+// Join starts a session. It lives until it is ended or this process dies.
+func (j *Journal) Join(ctx context.Context) (journal.Session, error) { return j.store.Join(ctx) }
 
 // Apply runs journal.Next on the operation that ev names, and returns once the result is durable.
 // EventDeliver is only noted: the next commit of this process, the end of a session, or Close records it, and
 // its Result has no Operation. Apply returns a *journal.EventError for an event without its asker's clock. If
 // the context ends first, the event may be recorded.
-func (j *logJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if err := j.writable(ctx); err != nil {
-		return journal.Result{}, err
-	}
-	if err := store.CheckApply(ev); err != nil {
-		return journal.Result{}, err
-	}
-	if ev.Kind == journal.EventDeliver {
-		return j.file.writer.deferDelivery(ctx, ev)
-	}
-	w := j.file.writer
-	r := w.request()
-	w.prepareIn(&r.event, ev)
-	answered, err := w.ask(ctx, r)
-	if !answered {
-		return journal.Result{}, err
-	}
-	defer w.free(r)
-	if err != nil {
-		return journal.Result{}, err
-	}
-	return r.out.result(j.file.path)
+func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+	result, err := j.store.Apply(ctx, ev)
+	return result, j.explain("apply an event", err)
 }
 
-// Claim applies ev, of kind EventClaim, to at most limit operations that need a claim, oldest first. While it
-// skips many operations, others may write. It skips operations whose session has lost its file. If it finds
-// nothing else, it returns journal.ErrRestored for them.
-func (j *logJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	if err := j.writable(ctx); err != nil {
-		return nil, err
-	}
-	if err := store.CheckClaim(ev); err != nil {
-		return nil, err
-	}
-	p := j.file.writer.prepare(ev)
-	var outs []outcome
-	for at := new(claiming); !at.done && len(outs) < limit; {
-		var some []outcome
-		next := new(claiming)
-		err := j.file.writer.do(ctx, func(b *batch) (err error) {
-			*next = *at
-			some, err = b.claim(p, limit-len(outs), next)
-			return err
-		})
-		if err == nil && next.done && len(outs)+len(some) == 0 {
-			err = errors.Join(next.damaged, next.restored)
-		}
-		if err != nil && len(outs) == 0 {
-			return nil, err
-		}
-		if err != nil {
-			break // the caller must get the earlier claims
-		}
-		outs, at = append(outs, some...), next
-	}
-	results := make([]journal.Result, 0, len(outs))
-	for _, out := range outs {
-		result, err := out.result(j.file.path)
-		if err != nil {
-			return results, err
-		}
-		results = append(results, result)
-	}
-	return results, nil
+// Claim applies ev, of kind EventClaim, to at most limit operations that need a claim, oldest first. It skips
+// operations whose session has lost its file, and damaged ones. If it finds nothing else, it returns the error of one.
+func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	result, err := j.store.Claim(ctx, ev, limit)
+	return result, j.explain("claim", err)
 }
 
-// Close records the noted events. With the last Journal of the file it ends the writer, moves the WAL
-// into the file, and removes the WAL if no other process uses it. Sessions that were not ended count as dead.
-func (j *logJournal) Close() error {
-	if j.closed.Swap(true) {
-		return journal.ErrClosed
-	}
-	j.mu.Lock()
-	for s := range j.sessions {
-		s.leave()
-	}
-	clear(j.sessions)
-	j.mu.Unlock()
-	if j.place == nil {
-		return conn.Explain(j.file.path, "close", j.file.readers.Close())
-	}
-	return j.place.release()
+// Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is
+// due, the longest due first. It skips damaged ones, and returns an error for them once nothing else is due.
+func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+	result, err := j.store.Looks(ctx, ev, limit)
+	return result, j.explain("claim look-ups", err)
 }
 
-func (j *logJournal) open(ctx context.Context) error {
-	if j.closed.Load() {
-		return journal.ErrClosed
-	}
-	return ctx.Err()
+// Hear records in one commit that an event was heard, and its results.
+func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+	return j.store.Hear(ctx, heard, evs)
 }
+
+// FindBy returns the operations of the provider that can be recognised by value, in the order of their creation.
+func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+	return j.store.FindBy(ctx, provider, by, value)
+}
+
+// Get returns the whole operation, or journal.ErrNotFound.
+func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+	result, err := j.store.Get(ctx, ref)
+	return result, j.explain("read an operation", err)
+}
+
+// List yields operations without bodies, in pages. Nothing is open between two pages, so a slow reader pins
+// nothing.
+func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
+	return j.store.List(ctx, filter)
+}
+
+// ResetClock sets now as the latest time that the journal has seen, in one commit. Other processes with the file open
+// follow at their next commit.
+func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
+	return j.store.ResetClock(ctx, now)
+}
+
+// KeepHook records whether outcomes are for a hook.
+func (j *Journal) KeepHook(ctx context.Context, kept bool) error { return j.store.KeepHook(ctx, kept) }
+
+// HasHook reports whether outcomes are for a hook.
+func (j *Journal) HasHook(ctx context.Context) (bool, error) { return j.store.HasHook(ctx) }
+
+// explain adds the file, and what to do, to the error of a damaged row.
+func (j *Journal) explain(doing string, err error) error {
+	if errors.Is(err, format.ErrDamaged) {
+		return conn.Explain(j.path, doing, err)
+	}
+	return err
+}
+
+// source is what reads the file.
+func (j *Journal) source() interface {
+	FreeBytes(ctx context.Context) (int64, error)
+} {
+	if j.driver == nil {
+		return j.reads
+	}
+	return j.driver
+}
+
+// Close records the noted events. The last Journal of the file moves the WAL into it, and removes the WAL if no other
+// process uses it. Sessions that were not ended count as dead.
+func (j *Journal) Close() error { return j.store.Close() }

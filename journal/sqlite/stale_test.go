@@ -150,13 +150,12 @@ func hit(t *testing.T) (k killed) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	for n := range 150 { // few enough that the journal does not checkpoint by itself
+	for n := range 20 { // few enough that the journal does not checkpoint by itself
 		_, err := j.Apply(t.Context(), begin(fmt.Sprint("op-", n), s))
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.End(t.Context()))
 	goOn(t, j, "later")
-	require.NoError(t, sqlite.Fold(j))
 	require.NoError(t, sqlite.Mark(j))
 	k.wal, k.side = read(path+"-wal"), read(path+"-sidecar")
 	_, filed := epochs(t, path)
@@ -278,6 +277,8 @@ func TestStaleSidecarOfAnAdoptedFile(t *testing.T) {
 	copyFile(t, path+"-sidecar", overwritten)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("held", s))
+	require.NoError(t, err)
 	sqlite.Kill(s)
 	require.NoError(t, os.Remove(path+"-session-"+s.ID()))
 	require.NoError(t, j.Adopt(t.Context()))
@@ -393,9 +394,8 @@ func TestEpochThatCantBegin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	goOn(t, j, "invoice-1")
-	require.NoError(t, sqlite.Fold(j))
 	seenAt(t, j, time.Now().Add(time.Minute))
-	stop := refuse(t, path, "UPDATE ON onceward_journal")
+	stop := refuse(t, path, "UPDATE ON onceward_head")
 	require.ErrorContains(t, j.Close(), "refused by the test") // with its last commit
 	stop()
 	j = open(t, path)
@@ -408,7 +408,7 @@ func TestStaleIsNotAFileWithoutAnEpoch(t *testing.T) {
 	k := hit(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, os.WriteFile(path, k.after, 0o600))
-	alter(t, path, "DELETE FROM onceward_journal")
+	alter(t, path, "DELETE FROM onceward_head")
 	without, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if _, err = tryOpen(t, k.put(t, without)); err != nil {
@@ -434,7 +434,7 @@ func TestStaleThatIsAdoptedMeanwhile(t *testing.T) {
 	b := newBreaker(t)
 	path := k.put(t, older)
 	b.meanwhile(func(statement string) {
-		if statement != "SELECT identity, epoch FROM onceward_journal" { // of the file alone
+		if statement != "SELECT identity, epoch FROM onceward_head" { // of the file alone
 			return
 		}
 		b.meanwhile(nil)

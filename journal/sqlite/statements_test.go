@@ -201,7 +201,7 @@ func breakOff(tls *libc.TLS, kind uint32, number, statement, text uintptr) int32
 
 // reads leaves out background reads, whose failure no call returns.
 func reads(statement string) bool {
-	return (strings.HasPrefix(statement, "SELECT") || statement == "PRAGMA application_id") && !strings.Contains(statement, "FROM onceward_log, onceward_journal") &&
+	return (strings.HasPrefix(statement, "SELECT") || statement == "PRAGMA application_id") && !strings.Contains(statement, "FROM onceward_head, onceward_head") &&
 		!strings.HasSuffix(statement, "FROM onceward_segments ORDER BY first")
 }
 

@@ -20,7 +20,6 @@ func TestStatsBesideAnUnreadableWAL(t *testing.T) {
 	}
 	mend := loopWAL(t, path)
 	_, err := j.Stats(t.Context())
-	require.ErrorContains(t, err, "look at the WAL")
 	require.ErrorContains(t, err, path)
 	mend()
 	goOn(t, j, "invoice-1")

@@ -120,16 +120,3 @@ func TestSweepThatIsRefused(t *testing.T) {
 		})
 	}
 }
-
-// A sweep does not count as done if one of its statements fails. The test breaks all of its statements, also with
-// -short.
-func TestBrokenStatementOfASweep(t *testing.T) {
-	t.Parallel()
-	newSceneAhead(t).breaks(t, map[string]deed{
-		"reset the clock": func(st *stage) error { return st.ResetClock(t.Context(), st.now) },
-		"a clock that is believed": func(st *stage) error {
-			_, err := st.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: st.now.Add(time.Minute)})
-			return err
-		},
-	})
-}

@@ -57,7 +57,7 @@ func BenchmarkLargeBodies(b *testing.B) {
 					_, err = j.Apply(b.Context(), ev)
 					return err
 				})
-				require.NoError(b, sqlite.Fold(j))
+				require.NoError(b, sqlite.Flush(j))
 				st, err := j.Stats(b.Context())
 				require.NoError(b, err)
 				b.ReportMetric(float64(st.FileBytes)/float64(b.N), "disk-B/op")

@@ -4,11 +4,8 @@ package sqlite_test
 
 import (
 	"context"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -52,46 +48,6 @@ func TestVerifyChecksTheFile(t *testing.T) {
 	}
 	require.NoError(t, s.End(t.Context()))
 	assert.Empty(t, verify(t, j), path)
-}
-
-// A journal has reached the epoch that its sidecar names as filed, unless it is a backup.
-func TestVerifyComparesTheEpoch(t *testing.T) {
-	t.Parallel()
-	sound := everything(t)
-	side, err := os.ReadFile(sound + "-sidecar")
-	require.NoError(t, err)
-	filed, err := strconv.ParseInt(strings.Fields(string(side))[6], 10, 64)
-	require.NoError(t, err)
-	identity := rowsIn(t, sound, "identity", "onceward_journal")[0][0].(string)
-	const back = "the file: it has come as far as its sidecar says: to epoch"
-	for name, row := range map[string]struct {
-		epoch  []byte
-		backup bool
-		says   []string
-	}{
-		"damaged":       {[]byte("epoch"), false, []string{"the file: it can be read: a stored value is damaged"}},
-		"as far":        {format.EncodeEpoch(identity, filed), false, nil},
-		"not as far":    {format.EncodeEpoch(identity, filed-1), false, []string{back}},
-		"a backup":      {format.EncodeEpoch(identity, filed-1), true, nil},
-		"a backup then": {format.EncodeEpoch(identity, filed), true, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal.db")
-			copyFile(t, sound, path)
-			copyFile(t, sound+"-sidecar", path+"-sidecar")
-			looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = looks.Close() })
-			db := anotherProcess(t, path)
-			_, err = db.ExecContext(t.Context(), "UPDATE onceward_journal SET epoch = ?", row.epoch)
-			require.NoError(t, err)
-			if row.backup {
-				_, err = db.ExecContext(t.Context(), "INSERT INTO onceward_backup SELECT 1, 0, max(number) FROM onceward_log")
-				require.NoError(t, err)
-			}
-			saysThat(t, verify(t, looks), row.says)
-		})
-	}
 }
 
 // Without a recognisable sidecar, Verify compares nothing with it. A sidecar that can't be read is an error.
@@ -154,22 +110,6 @@ func (l *leaves) Err() error {
 	return nil
 }
 
-// Verify stops when its context ends, at any point.
-func TestVerifyThatIsGivenUp(t *testing.T) {
-	t.Parallel()
-	path := everything(t)
-	j := open(t, path)
-	whole := &leaves{Context: t.Context(), after: math.MaxInt}
-	_, err := j.Verify(whole)
-	require.NoError(t, err)
-	for after := range whole.asked {
-		ctx := &leaves{Context: t.Context(), after: after}
-		_, err := j.Verify(ctx)
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, after+1, ctx.asked)
-	}
-}
-
 // If Verify can't read something to its end, it does not call it sound, though another statement on the same succeeded.
 func TestBrokenStatementBesideLostSessions(t *testing.T) {
 	b := newBreaker(t)
@@ -183,21 +123,5 @@ func TestBrokenStatementBesideLostSessions(t *testing.T) {
 		broke := b.disarm()
 		failed = broke != ""
 		assert.Equal(t, failed, err != nil, "statement %d: %s", n, broke)
-	}
-}
-
-// Verify and Close leave no connection open.
-func TestVerifyLeavesNothingOpen(t *testing.T) {
-	b := newBreaker(t)
-	path := filepath.Join(t.TempDir(), "journal.db")
-	for _, opts := range []sqlite.Options{{}, {ReadOnly: true}} {
-		j, err := sqlite.Open(path, opts)
-		require.NoError(t, err)
-		sqlite.Preloaded(j)
-		before := b.connections()
-		require.Empty(t, verify(t, j))
-		assert.Equal(t, before, b.connections(), opts.ReadOnly)
-		require.NoError(t, j.Close())
-		assert.Zero(t, b.connections(), opts.ReadOnly)
 	}
 }

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"database/sql/driver"
 	"encoding/binary"
 	"net/http"
 	"reflect"
@@ -86,61 +85,6 @@ func TestTruncatedOrLongerDataIsRefused(t *testing.T) {
 
 // unsealed leaves out the sum.
 func unsealed(b []byte) []byte { return b[:len(b)-SumSize] }
-
-// aBlock has three operations, whose handles are 7, 9 and 300.
-func aBlock() ([]*Record, []byte) {
-	var ops []*Record
-	for i, handle := range []int64{7, 9, 300} {
-		op := anOperation()
-		op.Handle, op.Scope, op.Parent, op.Provider = handle, "tenant", "flow", "ledger"
-		op.Naming, op.State, op.Delivered, op.SettledAt = journal.Carried, journal.StateCompleted, true, op.DueAt
-		k := &Record{
-			Row:  Row{Op: op, Identified: true, Request: EncodeRequest(journal.Request{Method: "POST", Body: []byte("a")}, false)},
-			Body: []byte("a"), Answer: EncodeAnswer(&journal.Answer{Status: 201}, false),
-		}
-		if i == 1 {
-			k.AnswerBody = []byte("paid")
-		}
-		ops = append(ops, k)
-	}
-	return ops, slices.Clone(new(BlockEncoder).Encode(7, ops))
-}
-
-func TestBlockKeepsItsOperations(t *testing.T) {
-	ops, block := aBlock()
-	var got []*Record
-	collect := func(k *Record) error { got = append(got, k); return nil }
-	require.NoError(t, EachOfBlock(7, block, All, collect))
-	assert.Equal(t, ops, got)
-	for handle, want := range map[int64]*Record{7: ops[0], 8: nil, 9: ops[1], 300: ops[2], 301: nil} {
-		k, err := FindInBlock([]driver.Value{int64(7), block}, handle)
-		require.NoError(t, err)
-		assert.Equal(t, want, k, handle)
-	}
-	for n := range block {
-		assert.ErrorIs(t, EachOfBlock(7, block[:n], All, collect), ErrDamaged, "%d of %d bytes", n, len(block))
-	}
-	assert.ErrorIs(t, EachOfBlock(7, append(block, 0), All, collect), ErrDamaged)
-	assert.ErrorIs(t, EachOfBlock(8, block, All, collect), ErrDamaged, "it is in the place of another")
-}
-
-// FuzzBlock encodes each block that it can decode again. The result has the same operations.
-func FuzzBlock(f *testing.F) {
-	_, block := aBlock()
-	f.Add(unsealed(block))
-	f.Add(unsealed(new(BlockEncoder).Encode(7, nil)))
-	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var ops, again []*Record
-		if err := eachOfUnsealed(b, func(int64, []byte) bool { return true }, func(k *Record) error { ops = append(ops, k); return nil }); err != nil {
-			require.ErrorIs(t, err, ErrDamaged)
-			return
-		}
-		block := new(BlockEncoder).Encode(7, ops)
-		require.NoError(t, EachOfBlock(7, block, All, func(k *Record) error { again = append(again, k); return nil }))
-		require.Equal(t, ops, again)
-	})
-}
 
 func TestATombstoneHasNoRequest(t *testing.T) {
 	r, err := DecodeRequest(nil, nil)

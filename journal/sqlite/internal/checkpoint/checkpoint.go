@@ -61,13 +61,12 @@ type Checkpointer struct {
 	own     *conn.Stmt  // the writer's
 	look    *conn.Stmt  // likewise
 	woken   int64       // how many frames the WAL had at the last wake-up for a transaction of the application's; likewise
-	Turn    bool        // the next commit begins an epoch; the writer's
 }
 
 // New starts a checkpointer of the file at path, on a connection that it then owns. If external is set, it moves
 // nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. The caller closes it.
 func New(path string, c *conn.Conn, files *inplace.Files, external bool, latest func(*conn.Conn) (sidecar.Content, error)) *Checkpointer {
-	p := &Checkpointer{path: path, conn: c, files: files, external: external, latest: latest, Turn: true, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
+	p := &Checkpointer{path: path, conn: c, files: files, external: external, latest: latest, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
@@ -206,7 +205,6 @@ func (p *Checkpointer) BeforeOthers(c *conn.Conn) (long bool) {
 // StartOver moves the rest of the WAL. If no transaction is open, the next one starts the WAL over.
 func (p *Checkpointer) StartOver(c *conn.Conn) {
 	_, _ = p.passive(c, &p.own)
-	p.Turn = true
 }
 
 func (p *Checkpointer) wakeUp() {
@@ -230,7 +228,7 @@ func (p *Checkpointer) Wrote(c *conn.Conn) {
 	if p.written < checkpointAfter {
 		return
 	}
-	p.written, p.Turn = 0, true
+	p.written = 0
 	if p.external {
 		return
 	}

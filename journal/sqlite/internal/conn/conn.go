@@ -239,10 +239,10 @@ type explained struct{ error }
 
 func (e explained) Unwrap() error { return errors.Unwrap(e.error) }
 
-// Explain adds the failed action, the file and the advice to an error that has none of them. That there is no such
-// operation is no fault of the file.
+// Explain adds the failed action, the file and the advice to an error that has none of them. It leaves an error alone that
+// is no failure.
 func Explain(path, doing string, err error) error {
-	if err == nil || errors.As(err, new(explained)) || errors.Is(err, journal.ErrNotFound) {
+	if err == nil || errors.As(err, new(explained)) || errors.Is(err, journal.ErrNotFound) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	what, ok := advice[Code(err)]

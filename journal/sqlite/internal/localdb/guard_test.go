@@ -15,7 +15,7 @@ import (
 // A statement of the journal's own that runs again while its rows are open takes none of them away.
 func TestOwnStatementWhileItsRowsAreOpen(t *testing.T) {
 	var d localdb.Database
-	tx, err := d.Begin(t.Context(), filepath.Join(t.TempDir(), "any.db"), make(localdb.Lock, 1), time.Second)
+	tx, err := d.Begin(t.Context(), filepath.Join(t.TempDir(), "any.db"), time.Second, func() {})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, d.Close()) }()
 	defer func() { assert.NoError(t, tx.Rollback()) }()
@@ -44,10 +44,12 @@ func TestOwnStatementWhileItsRowsAreOpen(t *testing.T) {
 func TestCommitThatFails(t *testing.T) {
 	var d localdb.Database
 	defer func() { assert.NoError(t, d.Close()) }()
-	path, lock := filepath.Join(t.TempDir(), "any.db"), make(localdb.Lock, 1)
+	path, begun, over := filepath.Join(t.TempDir(), "any.db"), 0, 0
 	begin := func(statement string) *sql.Tx {
-		tx, err := d.Begin(t.Context(), path, lock, time.Second)
+		tx, err := d.Begin(t.Context(), path, time.Second, func() { over++ })
 		require.NoError(t, err)
+		require.Equal(t, begun, over, "each that began before is over")
+		begun++
 		_, err = tx.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
 		return tx

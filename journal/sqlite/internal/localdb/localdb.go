@@ -18,7 +18,6 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
-	"github.com/onceward/onceward/journal/sqlite/internal/vfs"
 )
 
 // Database is a database/sql handle on the open file, for transactions that hold the application's writes beside a
@@ -29,41 +28,27 @@ type Database struct {
 	err  error
 }
 
-// Begin begins a transaction of the file at path. It waits for lock, and for other processes, at most timeout.
+// Begin begins a transaction of the file at path, in the turn of the caller. It waits for other processes at most timeout.
+// over is called when the transaction ends, or has not begun.
 //
-// It takes a connection only once it has the lock, mostly the one that has just given it back: that one has in its cache
-// what it has written.
-func (d *Database) Begin(ctx context.Context, path string, lock Lock, timeout time.Duration) (*sql.Tx, error) {
-	if err := d.open(path, timeout, vfs.Parameter()); err != nil {
-		return nil, err
-	}
-	if !lock.Take(ctx, timeout) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		return d.db.BeginTx(ctx, nil) // SQLite says what is wrong
-	}
-	return d.begin(ctx, lock.GiveBack)
-}
-
-// BeginInTurn begins a transaction of the file at path. It waits for other processes at most timeout. over is called when
-// the transaction ends, or has not begun.
-func (d *Database) BeginInTurn(ctx context.Context, path string, timeout time.Duration, over func()) (*sql.Tx, error) {
-	if err := d.open(path, timeout, ""); err != nil {
+// It takes a connection only then, mostly the one that has just passed on its turn: that one has in its cache what it has
+// written.
+func (d *Database) Begin(ctx context.Context, path string, timeout time.Duration, over func()) (*sql.Tx, error) {
+	if err := d.open(path, timeout); err != nil {
 		over()
 		return nil, err
 	}
 	return d.begin(ctx, over)
 }
 
-func (d *Database) open(path string, timeout time.Duration, vfs string) error {
+func (d *Database) open(path string, timeout time.Duration) error {
 	d.once.Do(func() {
 		settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
 			"busy_timeout(0)", // Lock and conn.InTurn wait: SQLite's own waiting starves the longest waiter
 			"synchronous(FULL)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", checkpoint.MaxWAL), "trusted_schema(OFF)", "foreign_keys(ON)",
 		}}
 		var base driver.Connector
-		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode() + vfs); d.err == nil {
+		if base, d.err = sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath() + "?" + settings.Encode()); d.err == nil {
 			d.db = sql.OpenDB(guards{base, timeout})
 		}
 	})

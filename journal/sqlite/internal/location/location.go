@@ -13,9 +13,11 @@ import (
 	"path/filepath"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
+
+// ErrNotJournal is sqlite.ErrNotJournal.
+var ErrNotJournal = errors.New("sqlite: not a journal")
 
 // Create returns the real path of the file. If the file does not exist, it makes an empty one with mode 0600,
 // before SQLite would use the umask, unless the file was removed from its WAL. It never opens an existing
@@ -42,7 +44,7 @@ func Create(path string) (real string, made *os.File, err error) {
 			return "", made, err
 		}
 		if err := cmp.Or(BelongsBeside(path), fits(path)); err != nil {
-			return "", made, fmt.Errorf("%w: %w", schema.ErrNotJournal, err)
+			return "", made, fmt.Errorf("%w: %w", ErrNotJournal, err)
 		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 		if err == nil {
@@ -60,7 +62,7 @@ func Create(path string) (real string, made *os.File, err error) {
 	case err != nil:
 		return "", made, fmt.Errorf("journal %s: %w", path, err)
 	case !info.Mode().IsRegular():
-		return "", made, fmt.Errorf("%w: %s is %s; give the path of a file", schema.ErrNotJournal, path, describe(info.Mode()))
+		return "", made, fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, path, describe(info.Mode()))
 	}
 	real, err = filepath.EvalSymlinks(path)
 	if err == nil {
@@ -114,7 +116,7 @@ func Existing(path string) (real string, err error) {
 	case err != nil:
 		return "", fmt.Errorf("journal %s: %w", abs, err)
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%w: %s is %s; give the path of a file", schema.ErrNotJournal, abs, describe(info.Mode()))
+		return "", fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, abs, describe(info.Mode()))
 	}
 	real, err = filepath.EvalSymlinks(abs)
 	if err == nil {

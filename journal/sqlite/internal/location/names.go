@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
@@ -52,7 +51,7 @@ func fits(path string) error {
 // The files beside it belong to it, and must be the same for all processes.
 func OneName(path string) error {
 	if err := cmp.Or(BelongsBeside(path), fits(path)); err != nil {
-		return fmt.Errorf("%w: %w", schema.ErrNotJournal, err)
+		return fmt.Errorf("%w: %w", ErrNotJournal, err)
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", sidecar.Path(path)} {
 		links, mount, err := osfile.NamesOf(name)

@@ -40,6 +40,9 @@ type Driver struct {
 	turn   localdb.Lock // held by the transaction of this process that is open
 	theirs atomic.Bool  // the turn is that of a transaction of the application's
 	closed atomic.Bool
+
+	waiting atomic.Int32 // transactions that wait for their turn
+
 	writer *conn.Conn
 	sql    *statements
 	local  localdb.Database // the application's connections
@@ -128,7 +131,7 @@ func (d *Driver) open() (err error) {
 		// The first commit into the file, unless another process is busy already.
 		_ = d.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	}
-	if d.sql, err = newStatements(on(d.writer), d.path); err != nil {
+	if d.sql, err = newStatements(on(d.writer, d.path), d.path); err != nil {
 		return err
 	}
 	if d.looks, err = conn.Dial(d.path, reading); err != nil {
@@ -183,7 +186,7 @@ func (d *Driver) dialReader() (*readConn, error) {
 
 // readerOn closes the connection if it returns an error.
 func readerOn(c *conn.Conn, path string) (*readConn, error) {
-	r, err := newReader(on(c), path)
+	r, err := newReader(on(c, path), path)
 	if err == nil {
 		err = r.alone()
 	}
@@ -219,6 +222,8 @@ func (d *Driver) takeTurn(ctx context.Context) error {
 		return d.hasTurn()
 	default:
 	}
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
 	for {
 		timer := time.NewTimer(d.opts.BusyTimeout)
 		select {
@@ -276,6 +281,9 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 
 // follow takes note of the commits of other processes.
 func (d *Driver) follow(h *head) error {
+	if h.version != version {
+		return otherLayout(d.path, h.version)
+	}
 	if h.commits < d.commits {
 		return d.files.Lost()
 	}
@@ -312,6 +320,9 @@ func (d *Driver) pass() {
 // Checkpointer returns what moves the WAL and keeps the sidecar. It is for tests.
 func (d *Driver) Checkpointer() *checkpoint.Checkpointer { return d.checkpoint }
 
+// Waiting returns how many transactions wait for their turn. It is for tests.
+func (d *Driver) Waiting() int { return int(d.waiting.Load()) }
+
 // Read implements rowstore.Source.
 func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
 	return d.with(ctx, "read", func(r *readConn) error { return f(r.reader) })
@@ -325,7 +336,10 @@ func (d *Driver) with(ctx context.Context, doing string, f func(*readConn) error
 				return conn.Explain(d.path, "open for reading", err)
 			}
 		}
-		return conn.Explain(d.path, doing, f(*r))
+		if err = f(*r); err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return conn.Explain(d.path, doing, err)
 	})
 }
 
@@ -350,6 +364,7 @@ func (d *Driver) close() error {
 	}
 	errs = append(errs, d.reads.close())
 	if d.files != nil {
+		errs = append(errs, d.files.InPlace())
 		if d.checkpoint != nil && d.files.Mixed() {
 			_ = d.checkpoint.Keep(d.identity, d.commits)
 			if d.leaves == nil {

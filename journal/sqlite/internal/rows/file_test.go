@@ -21,7 +21,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
-	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
@@ -84,11 +83,10 @@ func TestHistories(t *testing.T) {
 
 func TestAFileOfAnotherLayoutIsRefused(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "old.db")
-	j, err := sqlite.Open(old, sqlite.Options{})
-	require.NoError(t, err)
-	require.NoError(t, j.Close())
-	_, err = rows.Open(old, rows.Options{})
+	execute(t, old, "CREATE TABLE onceward_schema (one INTEGER PRIMARY KEY, version INTEGER NOT NULL); CREATE TABLE onceward_log (seq INTEGER PRIMARY KEY)")
+	_, err := rows.Open(old, rows.Options{})
 	require.ErrorIs(t, err, rows.ErrLayout)
+	require.ErrorContains(t, err, "give another path")
 
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	require.NoError(t, open(t, newer).Close())

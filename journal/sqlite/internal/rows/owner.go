@@ -6,16 +6,16 @@ import (
 	"log/slog"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/deployment"
 )
 
 // ErrDeployment is sqlite.ErrDeployment.
-var ErrDeployment = schema.ErrDeployment
+var ErrDeployment = deployment.ErrOther
 
 // Own notes in the file that it is open with these options, or refuses that. It warns of a file that another machine had
 // open before.
 func (d *Driver) Own(opts Options) error {
-	var was, is schema.Owner
+	var was, is deployment.Owner
 	err := d.inTransaction(context.Background(), func(t *tx) (err error) {
 		if was, err = d.owner(); err == nil {
 			err = was.Refuses(d.path, opts.owner())
@@ -34,6 +34,13 @@ func (d *Driver) Own(opts Options) error {
 			"If the file was copied rather than moved, end this process, and see Options.Deployment", "journal", d.path)
 	}
 	return conn.Explain(d.path, "open", err)
+}
+
+// Refuses returns ErrDeployment for a program that names another deployment.
+func (d *ReadOnly) Refuses(deployment string) error {
+	return d.with(context.Background(), "open", func(r *readConn) error {
+		return refuse(r.c, d.path, Options{Deployment: deployment, Existing: true})
+	})
 }
 
 // mayJoin returns ErrDeployment for a program that did not say whose journal it takes this for.
@@ -55,8 +62,8 @@ func (t *tx) setDeployment(to string) error {
 	return err
 }
 
-func (d *Driver) owner() (schema.Owner, error) { return schema.OwnerBy(d.sql.owner) }
+func (d *Driver) owner() (deployment.Owner, error) { return deployment.By(d.sql.owner) }
 
-func (o Options) owner() schema.Options {
-	return schema.Options{Deployment: o.Deployment, Existing: o.Existing, NoMigration: o.NoMigration}
+func (o Options) owner() deployment.Options {
+	return deployment.Options{Deployment: o.Deployment, Existing: o.Existing}
 }

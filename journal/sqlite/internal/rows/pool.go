@@ -26,6 +26,9 @@ func newPool() *pool {
 
 // with calls f with a connection, or nil if one is to be dialled. f may replace it.
 func (p *pool) with(ctx context.Context, f func(r **readConn) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	var r *readConn
 	select {
 	case r = <-p.free:

@@ -21,8 +21,8 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
 )
 
 var errToRead = errors.New("opened to read")
@@ -318,18 +318,18 @@ func TestExistingMakesNothing(t *testing.T) {
 		is    error
 		makes bool // a journal, with NoMigration
 	}{
-		"an empty file": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) }, schema.ErrNotJournal, true},
+		"an empty file": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) }, location.ErrNotJournal, true},
 		"another file": {func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, []byte(fmt.Sprintf("%1024d", 1)), 0o600))
-		}, schema.ErrNotJournal, false},
-		"the application's tables": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE invoices (id)") }, schema.ErrNotJournal, false},
+		}, location.ErrNotJournal, false},
+		"the application's tables": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE invoices (id)") }, location.ErrNotJournal, false},
 		"its tables and a WAL": {func(t *testing.T, path string) {
 			inDB(t, path, "PRAGMA journal_mode=WAL; CREATE TABLE invoices (id)")
-		}, schema.ErrNotJournal, false},
-		"another's table": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE OnceWard_invoices (id)") }, schema.ErrNotJournal, false},
+		}, location.ErrNotJournal, false},
+		"another's table": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE OnceWard_invoices (id)") }, location.ErrNotJournal, false},
 		"another encoding": {func(t *testing.T, path string) {
 			inDB(t, path, "PRAGMA encoding='UTF-16'; CREATE TABLE invoices (id); DROP TABLE invoices")
-		}, schema.ErrNotJournal, false},
+		}, location.ErrNotJournal, false},
 		"another layout": {func(t *testing.T, path string) {
 			require.NoError(t, open(t, path).Close())
 			execute(t, path, "UPDATE onceward_head SET version = 99")

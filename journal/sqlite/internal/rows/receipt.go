@@ -88,6 +88,11 @@ func (t *tx) exec(text string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, conn.Explain(t.d.path, "write", err)
 	}
+	if t.count != nil {
+		if err := t.count(); err != nil {
+			return 0, conn.Explain(t.d.path, "write the head", err)
+		}
+	}
 	n, err := s.Exec(args...)
 	return n, conn.Explain(t.d.path, "write", err)
 }

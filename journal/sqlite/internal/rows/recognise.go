@@ -2,15 +2,18 @@ package rows
 
 import (
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/location"
 )
 
 // Options configure Open.
@@ -69,7 +72,7 @@ func (f *unknownFile) recognise(opts Options) (made bool, err error) {
 		})
 	}
 	no := func(format string, args ...any) (bool, error) {
-		return false, fmt.Errorf("%w: %s "+format+"; give another path", append([]any{schema.ErrNotJournal, path}, args...)...)
+		return false, fmt.Errorf("%w: %s "+format+"; give another path", append([]any{location.ErrNotJournal, path}, args...)...)
 	}
 	switch {
 	case conn.Code(err) == codes.SQLITE_NOTADB:
@@ -85,7 +88,7 @@ func (f *unknownFile) recognise(opts Options) (made bool, err error) {
 	case encoding != "UTF-8": // a name is any bytes, and SQLite would return other ones
 		return no("keeps its text in %s, which can't be changed, and a journal needs UTF-8", encoding)
 	case opts.Existing:
-		return false, fmt.Errorf("%w: %s has no journal in it, and none is made (Options.Existing); check the path", schema.ErrNotJournal, path)
+		return false, fmt.Errorf("%w: %s has no journal in it, and none is made (Options.Existing); check the path", location.ErrNotJournal, path)
 	case theirs > 0 && opts.NoMigration:
 		return no("is a database with no journal in it, and none is made there (Options.NoMigration)")
 	}
@@ -95,6 +98,9 @@ func (f *unknownFile) recognise(opts Options) (made bool, err error) {
 // sameLayout refuses a journal of another layout.
 func sameLayout(c *conn.Conn, path string) error {
 	is, err := c.Value("SELECT version FROM onceward_head")
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("its head is missing: %w", format.ErrDamaged)
+	}
 	if err == nil && is != int64(version) {
 		err = otherLayout(path, is)
 	}

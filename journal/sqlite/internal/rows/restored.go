@@ -142,10 +142,10 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 	}
 	new.Identity = sidecar.NewIdentity()
 	if side, err := sidecar.Read(d.path); err == nil {
-		t.head.commits = max(t.head.commits, side.Epoch, side.Number)
+		t.head.commits = max(t.head.commits, side.Epoch+1, side.Number+1)
 	}
 	_, err = t.sql.backup.First(func(v []driver.Value) error {
-		t.head.commits = max(t.head.commits, v[1].(int64))
+		t.head.commits = max(t.head.commits, v[1].(int64)+1)
 		return nil
 	})
 	if err == nil {
@@ -156,7 +156,7 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 		_, err = t.sql.skipReceipts.Exec()
 	}
 	if err == nil {
-		err = (sidecar.Content{Identity: new.Identity, Number: t.head.commits}).Place(d.path) // its note is about another file
+		err = (sidecar.Content{Identity: new.Identity, Number: t.head.commits - 1}).Place(d.path) // its note is about another file
 	}
 	return over, err
 }

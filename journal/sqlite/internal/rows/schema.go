@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/deployment"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -105,7 +106,7 @@ CREATE TABLE onceward_backup (
 	made_at INTEGER NOT NULL,
 	number  INTEGER NOT NULL -- of its latest commit
 ) STRICT;
-` + schema.OwnerTables + `
+` + deployment.Table + `
 `
 
 // version is of tables. Another one is another layout, and is never edited.
@@ -144,15 +145,18 @@ func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
 
 // refuse returns ErrDeployment for the journal of another deployment.
 func refuse(c *conn.Conn, path string, opts Options) error {
-	read, err := c.Prepare(schema.ReadOwner)
+	read, err := c.Prepare(deployment.Read)
 	if err != nil {
 		return err
 	}
-	is, err := schema.OwnerBy(read)
+	is, err := deployment.By(read)
 	return cmp.Or(err, is.Refuses(path, opts.owner()))
 }
 
 func create(c *conn.Conn, opts Options) error {
+	if err := mark(c); err != nil {
+		return err
+	}
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
@@ -164,11 +168,28 @@ func create(c *conn.Conn, opts Options) error {
 	if _, err = insert.Exec(append([]any{h.version, h.Key.Sealed()}, h.changing()...)...); err != nil {
 		return err
 	}
-	owner, err := c.Prepare(schema.WriteOwner)
+	owner, err := c.Prepare(deployment.Update)
 	if err != nil {
 		return err
 	}
-	return schema.Owner{}.After(opts.owner()).Write(owner) // in the same commit, so that a new file costs no other
+	return deployment.Owner{}.After(opts.owner()).Write(owner) // in the same commit, so that a new file costs no other
+}
+
+// applicationID marks our files in SQLite's header: "Once" in ASCII. An application that shares the file may change it
+// and user_version, so only the journal's own tables count.
+const applicationID = 0x4f6e6365
+
+// mark marks a file of which the application has nothing.
+func mark(c *conn.Conn) error {
+	theirs, err := c.Value("SELECT count(*) FROM sqlite_schema WHERE " + isTheirs)
+	if err != nil || theirs != int64(0) {
+		return err
+	}
+	is, err := c.Value("PRAGMA application_id")
+	if err != nil || is != int64(0) {
+		return err
+	}
+	return c.Exec(fmt.Sprint("PRAGMA application_id=", applicationID))
 }
 
 // head is the one row of onceward_head.

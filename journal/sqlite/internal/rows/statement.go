@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
@@ -19,9 +20,44 @@ type stmt interface {
 
 type preparer func(text string) (stmt, error)
 
-// on prepares statements of a connection.
-func on(c *conn.Conn) preparer {
-	return func(text string) (stmt, error) { return c.Prepare(text) }
+// on prepares statements of a connection of the file at path.
+func on(c *conn.Conn, path string) preparer {
+	return func(text string) (stmt, error) {
+		s, err := c.Prepare(text)
+		return ownStmt{s, path}, err
+	}
+}
+
+// ownStmt is a statement whose errors are explained.
+type ownStmt struct {
+	*conn.Stmt
+	path string
+}
+
+func (s ownStmt) Exec(args ...any) (int64, error) {
+	n, err := s.Stmt.Exec(args...)
+	return n, conn.Explain(s.path, "write", err)
+}
+
+func (s ownStmt) Each(f func([]driver.Value) error, args ...any) error {
+	return s.explain(s.Stmt.Each(f, args...))
+}
+
+func (s ownStmt) EachContext(ctx context.Context, f func([]driver.Value) error, args ...any) error {
+	return s.explain(s.Stmt.EachContext(ctx, f, args...))
+}
+
+func (s ownStmt) First(f func([]driver.Value) error, args ...any) (bool, error) {
+	found, err := s.Stmt.First(f, args...)
+	return found, s.explain(err)
+}
+
+// explain leaves conn.ErrEnough as it is.
+func (s ownStmt) explain(err error) error {
+	if errors.Is(err, conn.ErrEnough) {
+		return err
+	}
+	return conn.Explain(s.path, "read", err)
 }
 
 type toPrepare struct {

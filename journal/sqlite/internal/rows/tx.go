@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/schema"
+	"github.com/onceward/onceward/journal/sqlite/internal/deployment"
 )
 
 // statements are those of the connection that writes.
@@ -34,7 +34,7 @@ func newStatements(prepare preparer, path string) (*statements, error) {
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
 		{&s.setHead, setHead},
-		{&s.owner, schema.ReadOwner}, {&s.setOwner, schema.WriteOwner},
+		{&s.owner, deployment.Read}, {&s.setOwner, deployment.Update},
 		{&s.noBackup, "DELETE FROM onceward_backup"},
 		{&s.skipReceipts, "UPDATE onceward_receipts_removed SET handle = max(handle, (SELECT coalesce(max(handle), 0) FROM onceward_receipts)) + 10000000000"},
 		{&s.join, "INSERT INTO onceward_sessions VALUES (?)"},
@@ -65,6 +65,7 @@ type tx struct {
 	head  head          // as it is recorded, or will be
 	told  rowstore.Head // as the core has read it
 	ended bool
+	count func() error // called before a write of a receipt or a flow; nil: Commit counts it
 }
 
 // Head implements rowstore.Reader.
@@ -194,6 +195,10 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 		return err
 	}
 	new.Newest = max(new.Newest, t.head.Newest)
+	// A restored file does not catch up with its sidecar, however much it records.
+	if t.told.Restored == "" || new.Restored == "" {
+		t.head.commits++
+	}
 	over, err := t.adopts(&new)
 	defer func() { over(err == nil) }()
 	if err == nil && new.Deployment != t.head.Deployment {
@@ -203,7 +208,6 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 		return conn.Explain(t.d.path, "adopt it", err)
 	}
 	t.head.Head = new
-	t.head.commits++
 	if _, err = t.sql.setHead.Exec(t.head.changing()...); err != nil {
 		return conn.Explain(t.d.path, "write the head", cmp.Or(t.d.outOfPlace(), err))
 	}

@@ -58,6 +58,7 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 		return nil, err
 	}
 	t := &within{&tx{d: d, sql: s, reader: &s.reader}}
+	t.count = t.counts
 	// The transaction has the write lock, so that only goroutines that share it wait here. Two of them at once would give
 	// one handle to two operations.
 	d.inside.Lock()
@@ -123,11 +124,18 @@ func (t *within) write(ctx context.Context, new rowstore.Head, changes []*rowsto
 		return err
 	}
 	t.head.Newest, t.head.Clock.LeastMargin = max(new.Newest, t.head.Newest), new.Clock.LeastMargin
+	t.count = t.counts // once more, if it was
+	return conn.Explain(t.d.path, "write the head", t.count())
+}
+
+// counts counts the transaction, so that the sidecar shows whether the file has it.
+func (t *within) counts() error {
+	t.count = nil
 	t.head.commits++
 	_, err := t.sql.setHead.Exec(t.head.changing()...)
 	t.d.enqueued.Store(true)
 	t.d.markSoon()
-	return conn.Explain(t.d.path, "write the head", err)
+	return err
 }
 
 // Rollback leaves the transaction to the application.

@@ -130,9 +130,6 @@ func EpochAlone(path string) (epoch int64, err error) {
 	defer c.Close()
 	read, err := c.Prepare("SELECT identity, epoch FROM onceward_head")
 	if err != nil {
-		read, err = c.Prepare("SELECT identity, epoch FROM onceward_journal") // of the store with a log
-	}
-	if err != nil {
 		return 0, err
 	}
 	found, err := read.First(func(row []driver.Value) error {

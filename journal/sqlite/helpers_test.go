@@ -1,0 +1,148 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
+)
+
+// verify returns the findings of Verify in a sound or broken journal.
+func verify(t *testing.T, j *sqlite.Journal) (says []string) {
+	t.Helper()
+	found, err := j.Verify(t.Context())
+	require.NoError(t, err)
+	for _, v := range found {
+		says = append(says, v.String())
+	}
+	return says
+}
+
+// others completes that many operations that earlier ones are no longer in the log.
+func others(t *testing.T, j *sqlite.Journal, s journal.Session, name string) {
+	t.Helper()
+	sideBySide(1000, func(i int) {
+		begun, err := j.Apply(t.Context(), generate(fmt.Sprint(name, "-", i), s))
+		if assert.NoError(t, err) {
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			assert.NoError(t, err)
+		}
+	})
+}
+
+// everything leaves a closed journal with operations in all states, in rows, blocks
+// and the log, a sealed segment, a tombstone and a flow.
+func everything(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	old := time.Now().Add(-1000 * time.Hour)
+	apply := func(ev journal.Event) journal.Operation {
+		t.Helper()
+		result, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		return result.Operation
+	}
+	at := func(ev journal.Event) journal.Event { ev.At = old; return ev }
+	release := func(op journal.Operation, kind journal.EventKind) journal.Event {
+		ev := complete(op, s)
+		ev.Kind, ev.Answer, ev.At = kind, nil, old
+		ev.Unsent, ev.Open = kind != journal.EventDoubt, kind == journal.EventDoubt
+		return ev
+	}
+	apply(at(complete(apply(at(begin("tombstone", s))), s)))
+	apply(release(apply(at(begin("pending", s))), journal.EventPark))
+	apply(release(apply(at(begin("unknown", s))), journal.EventDoubt))
+	apply(at(begin("in flight", s)))
+	undelivered := complete(apply(at(begin("undelivered", s))), s)
+	undelivered.Delivered = false
+	apply(at(undelivered))
+	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // so that now is no jump
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	apply(release(apply(at(begin("cancelled", s))), journal.EventCancel))
+	others(t, j, s, "generated")
+	others(t, j, s, "more")
+	require.Empty(t, verify(t, j), "in use")
+
+	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "flow"}, At: time.Now(), Session: s.ID(),
+		Function: journal.FlowFunction{Name: "f"}, InputDigest: "d"})
+	require.NoError(t, err)
+	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Handle: flow.Flow.Handle, At: time.Now(), Claim: 1,
+		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "charge", At: time.Now()}}})
+	require.NoError(t, err)
+	require.NoError(t, s.End(t.Context()))
+	require.Empty(t, verify(t, j), "at its end")
+	require.NoError(t, j.Close())
+	j = open(t, path)
+	require.Empty(t, verify(t, j), "opened again")
+	require.NoError(t, j.Close())
+	return path
+}
+
+// within has f write in a transaction, and commits it.
+func within(t *testing.T, j *sqlite.Journal, f func(tx journal.Tx)) {
+	t.Helper()
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	f(tx)
+	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// rowsIn reads columns of a table.
+func rowsIn(t *testing.T, path, columns, table string) (all [][]driver.Value) {
+	t.Helper()
+	rows, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT "+columns+" FROM "+table)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		v := make([]any, strings.Count(columns, ",")+1)
+		into := make([]any, len(v))
+		for i := range v {
+			into[i] = &v[i]
+		}
+		require.NoError(t, rows.Scan(into...))
+		row := make([]driver.Value, len(v))
+		for i := range v {
+			row[i] = v[i]
+		}
+		all = append(all, row)
+	}
+	require.NoError(t, rows.Err())
+	return all
+}
+
+// saysThat asserts that each wanted text is part of a finding, and that there are no other findings.
+func saysThat(t *testing.T, says, want []string) {
+	t.Helper()
+	for _, want := range want {
+		assert.True(t, slices.ContainsFunc(says, func(says string) bool { return strings.Contains(says, want) }), "it does not say that %s", want)
+	}
+	besides := slices.DeleteFunc(says, func(says string) bool {
+		return slices.ContainsFunc(want, func(want string) bool { return strings.Contains(says, want) })
+	})
+	assert.Empty(t, besides[:min(len(besides), 3)], "besides")
+}
+
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	for !done() {
+		require.NoError(t, t.Context().Err())
+		runtime.Gosched()
+	}
+}
