@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -264,6 +265,17 @@ func (f *file) examineSessions(ctx context.Context, x *examination) {
 		default:
 			dead++
 			held += holds[id]
+		}
+	}
+	later, err := f.sessions(ctx)
+	if err != nil {
+		x.failed("sessions", err)
+		return
+	}
+	for id, n := range holds { // a journal that is closed ends its sessions, and leaves what they hold
+		if !slices.Contains(ids, id) && !slices.Contains(later, id) {
+			dead++
+			held += n
 		}
 	}
 	x.judge(held == 0, fmt.Sprintf("%d alive, %d that died hold nothing", alive, dead), checked{"sessions", levelWarn,
