@@ -312,7 +312,7 @@ func TestEnqueueAfterAnOldRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	db := application(t, path)
-	deferred, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
+	deferred, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(60000)") // the journal may be writing
 	require.NoError(t, err)
 	defer deferred.Close()
 	tx, err := deferred.Begin()
