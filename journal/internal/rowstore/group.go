@@ -276,7 +276,7 @@ func split(requests []*request) (riders, others []*request) {
 	if i < 0 {
 		return requests, nil
 	}
-	return requests[:i], requests[i:]
+	return requests[:i:i], requests[i:] // what is appended to the first must not be in the second
 }
 
 // isOfRow reports whether an error may be the fault of one row.

@@ -121,6 +121,25 @@ func TestADeliveryWaitsForTheNextCommitWhileTheDatabaseIsAway(t *testing.T) {
 	})
 }
 
+// Deliveries that come while a commit is about to fail take no other request's place.
+func TestADeliveryBesideACommitThatFails(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		first, second := p.complete1("a"), p.complete1("b")
+		db.NextCommits(mapdb.Fails, mapdb.Fails)
+		release := db.BlockCommits()
+		p.decide(p.of(journal.EventDeliver, first), journal.Recorded)
+		begun := p.applied(p.begin("begun"))
+		synctest.Wait() // its commit has begun, with the delivery of a
+		p.decide(p.of(journal.EventDeliver, second), journal.Recorded)
+		release()
+		require.Error(t, (<-begun).err)
+		p.executed("c")
+		assert.True(t, p.get("a").Delivered)
+		assert.True(t, p.get("b").Delivered)
+		assert.Zero(t, p.log.count())
+	})
+}
+
 func TestAHeldDeliveryDelaysNoOtherRequest(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
