@@ -37,14 +37,33 @@ func TestMain(m *testing.M) {
 		"load": childLoads, "fold": childFolds, "contend": childContends, "reset": childResets,
 		"hear": childHears, "serve": childServes, "sell": childSells, "trade": childTrades}
 	watch(careless{})
-	if child, ok := children[os.Getenv(childVariable)]; ok {
-		if err := child(os.Getenv(childPath)); err != nil {
+	if run, ok := children[os.Getenv(childVariable)]; ok {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.NewFile(3, "lifeline"))
+			os.Exit(1) // the test that started this process is gone
+		}()
+		if err := run(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	os.Exit(tempfiles.InMemory(m.Run))
+}
+
+// child is this test binary with that task. It ends with this process, in whatever way that ends.
+func child(t *testing.T, what, path string, environment ...string) *exec.Cmd {
+	t.Helper()
+	end, lifeline, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = end.Close()
+		_ = lifeline.Close()
+	})
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(append(os.Environ(), childVariable+"="+what, childPath+"="+path), environment...)
+	cmd.ExtraFiles = []*os.File{end}
+	return cmd
 }
 
 // start is startTalking for a child that gets no further input.
@@ -57,8 +76,7 @@ func start(t *testing.T, what, path string, environment ...string) (*exec.Cmd, *
 // startTalking starts this test binary as a child with that task, and reads its output.
 func startTalking(t *testing.T, what, path string, environment ...string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(append(os.Environ(), childVariable+"="+what, childPath+"="+path), environment...)
+	cmd := child(t, what, path, environment...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

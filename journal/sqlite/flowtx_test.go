@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"context"
 	"database/sql"
 	"path/filepath"
 	"testing"
@@ -13,14 +12,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
-
-// closing is a context whose Err is read as the journal is being closed.
-type closing struct {
-	context.Context
-	ask func()
-}
-
-func (c *closing) Err() error { c.ask(); return c.Context.Err() }
 
 // The application's own transaction has the same result, whether the application or the journal commits it.
 func TestFlowStepOfAnOwnTransaction(t *testing.T) {

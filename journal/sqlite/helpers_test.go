@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -102,29 +101,6 @@ func within(t *testing.T, j *sqlite.Journal, f func(tx journal.Tx)) {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	f(tx)
 	require.NoError(t, tx.Commit(t.Context()))
-}
-
-// rowsIn reads columns of a table.
-func rowsIn(t *testing.T, path, columns, table string) (all [][]driver.Value) {
-	t.Helper()
-	rows, err := anotherProcess(t, path).QueryContext(t.Context(), "SELECT "+columns+" FROM "+table)
-	require.NoError(t, err)
-	defer rows.Close()
-	for rows.Next() {
-		v := make([]any, strings.Count(columns, ",")+1)
-		into := make([]any, len(v))
-		for i := range v {
-			into[i] = &v[i]
-		}
-		require.NoError(t, rows.Scan(into...))
-		row := make([]driver.Value, len(v))
-		for i := range v {
-			row[i] = v[i]
-		}
-		all = append(all, row)
-	}
-	require.NoError(t, rows.Err())
-	return all
 }
 
 // saysThat asserts that each wanted text is part of a finding, and that there are no other findings.

@@ -8,7 +8,6 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -78,9 +77,7 @@ type shop struct {
 }
 
 func (s *shop) Child(t *testing.T) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"=sell", childPath+"="+s.path)
-	return cmd
+	return child(t, "sell", s.path)
 }
 
 func (s *shop) Open(t *testing.T) *till.Till {

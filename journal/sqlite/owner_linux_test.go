@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"bufio"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -99,8 +98,8 @@ func TestReadOnlyLeavesTheOwner(t *testing.T) {
 	content, err := os.ReadFile(exe)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(binary, content, 0o755))
-	cmd := exec.CommandContext(t.Context(), binary)
-	cmd.Env = append(os.Environ(), childVariable+"=serve", childPath+"="+path)
+	cmd := child(t, "serve", path)
+	cmd.Path = binary
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodysID, Gid: nobodysID}}
 	pipe, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -99,39 +99,11 @@ func (b *breaker) disarm() string {
 	return b.broke
 }
 
-// all lists the statements that read, or that write, while f runs.
-func (b *breaker) all(writes bool, f func()) []string {
-	lists := func(list *[]string) {
-		b.Lock()
-		defer b.Unlock()
-		b.writes, b.list, b.wrote = writes, list, b.wrote && list == nil
-	}
-	var list []string
-	lists(&list)
-	defer lists(nil)
-	f()
-	return list
-}
-
-// anyWrote reports whether a statement wrote while all listed them. The background goes on with its own statements.
-func (b *breaker) anyWrote() bool {
-	b.Lock()
-	defer b.Unlock()
-	return b.wrote
-}
-
 // meanwhile makes each statement that begins call f.
 func (b *breaker) meanwhile(f func(statement string)) {
 	b.Lock()
 	defer b.Unlock()
 	b.begins = f
-}
-
-// connections is the number of open connections, of those opened since a breaker exists.
-func (b *breaker) connections() int {
-	b.Lock()
-	defer b.Unlock()
-	return b.open
 }
 
 // breaks counts a statement and reports whether it is to fail.
@@ -212,35 +184,4 @@ func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 		refused = 1
 	}
 	sqlite3.Xsqlite3_result_int(tls, context, refused)
-}
-
-// triggers makes triggers in a file ask the breaker about every write, until stop is called.
-func (b *breaker) triggers(t *testing.T, path string) (stop func()) {
-	t.Helper()
-	other := anotherProcess(t, path)
-	var drop []string
-	rows, err := other.QueryContext(t.Context(), "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'onceward_%'")
-	require.NoError(t, err)
-	var tables []string
-	for rows.Next() {
-		var table string
-		require.NoError(t, rows.Scan(&table))
-		tables = append(tables, table)
-	}
-	require.NoError(t, rows.Err())
-	require.NoError(t, rows.Close())
-	run := func(statements []string) {
-		_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=60000; BEGIN IMMEDIATE; "+strings.Join(statements, ";")+"; COMMIT")
-		require.NoError(t, err)
-	}
-	var create []string
-	for _, table := range tables {
-		for _, verb := range []string{"INSERT", "UPDATE", "DELETE"} {
-			name := "refuse_" + verb + "_" + table
-			create = append(create, "CREATE TRIGGER "+name+" BEFORE "+verb+" ON "+table+" WHEN refuses('"+verb+" "+table+"') BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
-			drop = append(drop, "DROP TRIGGER "+name)
-		}
-	}
-	run(create)
-	return func() { run(drop) }
 }

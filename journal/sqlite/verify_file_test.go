@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -95,19 +94,6 @@ func TestVerifyOfAFileThatIsGone(t *testing.T) {
 	require.ErrorContains(t, err, path)
 	require.NoError(t, os.Rename(path+".away", path))
 	assert.Empty(t, verify(t, j))
-}
-
-// leaves is a context that ends after its error was read that often.
-type leaves struct {
-	context.Context
-	after, asked int
-}
-
-func (l *leaves) Err() error {
-	if l.asked++; l.asked > l.after {
-		return context.Canceled
-	}
-	return nil
 }
 
 // If Verify can't read something to its end, it does not call it sound, though another statement on the same succeeded.

@@ -22,14 +22,6 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Sum is the CRC-32C of b.
 func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// sumFrom is the checksum of a row that holds several operations: a block, or an index of a segment. It includes the
-// first operation's handle, so that a row in another row's place is not believed.
-func sumFrom(first int64, data []byte) uint32 {
-	var e encoder
-	e.int(first)
-	return crc32.Update(Sum(data), castagnoli, e.buf)
-}
-
 // seal appends the sum of b to it. Of nothing, it makes nothing.
 func seal(b []byte) []byte {
 	if len(b) == 0 {
