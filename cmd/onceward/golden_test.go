@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,8 @@ func TestGolden(t *testing.T) {
 // golden compares the output of verbs with the golden files, and adds their names to seen.
 func golden(t *testing.T, path string, verbs map[string][]string, seen map[string]bool) {
 	t.Helper()
-	for name, args := range verbs {
+	for _, name := range slices.Sorted(maps.Keys(verbs)) { // in one order, since a reap tells the journal the time
+		args := verbs[name]
 		for _, form := range []string{"table", "json", "jsonl"} {
 			t.Run(name+"."+form, func(t *testing.T) {
 				s := runs(t, append([]string{"-j", path, "-o", form}, args...)...)

@@ -927,6 +927,7 @@ func poolAt(t *testing.T, url string, connections int32) *pgxpool.Pool {
 	cfg, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
 	cfg.MaxConns = connections
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // by default, one after a second of idleness
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
