@@ -505,8 +505,8 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 					wrote = err == nil
 					w.WriteHeader(http.StatusCreated)
 				})
-				for !wrote {
-					require.Equal(t, http.StatusServiceUnavailable, asks(h, "key-0001"), name)
+				for !wrote { // the transaction before may still be ending, on a busy machine
+					require.Contains(t, []int{http.StatusServiceUnavailable, http.StatusConflict}, asks(h, "key-0001"), name)
 				}
 				assert.Zero(t, rows(), name)
 			}

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -187,20 +186,6 @@ func TestReadOnlyBesideALoop(t *testing.T) {
 		require.NoError(t, os.Symlink(path+suffix, path+suffix))
 		_, err := j.Get(t.Context(), journal.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, syscall.ELOOP, suffix)
-	}
-}
-
-// asNobody takes root's rights over files from the calling goroutine, until the returned function is called.
-func asNobody(t *testing.T) (as func()) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		return func() {}
-	}
-	runtime.LockOSThread()
-	require.NoError(t, syscall.Setfsuid(65534))
-	return func() {
-		require.NoError(t, syscall.Setfsuid(0))
-		runtime.UnlockOSThread()
 	}
 }
 
