@@ -136,11 +136,11 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 		defer d.trusting.Unlock()
 		d.trust = trust{compared: committed}
 		if committed {
-			d.identity = new.Identity
 			d.checkpoint.Trusted.Store(true)
 		}
 	}
 	new.Identity = sidecar.NewIdentity()
+	d.identity = new.Identity // within the writer's turn; without the commit, the next transaction reads the former one
 	if side, err := sidecar.Read(d.path); err == nil {
 		t.head.commits = max(t.head.commits, side.Epoch+1, side.Number+1)
 	}
