@@ -4,6 +4,7 @@ package rows_test
 
 import (
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -130,6 +131,52 @@ func TestBitThatFlips(t *testing.T) {
 	}
 	assert.Positive(t, noticed)
 	t.Logf("%d kinds of pages; %d flips changed answers, and %d names were executed again", len(kinds), noticed, again)
+}
+
+// A page whose rows are out of order ends a list and Verify. They don't read it again and again.
+func TestPageWhoseRowsAreOutOfOrder(t *testing.T) {
+	path := everything(t)
+	many(t, path, 400)
+	size, kinds := pagesOf(t, path)
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	pages := kinds["onceward_rows, leaf"]
+	p := pages[len(pages)-1]
+	of := content[(p.number-1)*size : p.number*size]
+	last := of[binary.BigEndian.Uint16(of[8+2*(p.cells-1):]):] // https://sqlite.org/fileformat2.html, "B-tree Pages"
+	_, payload := sqliteVarint(last)
+	handle, n := sqliteVarint(last[payload:])
+	require.Greater(t, handle, 256)
+	require.Equal(t, 2, n)
+	last[payload] = 0x80 // the handle is below 128 now
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+
+	j := openToRead(t, path)
+	assert.ErrorIs(t, listed(t, j), format.ErrDamaged)
+	assert.NotEmpty(t, verifyDamaged(t, j))
+	d, err := rows.Open(path, rows.Options{})
+	require.NoError(t, err)
+	open, err := rowstore.Open(t.Context(), d, rowstore.Options{})
+	require.NoError(t, err)
+	defer open.Close()
+	assert.ErrorIs(t, listed(t, open), format.ErrDamaged)
+}
+
+func listed(t *testing.T, j *rowstore.Store) error {
+	for _, err := range j.List(t.Context(), journal.Filter{}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sqliteVarint reads a number of at most two bytes, and returns how many it has.
+func sqliteVarint(b []byte) (value, size int) {
+	if b[0] < 0x80 {
+		return int(b[0]), 1
+	}
+	return int(b[0]&0x7f)<<7 | int(b[1]), 2
 }
 
 // flip is a file with a flipped bit.

@@ -88,6 +88,18 @@ func (r *reader) Flows(ctx context.Context, scan rowstore.FlowScan) (page []*row
 		page = append(page, flowOf(v))
 		return nil
 	})
+	if err == nil {
+		err = inOrder(page, scan.After, scan.Before, scan.Newest, func(f *rowstore.Flow) rowstore.Position {
+			at := rowstore.Position{Handle: f.Handle}
+			switch scan.Index {
+			case rowstore.FlowsByDue:
+				at.Key = f.Due
+			case rowstore.FlowsEnded:
+				at.Key = f.Ended
+			}
+			return at
+		})
+	}
 	return page, err
 }
 

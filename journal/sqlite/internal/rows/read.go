@@ -1,9 +1,12 @@
 package rows
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 
@@ -154,7 +157,34 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 		page = append(page, rowstore.Position{Key: v[0].(int64), Handle: v[1].(int64), Bytes: v[2].(int64)})
 		return nil
 	})
+	if err == nil {
+		err = inOrder(page, scan.After, scan.Before, scan.Newest, func(p rowstore.Position) rowstore.Position { return p })
+	}
 	return page, err
+}
+
+// inOrder refuses a page of a scan that is out of order: whoever asks for the next one would get the same rows again, without end.
+func inOrder[T any](page []T, after rowstore.Position, handle int64, newest bool, place func(T) rowstore.Position) error {
+	if newest {
+		after = rowstore.Position{Handle: before(handle)}
+	}
+	return ascend(page, after, func(was rowstore.Position, row T) (rowstore.Position, bool) {
+		is := place(row)
+		order := cmp.Or(cmp.Compare(is.Key, was.Key), cmp.Compare(is.Handle, was.Handle))
+		return is, order != 0 && order < 0 == newest
+	})
+}
+
+// ascend reports damage unless each row of a page comes after the one before. In a damaged b-tree, SQLite finds rows where they
+// are not.
+func ascend[T, P any](page []T, at P, after func(P, T) (P, bool)) error {
+	for _, row := range page {
+		var is bool
+		if at, is = after(at, row); !is {
+			return fmt.Errorf("rows of the file are out of order: %w", format.ErrDamaged)
+		}
+	}
+	return nil
 }
 
 // each runs a statement that is prepared once.
@@ -326,6 +356,11 @@ func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []row
 		page = append(page, n)
 		return nil
 	})
+	if err == nil {
+		err = ascend(page, after, func(was []byte, n rowstore.Name) ([]byte, bool) {
+			return n.Digest[:], bytes.Compare(was, n.Digest[:]) < 0
+		})
+	}
 	return page, err
 }
 
@@ -336,5 +371,10 @@ func (r *reader) Marks(ctx context.Context, after rowstore.Mark, limit int) (pag
 		page = append(page, rowstore.Mark{Mark: v[0].(int64), Handle: v[1].(int64)})
 		return nil
 	})
+	if err == nil {
+		err = ascend(page, after, func(was, m rowstore.Mark) (rowstore.Mark, bool) {
+			return m, cmp.Or(cmp.Compare(was.Mark, m.Mark), cmp.Compare(was.Handle, m.Handle)) < 0
+		})
+	}
 	return page, err
 }

@@ -69,6 +69,14 @@ func (r *reader) Receipts(ctx context.Context, scan rowstore.ReceiptScan) (page 
 		page = append(page, receiptOf(v))
 		return nil
 	})
+	if err == nil {
+		err = inOrder(page, scan.After, scan.Before, scan.Newest, func(r *rowstore.Receipt) rowstore.Position {
+			if scan.ByEnd {
+				return rowstore.Position{Key: r.Ends, Handle: r.Handle}
+			}
+			return rowstore.Position{Handle: r.Handle}
+		})
+	}
 	return page, err
 }
 
