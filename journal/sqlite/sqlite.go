@@ -85,9 +85,8 @@ type Options struct {
 	// -shm again.
 	ReadOnly bool
 
-	// NoMigration makes Open return journal.ErrVersion for a file with the schema of an older release, and
-	// ErrNotJournal for an application's database without a journal. Without it, Open migrates such a file,
-	// which the older release can no longer read. It is for programs that read another service's file.
+	// NoMigration makes Open return ErrNotJournal for an application's database without a journal. Without it,
+	// Open makes one there. It is for programs that read another service's file.
 	NoMigration bool
 
 	// Committed, if not nil, is called after every commit that wrote something, with the number of its

@@ -12,9 +12,6 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// FlowColumns are what ReadFlow reads, in its order.
-const FlowColumns = "handle, scope, parent, id, function, version, state, holder, due_at, ended_at, tombstone, facts, input, claim"
-
 // flowFacts are what is kept of a flow without a column of its own.
 type flowFacts struct {
 	Key        string                `json:"key"`
@@ -74,7 +71,8 @@ func sumOfFlow(facts []byte, f journal.Flow) uint32 {
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// ReadFlow returns ErrSum as ReadRow does.
+// ReadFlow reads the columns of a flow: handle, scope, parent, ID, name and version of its function, state, holder, due and end
+// times, tombstone, facts, input and claim. It returns the flow together with ErrSum if its checksum is wrong, and panics as ToTime does.
 func ReadFlow(v []driver.Value) (journal.Flow, error) {
 	tombstone := toByte(v[10])
 	if tombstone > 1 {
@@ -138,7 +136,7 @@ func sumOfStep(flow int64, s journal.StepRecord) uint32 {
 	return Sum(e.buf)
 }
 
-// ReadStep reads one of the flow's, and returns ErrSum as ReadRow does.
+// ReadStep reads one of the flow's, and returns ErrSum as ReadFlow does.
 func ReadStep(flow int64, v []driver.Value) (journal.StepRecord, error) {
 	parallel := toByte(v[4])
 	s := journal.StepRecord{

@@ -2,22 +2,10 @@ package format
 
 import "github.com/onceward/onceward/journal"
 
-// Record is a whole operation as it is in the log or in a block. Its large parts are not decoded. It is never
-// changed, only replaced.
+// Record is a whole operation whose large parts are not decoded.
 type Record struct {
 	Row
 	Body, Answer, AnswerBody []byte
-}
-
-// Closed tells whether nothing is expected to change the operation any more but its
-// reaping.
-func (k *Record) Closed() bool {
-	return k.Op.State == journal.StateCompleted && k.Op.Delivered && !k.Op.Tombstone && k.Op.Attention == ""
-}
-
-// Size is how many bytes its request and answer have.
-func (k *Record) Size() int {
-	return len(k.Request) + len(k.Body) + len(k.Answer) + len(k.AnswerBody)
 }
 
 // Operation decodes it. Nothing of the result is shared.
@@ -62,77 +50,38 @@ func (k *Record) WithoutBodies() (journal.Operation, error) {
 	return op, err
 }
 
-// The parts of a record, an operation as bytes. The first of an operation in the log has all of
-// its parts, later ones those that changed.
-const (
-	WithIdentity = 1 << iota // with what never changes within a generation, and the request
-	WithAnswer
-	WithEverything = WithIdentity | WithAnswer
-)
-
-// record appends k.
-func (e *encoder) record(k *Record, parts byte) {
-	op := &k.Op
+// AppendOperation appends the operation, all but its request and answer.
+func AppendOperation(b []byte, op *journal.Operation) []byte {
+	e := encoder{buf: b}
 	e.int(op.Handle)
-	e.byte(parts)
-	if parts&WithIdentity != 0 {
-		e.byte(byte(op.Naming))
-		e.string(op.Scope)
-		e.string(op.Parent)
-		e.string(op.ID)
-		e.string(op.Provider)
-	}
+	e.byte(byte(op.Naming))
+	e.string(op.Scope)
+	e.string(op.Parent)
+	e.string(op.ID)
+	e.string(op.Provider)
 	e.byte(byte(op.State))
-	e.bools(op.Delivered, op.Tombstone, k.Identified)
+	e.bools(op.Delivered, op.Tombstone)
 	e.string(op.Holder)
 	e.time(recordedWake(op))
 	e.time(op.SettledAt)
 	e.facts(op)
-	if parts&WithIdentity != 0 {
-		e.bytes(k.Request)
-		e.bytes(k.Body)
-	}
-	if parts&WithAnswer != 0 {
-		e.bytes(k.Answer)
-		e.bytes(k.AnswerBody)
-	}
+	return e.buf
 }
 
-// record reads one. find returns what the operation was before it, nil for none.
-func (d *decoder) record(find func(handle int64) *Record) *Record {
-	k := new(Record)
-	handle := d.int()
-	parts := d.byte()
-	if parts&WithIdentity == 0 {
-		before := find(handle)
-		if before == nil {
-			d.fail()
-			return k
-		}
-		*k = *before
-	}
-	op := &k.Op
-	op.Handle = handle
-	if parts&WithIdentity != 0 {
-		op.Naming = journal.Naming(d.byte())
-		op.Scope = d.string()
-		op.Parent = d.string()
-		op.ID = d.string()
-		op.Provider = d.string()
-	}
+// ReadOperation reads what AppendOperation has appended. It returns ErrDamaged for any other bytes.
+func ReadOperation(b []byte) (op journal.Operation, err error) {
+	d := decoder{buf: b}
+	op.Handle = d.int()
+	op.Naming = journal.Naming(d.byte())
+	op.Scope = d.string()
+	op.Parent = d.string()
+	op.ID = d.string()
+	op.Provider = d.string()
 	op.State = journal.State(d.byte())
-	d.bools(&op.Delivered, &op.Tombstone, &k.Identified)
+	d.bools(&op.Delivered, &op.Tombstone)
 	op.Holder = d.string()
-	SetWake(op, d.time())
+	SetWake(&op, d.time())
 	op.SettledAt = d.time()
-	d.facts(op)
-	if parts&WithIdentity != 0 {
-		k.Request = d.bytes()
-		k.Body = d.bytes()
-	}
-	if parts&WithAnswer != 0 {
-		k.Answer = d.bytes()
-		k.AnswerBody = d.bytes()
-	}
-	return k
+	d.facts(&op)
+	return op, d.end()
 }

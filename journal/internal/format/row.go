@@ -16,34 +16,6 @@ type Row struct {
 	AnswerSum  uint32 // of its answer, 0 where there is none; once it has a row of its own
 }
 
-// Columns are what ReadRow reads, in its order.
-const Columns = "handle, scope, parent, id, naming, identified, provider, state, holder, wake_at, settled_at, delivered, tombstone, facts, request"
-
-// ReadRow returns the row together with ErrSum if its checksum is wrong. It panics as ToTime does.
-func ReadRow(v []driver.Value) (Row, error) {
-	identified, delivered, tombstone := toByte(v[5]), toByte(v[11]), toByte(v[12])
-	if max(identified, delivered, tombstone) > 1 {
-		return Row{}, ErrDamaged
-	}
-	r := Row{Op: journal.Operation{
-		Handle:    v[0].(int64),
-		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
-		Naming:    journal.Naming(toByte(v[4])),
-		Provider:  v[6].(string),
-		State:     journal.State(toByte(v[7])),
-		Holder:    toString(v[8]),
-		SettledAt: ToTime(v[10]),
-		Delivered: delivered == 1,
-		Tombstone: tombstone == 1,
-	}, Identified: identified == 1, Request: ToBytes(v[14])}
-	SetWake(&r.Op, ToTime(v[9]))
-	err := DecodeFacts(ToBytes(v[13]), &r)
-	if err == nil && r.Op.State > journal.StateInFlight && (r.Op.Attention != "") != (v[9] == int64(0)) {
-		err = ErrSum
-	}
-	return r, err
-}
-
 // GoesWith refuses an answer that is not the row's, or is missing.
 func (r *Row) GoesWith(answer []byte) error {
 	if r.Op.State == journal.StateCompleted && !r.Op.Tombstone && SumIn(answer) != r.AnswerSum {

@@ -62,8 +62,7 @@ func onlyKeyInFlight(op *journal.Operation) bool {
 func (it *item) encode() *Row {
 	r := columns(&it.op)
 	r.Request, r.Answer = it.request, it.answer
-	k := format.Record{Row: format.Row{Op: it.op}}
-	b := format.AppendRecord(make([]byte, 0, 320+len(it.op.Fingerprint)), &k, format.WithIdentity)
+	b := format.AppendOperation(make([]byte, 0, 320+len(it.op.Fingerprint)), &it.op)
 	b = binary.LittleEndian.AppendUint32(b, it.requestSum)
 	b = binary.LittleEndian.AppendUint32(b, it.answerSum)
 	r.Record = binary.LittleEndian.AppendUint32(b, format.Sum(b))
@@ -104,8 +103,8 @@ func decodeRecord(r *Row) (*item, error) {
 	if n < 0 || format.SumIn(r.Record) != format.Sum(r.Record[:n+2*format.SumSize]) {
 		return nil, damaged(r.Handle, format.ErrSum)
 	}
-	it := &item{requestSum: binary.LittleEndian.Uint32(r.Record[n:]), answerSum: binary.LittleEndian.Uint32(r.Record[n+4:])}
-	_, err := format.EachRecord(r.Record[:n], 0, nil, func(k *format.Record) error { it.op = k.Op; return nil })
+	op, err := format.ReadOperation(r.Record[:n])
+	it := &item{op: op, requestSum: binary.LittleEndian.Uint32(r.Record[n:]), answerSum: binary.LittleEndian.Uint32(r.Record[n+4:])}
 	if err == nil && it.op.Handle != r.Handle {
 		err = format.ErrSum // it is another's
 	}

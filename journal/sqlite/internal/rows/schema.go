@@ -110,7 +110,7 @@ CREATE TABLE onceward_backup (
 `
 
 // version is of tables. Another one is another layout, and is never edited.
-const version = 1
+const version = 2
 
 // prepare makes the tables of a new journal, unless the file is refused, and reports whether it has made them. A file
 // that is refused is left as it is.
