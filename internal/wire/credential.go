@@ -66,9 +66,12 @@ func BeyondQuery(req *http.Request, to *url.URL) *http.Request {
 	if to.RawQuery == "" {
 		return req
 	}
-	own := strings.Split(to.RawQuery, "&")
+	own := make(map[string]bool) // the query may be long
+	for s := range strings.SplitSeq(to.RawQuery, "&") {
+		own[s] = true
+	}
 	u := *req.URL
-	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(s string) bool { return slices.Contains(own, s) }), "&")
+	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(s string) bool { return own[s] }), "&")
 	return &http.Request{Header: req.Header, URL: &u}
 }
 
