@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Archived is an operation as a line of JSON, in the archive that a store writes as it reaps and in exports by the
-// command onceward. The names of its fields are stable. Later releases may add more.
+// Archived is an operation as a line of JSON, for a cold copy. The command `onceward export` writes such lines. The names of its fields are stable. Later releases may add more.
 type Archived struct {
 	Scope    string `json:"scope,omitempty"`
 	Parent   string `json:"parent,omitempty"`
@@ -53,7 +52,7 @@ type ArchivedAnswer struct {
 	ByHand     bool        `json:"by_hand,omitempty"`
 }
 
-// ArchivedOf returns the operation for the archive, with the bodies of its request and answer or without them.
+// ArchivedOf returns the operation as such a line, with the bodies of its request and answer or without them.
 func ArchivedOf(op *Operation, bodies bool) Archived {
 	line := Archived{
 		Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(), Provider: op.Provider, Endpoint: op.Endpoint,
@@ -75,37 +74,4 @@ func ArchivedOf(op *Operation, bodies bool) Archived {
 		}
 	}
 	return line
-}
-
-// ArchivedReceipt is a receipt as a line of JSON, in the archive that a store writes as it reaps. Its only name, receipt, tells
-// it from an Archived.
-type ArchivedReceipt struct {
-	Receipt ArchivedReceiptRecord `json:"receipt"`
-}
-
-// ArchivedReceiptRecord is the receipt of an ArchivedReceipt. The names of its fields are stable. Later releases may add more.
-type ArchivedReceiptRecord struct {
-	Scope string `json:"scope"`
-	Key   string `json:"key"`
-	Place string `json:"place"`
-
-	Cause     string          `json:"cause,omitempty"`
-	CreatedAt time.Time       `json:"created_at"`
-	SettledAt time.Time       `json:"settled_at,omitzero"`
-	ExpiresAt time.Time       `json:"expires_at"`
-	Answer    *ArchivedAnswer `json:"answer,omitempty"`
-}
-
-// ArchivedReceiptOf returns the receipt for the archive, with the body of its answer or without it.
-func ArchivedReceiptOf(r *Receipt, bodies bool) ArchivedReceipt {
-	line := ArchivedReceiptRecord{
-		Scope: r.Scope, Key: r.Key, Place: r.Place, Cause: r.Cause, CreatedAt: r.CreatedAt, SettledAt: r.SettledAt, ExpiresAt: r.ExpiresAt,
-	}
-	if a := r.Answer; a != nil {
-		line.Answer = &ArchivedAnswer{Status: a.Status, Header: a.Header}
-		if bodies {
-			line.Answer.Body = a.Body
-		}
-	}
-	return ArchivedReceipt{line}
 }

@@ -175,8 +175,7 @@ type Receipts interface {
 	ListReceipts(ctx context.Context, f ReceiptFilter) iter.Seq2[Receipt, error]
 
 	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a transaction of its own, and returns how
-	// many of them changed. It passes over damaged ones, and returns their error too if fewer than limit changed. A store
-	// with an archive writes a receipt there before it removes the answer.
+	// many of them changed. It passes over damaged ones, and returns their error too if fewer than limit changed.
 	ReapReceipts(ctx context.Context, ev ReceiptEvent, limit int) (int, error)
 
 	// AdvanceTx raises the number that is recorded of an entity of a source, within tx. It reports whether seq is higher than

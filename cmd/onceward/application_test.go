@@ -172,7 +172,7 @@ func TestBesideAnApplication(t *testing.T) {
 		every := [][]string{
 			{"ls"}, {"ls", "--state", "unknown"}, {"attention"}, {"looks"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"}, {"top", "--count", "2", "--every", "100ms"},
 			{"verify"}, {"backup", filepath.Join(backups, fmt.Sprint(round))}, {"doctor", "--bodies", "20"}, {"export"}, {"adopt", "--yes"},
-			{"reap", "--keep", "2160h", "--archive", filepath.Join(backups, "archive.jsonl")},
+			{"reap", "--keep", "2160h"},
 			{"resolve", handle, "--executed", "--because", "a test", "--yes", "--seen", "0.1"}, {"resolve", handle, "--not-executed", "--because", "a test", "--yes", "--seen", "0.1"},
 			{"resolve", handle, "--send-again", "--because", "a test", "--yes", "--seen", "0.1"}, {"cancel", handle, "--yes", "--seen", "0.1"},
 			{"flow", "retry", "none"}, {"flow", "give-up", "none", "--because", "a test", "--yes"},
@@ -283,29 +283,12 @@ func TestWritingLeavesTheWALOfOthers(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// An archive names customers and payments. So a file that others can read is refused as an archive.
-func TestArchiveReadableByOthersIsRefused(t *testing.T) {
-	path, j := journalWith(t)
-	require.NoError(t, j.Close())
-	archive := filepath.Join(t.TempDir(), "archive.jsonl")
-	require.NoError(t, os.WriteFile(archive, nil, 0o600))
-	require.NoError(t, os.Chmod(archive, 0o644))
-	s, err := try(t.Context(), "", "-j", path, "reap", "--keep", "2160h", "--archive", archive)
-	require.NoError(t, err)
-	assert.NotEqual(t, exitDone, s.code)
-	assert.Contains(t, s.err, "chmod 600")
-	require.NoError(t, os.Chmod(archive, 0o600))
-	s, err = try(t.Context(), "", "-j", path, "reap", "--keep", "2160h", "--archive", archive)
-	require.NoError(t, err)
-	assert.Equal(t, exitDone, s.code, s.err)
-}
-
 // No verb makes a file if the path of the journal is mistyped.
 func TestMistypedPathMakesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	all := [][]string{
 		{"resolve", "x", "--executed", "--because", "y", "--yes", "--seen", "0.1"}, {"cancel", "x", "--yes", "--seen", "0.1"}, {"flow", "retry", "x"},
-		{"backup", filepath.Join(dir, "copy")}, {"reap", "--keep", "2160h", "--archive", filepath.Join(dir, "archive")},
+		{"backup", filepath.Join(dir, "copy")}, {"reap", "--keep", "2160h"},
 	}
 	for name, args := range verbs {
 		if !strings.HasPrefix(name, "providers") && !strings.HasPrefix(name, "schema") && name != "version" {

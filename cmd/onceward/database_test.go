@@ -190,8 +190,7 @@ func TestPostgresIsWritten(t *testing.T) {
 		assert.Equal(t, row.code, s.code, "%v: %s", row.args, s.err)
 		assert.Contains(t, s.err, row.says)
 	}
-	archive := filepath.Join(t.TempDir(), "archive")
-	done("reap", "--keep", "2160h", "--archive", archive)
+	done("reap", "--keep", "2160h")
 	done("adopt", "--yes")
 	assert.Equal(t, epoch, p.one(t, "SELECT epoch::text FROM {{schema}}.journal"), "it was nobody's copy")
 	assert.Equal(t, "1", p.one(t, "SELECT count(*)::text FROM {{schema}}.sessions WHERE id <> process AND buried_at IS NULL"), "the application's")
@@ -248,7 +247,7 @@ func TestPostgresIsRefused(t *testing.T) {
 		"no database":               {with(func(u *url.URL) { u.Path = "/none" }), p.schema, []string{"ls"}, exitNotFound, "no such database"},
 		"no schema":                 {server.URL(), "none_here", []string{"ls"}, exitNotFound, "no journal in schema none_here"},
 		"no schema, to write":       {server.URL(), "none_here", []string{"flow", "retry", "x"}, exitNotFound, "no journal in schema none_here"},
-		"no schema, to reap":        {server.URL(), "none_here", []string{"reap", "--keep", "2160h", "--archive", "none-here"}, exitNotFound, "no journal in schema none_here"},
+		"no schema, to reap":        {server.URL(), "none_here", []string{"reap", "--keep", "2160h"}, exitNotFound, "no journal in schema none_here"},
 		"no name of a schema":       {server.URL(), "No Schema", []string{"ls"}, exitUsage, "a-z"},
 		"a role that may not read":  {as("nobody_"+p.schema, "reads-nothing"), p.schema, []string{"ls"}, exitRefused, "the role lacks"},
 		"a role that may read":      {as(role, "reads-alone"), p.schema, []string{"ls"}, exitDone, ""},
@@ -297,7 +296,7 @@ func TestPostgresIsRefused(t *testing.T) {
 	t.Run("a journal of a newer release", func(t *testing.T) {
 		server.Exec(t, fmt.Sprintf(`UPDATE "%s".journal SET least_writer = 99`, p.schema))
 		before := p.rows(t)
-		for _, args := range [][]string{{"ls"}, {"verify"}, {"flow", "retry", planted.SetAside}, {"reap", "--keep", "2160h", "--archive", "none"}} {
+		for _, args := range [][]string{{"ls"}, {"verify"}, {"flow", "retry", planted.SetAside}, {"reap", "--keep", "2160h"}} {
 			s := p.runs(t, args...)
 			assert.Equal(t, exitRefused, s.code, "%v: %s", args, s.err)
 		}
@@ -306,9 +305,6 @@ func TestPostgresIsRefused(t *testing.T) {
 		server.Exec(t, fmt.Sprintf(`UPDATE "%s".journal SET least_writer = 1, schema_version = 0`, p.schema))
 		assert.Equal(t, exitRefused, p.runs(t, "ls").code)
 	})
-	entries, err := filepath.Glob("none-here")
-	require.NoError(t, err)
-	assert.Empty(t, entries, "an archive is made once the journal is there")
 }
 
 // The command does everything it can beside an application under load on PostgreSQL, and both are killed at random.
@@ -320,7 +316,6 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 	require.NoError(t, p.j.Close())
 	app := starts(t, server.URL(), p.env()...)
 	random := rand.New(rand.NewPCG(soak.Seed(t, 1), 0))
-	archive := filepath.Join(t.TempDir(), "archive.jsonl")
 	codes := map[int]int{}
 	for round := range soak.Times(30, 90) {
 		if round%30 == 29 {
@@ -330,7 +325,7 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 		handle := fmt.Sprintf("#%d", 1<<40+1+random.IntN(500))
 		every := [][]string{
 			{"ls"}, {"ls", "--state", "unknown"}, {"attention"}, {"looks"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"}, {"top", "--count", "2", "--every", "100ms"},
-			{"verify"}, {"doctor", "--bodies", "20"}, {"export"}, {"adopt", "--yes"}, {"reap", "--keep", "2160h", "--archive", archive},
+			{"verify"}, {"doctor", "--bodies", "20"}, {"export"}, {"adopt", "--yes"}, {"reap", "--keep", "2160h"},
 			{"resolve", handle, "--executed", "--because", "a test", "--yes", "--seen", "0.1"}, {"resolve", handle, "--not-executed", "--because", "a test", "--yes", "--seen", "0.1"},
 			{"resolve", handle, "--send-again", "--because", "a test", "--yes", "--seen", "0.1"}, {"cancel", handle, "--yes", "--seen", "0.1"},
 			{"flow", "retry", "none"}, {"flow", "give-up", "none", "--because", "a test", "--yes"},
@@ -369,7 +364,7 @@ func TestMalformedURLIsNotPrinted(t *testing.T) {
 		"postgres://shop@127.0.0.1:1/shop;password=hidden-one", "postgres:/shop:hidden-one@127.0.0.1/shop", "postgresql:shop:hidden-one@127.0.0.1/shop",
 		"POSTGRES://shop:hidden-one@127.0.0.1:1/shop", ` "postgres://shop:hidden-one@127.0.0.1:1/shop"`, "host=127.0.0.1 port=1 user=shop password=hidden-one", "jdbc:postgresql://127.0.0.1:1/shop?password=hidden-one",
 	} {
-		for _, args := range [][]string{{"ls"}, {"doctor"}, {"ui", "--listen", "127.0.0.1:0"}, {"reap", "--keep", "2160h", "--archive", "none"}, {"flow", "retry", "x"}} {
+		for _, args := range [][]string{{"ls"}, {"doctor"}, {"ui", "--listen", "127.0.0.1:0"}, {"reap", "--keep", "2160h"}, {"flow", "retry", "x"}} {
 			s, err := tryIn(t.Context(), []string{"ONCEWARD_JOURNAL=" + at}, "", args...)
 			require.NoError(t, err)
 			assert.Equal(t, exitUsage, s.code, "%s: %s", at, s.err)
@@ -445,7 +440,7 @@ func TestReceiptsInPostgres(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 204, r.Answer.Status)
 
-	s = p.runs(t, "reap", "--keep", "2160h", "--archive", "none")
+	s = p.runs(t, "reap", "--keep", "2160h")
 	require.Equal(t, exitDone, s.code, s.err)
 	assert.Contains(t, s.out, "receipts")
 	_, err = p.j.GetReceipt(t.Context(), keys.Name{Consumer: planted.Consumer, Source: planted.Source, Key: planted.DoneEvent}.Receipt())

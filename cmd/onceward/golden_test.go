@@ -52,7 +52,7 @@ var verbs = map[string][]string{
 	"why-completed": {"why", planted.Completed}, "why-cancelled": {"why", planted.Cancelled},
 	"flows": {"flows"}, "flows-state": {"flows", "--state", "waiting"}, "flow": {"flow", planted.SetAside}, "flow-reveal": {"flow", "#1", "--reveal"},
 	"stats": {"stats"}, "top": {"top", "--count", "1"}, "verify": {"verify"}, "doctor": {"doctor", "--bodies", "3"}, "export": {"export"}, "export-bodies": {"export", "--bodies"},
-	"adopt": {"adopt", "--yes"}, "reap": {"reap", "--keep", "2160h", "--archive", "none"},
+	"adopt": {"adopt", "--yes"}, "reap": {"reap", "--keep", "2160h"},
 	"providers-ls": {"providers", "ls"}, "providers-show": {"providers", "show", "Stripe"}, "providers-explain": {"providers", "explain", "post", "https://api.stripe.com/v1/charges?key=" + planted.Secret},
 	"providers-explain-unknown": {"providers", "explain", "POST", "https://example.com/pay"}, "providers-explain-reads": {"providers", "explain", "GET", "https://api.stripe.com/v1/charges"},
 	"schema-why": {"schema", "why"}, "version": {"version"},
@@ -67,7 +67,7 @@ var receiptVerbs = map[string][]string{
 	"receipt-keys": {"receipt", "#2", "--full-keys"}, "receipt-hostile": {"receipt", "#3"},
 	"receipt-message":    {"receipt", planted.UnknownEvent, "--consumer", planted.Consumer, "--source", planted.Source, "--generation", "2026"},
 	"receipts-attention": {"attention"}, "receipts-stats": {"stats"}, "receipts-verify": {"verify"}, "receipts-doctor": {"doctor", "--bodies", "3"},
-	"receipts-reap": {"reap", "--keep", "2160h", "--archive", "none"}, "schema-receipts": {"schema", "receipts"},
+	"receipts-reap": {"reap", "--keep", "2160h"}, "schema-receipts": {"schema", "receipts"},
 }
 
 // withReceipts is journalWith, with receipts.

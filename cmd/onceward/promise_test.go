@@ -1,21 +1,15 @@
 package main
 
 import (
-	"encoding/json"
 	"maps"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/planted"
-	"github.com/onceward/onceward/journal"
 )
 
 // schemaFor returns the JSON schema that a verb gives for its output, changed to accept no other names.
@@ -80,58 +74,4 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 	for verb := range outputs {
 		assert.True(t, checked[verb], "%s is not checked", verb)
 	}
-}
-
-// A line of export has the same names and values as a line that reap archives.
-func TestExportHasTheArchivesNames(t *testing.T) {
-	path, j := journalWith(t)
-	archive := path + ".archive"
-	session, err := j.Join(t.Context())
-	require.NoError(t, err)
-	began, err := j.Apply(t.Context(), journal.Event{ // at a provider that remembers nothing
-		Kind: journal.EventBegin, Ref: journal.Ref{Scope: "s", ID: "old"}, At: time.Now().Add(-time.Minute), Session: session.ID(), Asker: 1,
-		Intent: &journal.Intent{Fingerprint: "f", Key: "a-key", Request: journal.Request{Method: "POST", URL: "https://example.com/pay", Body: []byte("x=1")}},
-	})
-	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), journal.Event{
-		Kind: journal.EventComplete, Ref: began.Operation.Ref, Handle: began.Operation.Handle, At: time.Now().Add(-time.Second), Session: session.ID(),
-		Claim: 1, Attempts: 1, Delivered: true, Answer: &journal.Answer{Status: 200, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte("paid")},
-	})
-	require.NoError(t, err)
-	require.NoError(t, session.End(t.Context()))
-	exported := map[string]map[string]any{}
-	for line := range strings.SplitSeq(strings.TrimSpace(runs(t, "-j", path, "export", "--bodies").out), "\n") {
-		var one map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &one))
-		exported[one["id"].(string)] = one
-	}
-	require.NoError(t, j.Close())
-	s := runs(t, "-j", path, "reap", "--keep", "1ms", "--archive", archive, "--bodies", "--yes")
-	require.Equal(t, exitDone, s.code, s.err)
-	text, err := os.ReadFile(archive)
-	require.NoError(t, err)
-	assert.Contains(t, s.out, "1 operations", "the other providers may still remember theirs")
-	for line := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n") {
-		var one map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &one))
-		assert.Equal(t, exported[one["id"].(string)], one)
-	}
-}
-
-// reap refuses a file as its archive if that is none, such as the journal or a copy of it, and leaves it unchanged.
-func TestReapDestroysNoDatabase(t *testing.T) {
-	path, _ := journalWith(t)
-	copied := filepath.Join(t.TempDir(), "copy.db")
-	require.Equal(t, exitDone, runs(t, "-j", path, "backup", copied).code)
-	link := filepath.Join(t.TempDir(), "archive")
-	require.NoError(t, os.Symlink(path+"-sidecar", link))
-	for _, archive := range []string{path, path + "-wal", path + "-sidecar", link, copied, t.TempDir()} {
-		before, _ := os.ReadFile(archive)
-		s := runs(t, "-j", path, "reap", "--keep", "2160h", "--archive", archive)
-		assert.Equal(t, exitUsage, s.code, "%s: %s", archive, s.err)
-		after, _ := os.ReadFile(archive)
-		assert.Equal(t, before, after)
-	}
-	assert.Equal(t, exitDone, runs(t, "-j", path, "reap", "--keep", "2160h", "--archive", path+"-archive.jsonl").code)
-	assert.Equal(t, exitDone, runs(t, "-j", path, "verify").code)
 }

@@ -114,7 +114,7 @@ func TestResolve(t *testing.T) {
 // Behind /dev/null, as under cron, the command does not prompt.
 func TestNoPromptBehindDevNull(t *testing.T) {
 	path, _ := journalWith(t)
-	cmd := exec.Command(binary, "-j", path, "reap", "--keep", "1h", "--archive", "none") // its input is /dev/null
+	cmd := exec.Command(binary, "-j", path, "reap", "--keep", "1h") // its input is /dev/null
 	said, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	assert.Equal(t, exitUsage, cmd.ProcessState.ExitCode())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -40,9 +39,7 @@ type store interface {
 
 // access says for what purpose a store is opened.
 type access struct {
-	write         bool
-	archive       io.Writer // of reap
-	archiveBodies bool
+	write bool
 }
 
 // open opens the journal that the flags name. The caller closes it.
@@ -116,8 +113,7 @@ func (c *command) openFile(ctx context.Context, path string, how access) (*file,
 	f.Journal, err = sqlite.Open(real, sqlite.Options{
 		Existing: true, NoMigration: true, ReadOnly: !how.write,
 		ExternalCheckpointer: how.write && f.hasWAL(ctx),
-		Archive:              how.archive, ArchiveBodies: how.archiveBodies,
-		Volatile: true, Logger: slog.New(slog.DiscardHandler),
+		Volatile:             true, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return nil, err

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -269,91 +267,28 @@ const usualKeep = 90 * 24 * time.Hour
 const reapAtOnce = 1000
 
 func (c *command) reapCommand() *cobra.Command {
-	keep, archive, bodies, sure := time.Duration(0), "", false, false
+	keep, sure := time.Duration(0), false
 	cmd := &cobra.Command{
-		Use:   "reap --keep DURATION --archive FILE|none",
+		Use:   "reap --keep DURATION",
 		Short: "Shrink or remove operations that are past their keep, as the application's own Run does",
 		Long: "reap shrinks or removes what was settled longer ago than --keep, and never what a provider may still remember. Expired receipts go\n" +
-			"too, by their own time. It is never needed beside an application whose Run does that. The keep and the archive of the application are not known here, so that both have to be given.",
+			"too, by their own time. It is never needed beside an application whose Run does that. To keep a copy of what goes, run export before.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case keep <= 0 || archive == "":
-				return usage("reap needs --keep and --archive, since what the application keeps and archives is not known here; --archive none for no archive")
-			case archive == "none" && bodies:
-				return usage("--bodies goes with an archive")
+			if keep <= 0 {
+				return usage("reap needs --keep, since what the application keeps is not known here")
 			}
 			if keep < usualKeep {
 				if err := c.confirm(sure, fmt.Sprintf("What is older than %s goes, although %s are usual", shown.Duration(keep), shown.Duration(usualKeep)), keep.String()); err != nil {
 					return err
 				}
 			}
-			how := access{write: true}
-			if err := c.isThere(cmd.Context()); err != nil {
-				return err // before the archive is made
-			}
-			if archive != "none" {
-				if err := appendable(archive, c.journal); err != nil {
-					return err
-				}
-				f, err := os.OpenFile(archive, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				if info, err := f.Stat(); err != nil || info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-					return errors.Join(err, fmt.Errorf("others can read or write %s: make it your own alone (chmod 600), since what goes into it names customers and payments", archive))
-				}
-				how.archive, how.archiveBodies = f, bodies
-			}
-			return c.using(cmd.Context(), how, func(s store) error { return c.reap(cmd.Context(), s, keep) })
+			return c.using(cmd.Context(), access{write: true}, func(s store) error { return c.reap(cmd.Context(), s, keep) })
 		},
 	}
 	cmd.Flags().DurationVar(&keep, "keep", 0, "how long after its outcome an operation is kept, such as 2160h for 90 days")
-	cmd.Flags().StringVar(&archive, "archive", "", "a file that what goes is appended to first, or none")
-	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies, in the archive")
 	cmd.Flags().BoolVar(&sure, "yes", false, "don't ask")
 	return cmd
-}
-
-// isThere returns an error if the journal is missing, or another user's.
-func (c *command) isThere(ctx context.Context) error {
-	if inDatabase(c.journal) {
-		return c.using(ctx, access{}, func(store) error { return nil })
-	}
-	if err := c.namesFile(); err != nil {
-		return err
-	}
-	real, err := c.file(c.journal)
-	if err == nil {
-		err = c.becomeOwner(real)
-	}
-	c.journal = cmp.Or(real, c.journal)
-	return err
-}
-
-// appendable rejects an archive that is a file of the journal's, or another database, which lines of text would
-// destroy.
-func appendable(archive, journal string) error {
-	real, err := filepath.EvalSymlinks(archive)
-	if err == nil {
-		real, err = filepath.Abs(real)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("--archive %s: %w", archive, err)
-	}
-	info, err := os.Stat(real)
-	if err != nil {
-		return fmt.Errorf("--archive %s: %w", archive, err)
-	}
-	suffix, beside := strings.CutPrefix(real, journal+"-")
-	if !info.Mode().IsRegular() || isSQLite(real) || beside && (suffix == "wal" || suffix == "shm" || suffix == "sidecar" || strings.HasPrefix(suffix, "session-")) {
-		return usage("--archive %s: lines can't be appended to it; name a file of its own, or none", shown.Text(archive))
-	}
-	return nil
 }
 
 func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -149,41 +148,36 @@ func TestLargeOnesAreSomeInACommit(t *testing.T) {
 	const many, size, atOnce = 10, 10_000, 3
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	to := &archive{}
-	for _, opts.Archive = range []io.Writer{nil, to} {
-		opts.Schema = server.Schema(t)
-		j := open(t, server, opts)
-		postgres.ReadBytes(j, (2*atOnce-1)*size/2)
-		commits := func(of string) string {
-			return setting(t, server.Conn(t), `SELECT count(DISTINCT xmin::text)::text || ' of ' || count(*) FROM "`+opts.Schema+`".operations WHERE `+of)
-		}
-		s := join(t, j)
-		for i := range many {
-			ev := begin(fmt.Sprint("order-", i), s)
-			ev.Intent.Request.Body = []byte(strings.Repeat("x", size))
-			_, err := j.Apply(t.Context(), ev)
-			require.NoError(t, err)
-		}
-		require.NoError(t, postgres.Kill(t.Context(), s))
-		s = join(t, j)
-		results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 2*many)
-		require.NoError(t, err)
-		require.Len(t, results, many)
-		if !postgres.Rows { // which claims them in one
-			assert.Equal(t, "4 of 10", commits("holder IS NOT NULL"))
-		}
-		for i, r := range results {
-			assert.Equal(t, fmt.Sprint("order-", i), r.Operation.ID)
-			assert.Len(t, r.Operation.Request.Body, size)
-			_, err := j.Apply(t.Context(), complete(r.Operation, s))
-			require.NoError(t, err)
-		}
-		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 2*many)
-		require.NoError(t, err)
-		assert.Equal(t, many, n)
-		if !postgres.Rows { // which reaps about a megabyte in a commit
-			assert.Equal(t, "4 of 10", commits("tombstone"))
-		}
+	j := open(t, server, opts)
+	postgres.ReadBytes(j, (2*atOnce-1)*size/2)
+	commits := func(of string) string {
+		return setting(t, server.Conn(t), `SELECT count(DISTINCT xmin::text)::text || ' of ' || count(*) FROM "`+opts.Schema+`".operations WHERE `+of)
 	}
-	assert.Len(t, to.lines(t), many)
+	s := join(t, j)
+	for i := range many {
+		ev := begin(fmt.Sprint("order-", i), s)
+		ev.Intent.Request.Body = []byte(strings.Repeat("x", size))
+		_, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+	}
+	require.NoError(t, postgres.Kill(t.Context(), s))
+	s = join(t, j)
+	results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 2*many)
+	require.NoError(t, err)
+	require.Len(t, results, many)
+	if !postgres.Rows { // which claims them in one
+		assert.Equal(t, "4 of 10", commits("holder IS NOT NULL"))
+	}
+	for i, r := range results {
+		assert.Equal(t, fmt.Sprint("order-", i), r.Operation.ID)
+		assert.Len(t, r.Operation.Request.Body, size)
+		_, err := j.Apply(t.Context(), complete(r.Operation, s))
+		require.NoError(t, err)
+	}
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 2*many)
+	require.NoError(t, err)
+	assert.Equal(t, many, n)
+	if !postgres.Rows { // which reaps about a megabyte in a commit
+		assert.Equal(t, "4 of 10", commits("tombstone"))
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/batching"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
@@ -88,20 +86,6 @@ type Options struct {
 	// expire.
 	BeforeConnect func(ctx context.Context, cfg *pgx.ConnConfig) error
 
-	// Archive receives operations that Reap is about to shrink or remove, and receipts whose answers ReapReceipts is about
-	// to remove. Nil means no archive. It receives whole lines, each a JSON object (RFC 8259, JSON lines): a
-	// journal.Archived, with its times, request and answer, or a journal.ArchivedReceipt. They hold no credentials, since
-	// the journal has none.
-	//
-	// One goroutine at a time calls Write, and then Flush() error and Sync() error, if the writer has them, before the
-	// commit that removes the operations. If one of them fails, Reap fails and removes nothing. A failure or crash may
-	// leave a torn line. The next one begins on a line of its own. An operation may be in it twice, for instance after
-	// a crash, or although it was kept in the end. Each process has its own, for the operations that it reaps. The
-	// caller closes it, after the Journal.
-	Archive io.Writer
-	// ArchiveBodies adds the bodies, in base64.
-	ArchiveBodies bool
-
 	// Committed receives every commit: how many requests it carried, and how long its transaction took. Several
 	// goroutines may call it at once, and each waits for it, so it returns at once. Zero means that nothing is called.
 	Committed func(requests int, took time.Duration)
@@ -148,8 +132,6 @@ type laneJournal struct {
 	fleet  *fleet.Fleet
 	log    *slog.Logger
 	pace   pace
-	// The writer for reaped operations; nil if there is none.
-	archive *store.Archive
 	// The number of batches that use one row of a lane.
 	rotateAfter int
 	sweepPage   int
@@ -207,9 +189,6 @@ func openLanes(ctx context.Context, dialer *connection.Dialer, schema string, op
 		dialer:      dialer,
 		rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: batching.MaxBytes, commitTime: connection.CommitTime,
 		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
-	}
-	if opts.Archive != nil {
-		j.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
 	}
 	var err error
 	if j.pool, err = j.dialer.Pool(ctx, cmp.Or(max(opts.Readers, 0), defaultReaders), nil); err != nil {

@@ -25,8 +25,8 @@ const (
 )
 
 // Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first. It returns how
-// many were shrunk or removed, also with an error. It takes 100 a commit, or 16 MB, so that no caller waits long. With
-// Options.Archive, it writes each there first. One process reaps at a time: the others do nothing. It skips damaged
+// many were shrunk or removed, also with an error. It takes 100 a commit, or 16 MB, so that no caller waits long.
+// One process reaps at a time: the others do nothing. It skips damaged
 // operations, and returns their error if there is nothing else to reap.
 func (j *laneJournal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	leave, err := j.enterToWrite(ctx)
@@ -83,37 +83,16 @@ type reaper struct {
 // expired is an operation that may be reaped.
 type expired struct{ settled, handle int64 }
 
-// some reaps at most limit operations, and at most reapBatch, in one commit. With an archive, an earlier commit finds
-// them, and they are archived in between.
+// some reaps at most limit operations, and at most reapBatch, in one commit.
 func (r *reaper) some(ctx context.Context, limit int) (reaped int, err error) {
-	var found []expired
-	var rows []*record.Row
-	err = r.inTx(ctx, limit, func(t *tx, next *reaper) (err error) {
-		if found, err = next.find(t, min(limit, reapBatch)); err != nil {
+	err = r.inTx(ctx, limit, func(t *tx, next *reaper) error {
+		found, err := next.find(t, min(limit, reapBatch))
+		if err != nil {
 			return err
 		}
-		if rows, found, err = next.read(t, found); err == nil && r.j.archive == nil {
-			reaped, err = next.reap(t, rows, nil)
-		}
-		return err
-	})
-	switch {
-	case err != nil || !r.leads:
-		return 0, err
-	case r.j.archive == nil:
-		return reaped, nil
-	}
-	ops := make([]journal.Operation, 0, len(rows))
-	for _, row := range rows {
-		ops = append(ops, row.Op)
-	}
-	archived, err := r.j.archive.Write(ops)
-	if err != nil {
-		return 0, fmt.Errorf("postgres: %w", err)
-	}
-	err = r.inTx(ctx, limit, func(t *tx, next *reaper) (err error) {
-		if rows, _, err = next.read(t, found); err == nil {
-			reaped, err = next.reap(t, rows, archived)
+		rows, err := next.read(t, found)
+		if err == nil {
+			reaped, err = next.reap(t, rows)
 		}
 		return err
 	})
@@ -189,14 +168,14 @@ func (r *reaper) passOver(is expired, err error) bool {
 // read locks operations and reads them whole, the first of them if not all fit in memory. It skips operations that
 // another transaction is changing, and damaged ones. If some are left, the next search goes on after the last one
 // that was read.
-func (r *reaper) read(t *tx, found []expired) (rows []*record.Row, these []expired, err error) {
+func (r *reaper) read(t *tx, found []expired) (rows []*record.Row, err error) {
 	handles := make([]int64, 0, len(found))
 	for _, is := range found {
 		handles = append(handles, is.handle)
 	}
 	locked, err := t.numbers(lockThese, handles)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	found = slices.DeleteFunc(slices.Clone(found), func(is expired) bool { return !slices.Contains(locked, is.handle) })
 	handles = handles[:0]
@@ -205,7 +184,7 @@ func (r *reaper) read(t *tx, found []expired) (rows []*record.Row, these []expir
 	}
 	read, err := t.whole(handles)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for i, one := range read {
 		if !r.passOver(found[i], one.err) && one.row != nil {
@@ -215,17 +194,13 @@ func (r *reaper) read(t *tx, found []expired) (rows []*record.Row, these []expir
 	if n := len(read); n < len(found) {
 		r.last, r.done = found[n-1], false
 	}
-	return rows, found[:len(read)], nil
+	return rows, nil
 }
 
-// reap reaps the operations that still can be reaped and are as they were archived. Another process may have been
-// faster.
-func (r *reaper) reap(t *tx, rows []*record.Row, archived store.Archived) (reaped int, err error) {
+// reap reaps the operations that still can be reaped.
+func (r *reaper) reap(t *tx, rows []*record.Row) (reaped int, err error) {
 	ev := r.eventIn(t)
 	for _, op := range rows {
-		if !archived.Has(&op.Op) {
-			continue
-		}
 		result, _, err := t.next(op, ev)
 		if err != nil {
 			return 0, err

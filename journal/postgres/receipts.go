@@ -13,7 +13,6 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
-	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -360,7 +359,6 @@ func (j *laneJournal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) 
 
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It
 // passes over those that another transaction holds, and over damaged ones. Their error is returned too if it reaps fewer.
-// With Options.Archive, it writes each there before its answer is removed.
 func (j *laneJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (n int, err error) {
 	leave, err := j.enterToWrite(ctx)
 	if err != nil {
@@ -370,13 +368,12 @@ func (j *laneJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent,
 	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
 		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
 	}
-	var damaged, unarchived error
+	var damaged error
 	err = j.tx(ctx, ask{doing: "reap receipts", at: ev.At, decides: true}, func(t *tx) error {
-		n, damaged, unarchived = 0, nil, nil
+		n, damaged = 0, nil
 		of := ev
 		of.Last, of.Unconfirmed = t.clock.Last, t.unconfirmed(ev.At)
 		b := new(pgx.Batch)
-		var archived store.ReceiptLines
 		seen := []int64{}
 		for more := true; more && n < limit; {
 			size, passedOver := 0, false
@@ -402,7 +399,6 @@ func (j *laneJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent,
 					_, values := record.ReceiptArgs(result.Receipt)
 					b.Queue(j.in(updateReceipt), append([]any{r.Handle, r.Facts}, values...)...)
 				}
-				archived.Add(j.archive, &r.Receipt)
 				n++
 				return nil
 			}, endedReceipts, t.passed(ev.At).UnixMilli(), limit-n, seen)
@@ -414,14 +410,11 @@ func (j *laneJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent,
 		if n == 0 {
 			return nil
 		}
-		if unarchived = j.archive.WriteReceipts(archived); unarchived != nil {
-			return nil
-		}
 		return t.conn.SendBatch(t.ctx, b).Close()
 	})
 	switch {
-	case err != nil || unarchived != nil:
-		return 0, cmp.Or(err, unarchived)
+	case err != nil:
+		return 0, err
 	case n < limit:
 		return n, damaged
 	}

@@ -1,10 +1,8 @@
 package postgres_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -413,51 +411,6 @@ func TestReceiptsBesideOthers(t *testing.T) {
 	}()
 	require.NoError(t, first.Commit(t.Context()))
 	require.NoError(t, <-ended)
-}
-
-// An answer is removed once its receipt is in the archive, and not at all if the archive fails.
-func TestReapedReceiptsAreArchived(t *testing.T) {
-	t.Parallel()
-	server := postgrestest.Shared(t)
-	opts, to := options(t, server), new(failing)
-	opts.Archive, opts.ArchiveBodies = to, true
-	j := open(t, server, opts)
-	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
-	ev := answeredBy(journal.Receipt{ReceiptKey: reserve("key-1").ReceiptKey})
-	ev.Kind, ev.At, ev.Keep, ev.Refuse = journal.ReceiptRecord, j.Now(), time.Millisecond, time.Hour
-	tx, err := j.BeginTx(t.Context())
-	require.NoError(t, err)
-	decides(t, j, tx, ev, journal.Recorded)
-	require.NoError(t, tx.Commit(t.Context()))
-
-	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: ev.At.Add(time.Second)}
-	to.err = errors.New("the disk is full")
-	_, err = j.ReapReceipts(t.Context(), reap, 10)
-	require.ErrorIs(t, err, to.err)
-	r, err := j.GetReceipt(t.Context(), ev.ReceiptKey)
-	require.NoError(t, err)
-	require.NotNil(t, r.Answer)
-
-	to.err = nil
-	n, err := j.ReapReceipts(t.Context(), reap, 10)
-	require.NoError(t, err)
-	assert.Equal(t, 1, n)
-	var line journal.ArchivedReceipt
-	require.NoError(t, json.Unmarshal(to.Bytes(), &line), "it is one line")
-	assert.Equal(t, journal.ArchivedReceiptOf(&r, true), line)
-}
-
-// failing is a writer that fails on demand.
-type failing struct {
-	bytes.Buffer
-	err error
-}
-
-func (w *failing) Write(p []byte) (int, error) {
-	if w.err != nil {
-		return 0, w.err
-	}
-	return w.Buffer.Write(p)
 }
 
 // Verify names a receipt that the state machine can't have made.

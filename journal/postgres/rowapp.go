@@ -94,7 +94,6 @@ func (j *rowJournal) CountReceipts(ctx context.Context) (journal.ReceiptCounts, 
 
 // ReapReceipts applies ev in transactions of its own to at most limit receipts, those that ended first coming first. It
 // passes over those that another transaction holds, and over damaged ones. Their error is returned too if it reaps fewer.
-// With Options.Archive, it writes each there before its answer is removed.
 func (j *rowJournal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (int, error) {
 	result, err := j.store.ReapReceipts(ctx, ev, limit)
 	return result, say("reap receipts", err)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
@@ -54,11 +53,7 @@ func openRows(ctx context.Context, dialer *connection.Dialer, opts Options) (*ro
 	if opts.ReadOnly {
 		j.store, err = rowstore.OpenToRead(ctx, d, ErrReadOnly)
 	} else {
-		o := rowstore.Options{Logger: opts.Logger, Committed: opts.Committed}
-		if opts.Archive != nil {
-			o.Archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
-		}
-		j.store, err = rowstore.Open(ctx, d, o)
+		j.store, err = rowstore.Open(ctx, d, rowstore.Options{Logger: opts.Logger, Committed: opts.Committed})
 	}
 	if err != nil {
 		_ = d.Close()
@@ -121,9 +116,9 @@ func (j *rowJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]
 }
 
 // Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first. It returns how
-// many were shrunk or removed, also with an error. It takes 100 a commit, so that no caller waits long. With
-// Options.Archive, it writes each there first. One process reaps at a time: the others do nothing. It skips damaged
-// operations, and returns their error if there is nothing else to reap.
+// many were shrunk or removed, also with an error. It takes 100 a commit, so that no caller waits long. One
+// process reaps at a time: the others do nothing. It skips an operation whose row is damaged, and returns its error if there
+// is nothing else to reap. An operation whose answer alone is damaged is reaped.
 func (j *rowJournal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	if !j.opts.ReadOnly {
 		if reaps, err := j.driver.Lease(ctx, "reap"); err != nil || !reaps {

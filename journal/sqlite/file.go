@@ -24,7 +24,7 @@ func open(path string, opts Options) (*Journal, error) {
 		return nil, err
 	}
 	s, err := rowstore.Open(context.Background(), onDriver{p.driver, p, opts.rows()}, rowstore.Options{
-		Logger: cmp.Or(opts.Logger, slog.Default()), Archive: p.archive, CompressAbove: opts.CompressAbove,
+		Logger: cmp.Or(opts.Logger, slog.Default()), CompressAbove: opts.CompressAbove,
 		Committed: func(requests int, took time.Duration) {
 			p.commits.add(requests, took)
 			if opts.Committed != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
@@ -17,9 +16,8 @@ type place struct {
 	path string
 	info fs.FileInfo // of the file when it was first wanted
 
-	mu      sync.Mutex     // held while the file is opened or closed
-	driver  *rows.Driver   // nil: it is not open
-	archive *store.Archive // nil: none
+	mu      sync.Mutex   // held while the file is opened or closed
+	driver  *rows.Driver // nil: it is not open
 	commits *commits
 	users   int
 
@@ -55,9 +53,6 @@ func acquire(path string, opts Options) (*place, error) {
 	} else if err = location.OneName(real); err == nil {
 		p.driver, err = openFile(real, opts)
 		p.commits = new(commits)
-		if p.archive = nil; opts.Archive != nil {
-			p.archive = store.NewArchive(opts.Archive, opts.ArchiveBodies)
-		}
 	}
 	if err != nil {
 		p.leave()

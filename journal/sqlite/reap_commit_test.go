@@ -84,17 +84,3 @@ func TestReapTakesNothingButAReap(t *testing.T) {
 	var refused *journal.EventError
 	require.ErrorAs(t, err, &refused)
 }
-
-// An operation that is damaged after it was archived is an error, and stays.
-func TestReapOfAnOperationDamagedMeanwhile(t *testing.T) {
-	path, j, s, archive := archiving(t)
-	ended(t, j, s, begin("cancelled", s), journal.EventCancel)
-	seenAt(t, j, time.Now().Add(-journal.Confirmation))
-	archive.do = func() {
-		alter(t, path, "UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE instr(record, CAST('key-of-cancelled' AS BLOB)) > 0")
-	}
-	n, err := reap(t, j, 100)
-	require.Nil(t, archive.do)
-	require.ErrorContains(t, err, "damaged", n)
-	assert.Zero(t, n)
-}

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -48,25 +49,58 @@ func TestReapBesideADamagedOperation(t *testing.T) {
 	}
 }
 
-// meanwhile is an archive that calls do at the first write.
-type meanwhile struct{ do func() }
-
-func (w *meanwhile) Write(p []byte) (int, error) {
-	if w.do != nil {
-		w.do()
-		w.do = nil
+// ripe completes n operations with an old time, so that most are in blocks. It also makes a cancelled and an
+// undelivered one.
+func ripe(t *testing.T, j *sqlite.Journal, n int) {
+	t.Helper()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	old := time.Now().Add(-1000 * time.Hour)
+	apply := func(ev journal.Event) journal.Operation {
+		ev.At = old
+		result, err := j.Apply(t.Context(), ev)
+		assert.NoError(t, err)
+		return result.Operation
 	}
-	return len(p), nil
+	sideBySide(n, func(i int) {
+		ev := begin(fmt.Sprint("named-", i), s)
+		if i%2 == 1 {
+			ev = generate(fmt.Sprint("generated-", i), s)
+		}
+		apply(complete(apply(ev), s))
+	})
+	cancel := complete(apply(begin("cancelled", s)), s)
+	cancel.Kind, cancel.Answer, cancel.Unsent = journal.EventCancel, nil, true
+	apply(cancel)
+	undelivered := complete(apply(begin("undelivered", s)), s)
+	undelivered.Delivered = false
+	apply(undelivered)
+	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // so that now is no jump
 }
 
-// archiving is a journal with such an archive.
-func archiving(t *testing.T) (path string, j *sqlite.Journal, s journal.Session, archive *meanwhile) {
-	t.Helper()
-	path, archive = filepath.Join(t.TempDir(), "journal.db"), new(meanwhile)
-	j, err := sqlite.Open(path, sqlite.Options{Archive: archive})
+func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {
+	return j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 100 * time.Hour}, limit)
+}
+
+// Reap reads rows alone. If an operation's answer is damaged, it is reaped like any other.
+func TestReapTakesAnOperationWithADamagedAnswer(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("a", s))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	s, err = j.Join(t.Context())
+	_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 	require.NoError(t, err)
-	return path, j, s, archive
+	require.NoError(t, s.End(t.Context()))
+	require.NoError(t, j.Close())
+	alter(t, path, "UPDATE onceward_answers SET body = x'00'")
+	j = open(t, path)
+	_, err = j.Get(t.Context(), begun.Operation.Ref)
+	require.Error(t, err)
+	at := time.Now().Add(1000 * time.Hour)
+	seenAt(t, j, at.Add(-journal.Confirmation))
+	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at, Keep: time.Hour}, 10)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	op, err := j.Get(t.Context(), begun.Operation.Ref)
+	require.NoError(t, err)
+	assert.True(t, op.Tombstone)
 }

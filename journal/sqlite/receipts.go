@@ -45,8 +45,7 @@ func (j *Journal) CountReceipts(ctx context.Context) (journal.ReceiptCounts, err
 }
 
 // ReapReceipts applies ev in a transaction of its own to at most limit receipts, those that ended first coming first. It
-// passes over damaged ones, and returns their error too if it reaps fewer. With Options.Archive, it writes each there
-// before its answer is removed.
+// passes over damaged ones, and returns their error too if it reaps fewer.
 func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (int, error) {
 	return j.store.ReapReceipts(ctx, ev, limit)
 }

@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -240,96 +239,4 @@ func TestDamagedReceiptsArePassedOver(t *testing.T) {
 	_, err = j.GetReceipt(t.Context(), receive(journal.ReceiptRecord, fmt.Sprint("sound-", damaged)).ReceiptKey)
 	require.ErrorIs(t, err, journal.ErrNotFound)
 	assert.Len(t, verify(t, j), damaged, "each is listed")
-}
-
-// writesMeanwhile is an archive that is slow: a request is recorded while it is written.
-type writesMeanwhile struct {
-	writer
-	meanwhile func()
-}
-
-func (w *writesMeanwhile) Sync() error {
-	w.meanwhile()
-	return w.writer.Sync()
-}
-
-// Requests are recorded while the archive is written. A receipt that has changed meanwhile is not reaped.
-func TestReapOfReceiptsHoldsNoLockWhileTheArchiveIsWritten(t *testing.T) {
-	t.Parallel()
-	to := &writesMeanwhile{}
-	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Archive: to})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
-	var last time.Time
-	for _, key := range []string{"key-1", "key-2"} {
-		tx, err := j.BeginTx(t.Context())
-		require.NoError(t, err)
-		ev := receive(journal.ReceiptRecord, key)
-		ev.Keep, ev.Refuse, last = time.Millisecond, 0, ev.At
-		_, err = j.ReceiveTx(t.Context(), tx, ev)
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit(t.Context()))
-	}
-	again := receive(journal.ReceiptReserve, "key-1")
-	again.At = last.Add(time.Minute)
-	to.meanwhile = func() {
-		to.meanwhile = func() {}
-		tx, err := j.BeginTx(t.Context())
-		require.NoError(t, err)
-		begun, err := j.ReceiveTx(t.Context(), tx, again)
-		require.NoError(t, err)
-		require.Equal(t, journal.Execute, begun.Decision)
-		done := again
-		done.Kind, done.Claim = journal.ReceiptComplete, begun.Receipt.Claim
-		_, err = j.ReceiveTx(t.Context(), tx, done)
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit(t.Context()))
-	}
-	n, err := j.ReapReceipts(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Second)}, 10)
-	require.NoError(t, err)
-	assert.Equal(t, 1, n)
-	r, err := j.GetReceipt(t.Context(), again.ReceiptKey)
-	require.NoError(t, err)
-	assert.NotNil(t, r.Answer)
-}
-
-// An answer is removed once its receipt is in the archive, and not at all if the archive fails.
-func TestReapedReceiptsAreArchived(t *testing.T) {
-	t.Parallel()
-	for _, bodies := range []bool{false, true} {
-		to := &writer{}
-		j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Archive: to, ArchiveBodies: bodies})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = j.Close() })
-		require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
-		tx, err := j.BeginTx(t.Context())
-		require.NoError(t, err)
-		ev := receive(journal.ReceiptRecord, "key-1")
-		ev.Keep, ev.Refuse = time.Millisecond, time.Millisecond
-		_, err = j.ReceiveTx(t.Context(), tx, ev)
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit(t.Context()))
-
-		reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: ev.At.Add(time.Millisecond)}
-		to.fails = "write"
-		_, err = j.ReapReceipts(t.Context(), reap, 10)
-		require.ErrorIs(t, err, errFull)
-		r, err := j.GetReceipt(t.Context(), ev.ReceiptKey)
-		require.NoError(t, err)
-		require.NotNil(t, r.Answer)
-
-		to.fails = ""
-		for n, want := range []int{1, 1, 0} { // the answer, the rest, nothing
-			reap.At = reap.At.Add(time.Duration(n) * time.Millisecond)
-			reaped, err := j.ReapReceipts(t.Context(), reap, 10)
-			require.NoError(t, err)
-			assert.Equal(t, want, reaped)
-		}
-		var line journal.ArchivedReceipt
-		require.NoError(t, json.Unmarshal(to.Bytes(), &line), "it is one line")
-		want := journal.ArchivedReceiptOf(&r, bodies)
-		assert.Equal(t, want, line)
-		assert.Equal(t, bodies, len(line.Receipt.Answer.Body) > 0)
-	}
 }

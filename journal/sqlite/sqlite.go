@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"log/slog"
 	"time"
@@ -55,20 +54,6 @@ type Options struct {
 	// the calling goroutine. Negative means no compression. Compressed bodies are readable with any setting.
 	// Default: 4 KiB.
 	CompressAbove int
-
-	// Archive receives operations before Reap shrinks or removes them, and receipts before ReapReceipts removes
-	// their answers. Nil means no archive. Each is one JSON object on one line (RFC 8259, JSON lines): a
-	// journal.Archived, with its times, request and answer, or a journal.ArchivedReceipt. Credentials
-	// are never in it, because the journal has none.
-	//
-	// One goroutine at a time calls Write, and then Flush() error and Sync() error if the writer has them,
-	// before the operations are removed. If one of them fails, so does Reap, and nothing is removed. A
-	// failure or a crash may leave a torn line. The next operation starts on a new line, so a reader can skip
-	// lines that are empty or not JSON. An operation may appear twice, for example after a crash, or although
-	// it was kept. The caller closes the writer, after the Journal.
-	Archive io.Writer
-	// ArchiveBodies adds the bodies to the archive, in base64.
-	ArchiveBodies bool
 
 	// Existing stops Open from making anything. Open returns fs.ErrNotExist if no file exists, and
 	// ErrNotJournal if the file has no journal. Without it, a mistyped path becomes a new, empty journal.

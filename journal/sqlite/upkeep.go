@@ -7,9 +7,9 @@ import (
 )
 
 // Reap applies ev, of kind EventReap, to at most limit operations and returns the number that it shrunk or removed. It
-// takes 100 per commit, so that no caller waits long. With Options.Archive, none is removed before it was archived. After
-// an error in the middle, the number counts the operations before it. Damaged operations are skipped. The file keeps its
-// size, and its free space is reused.
+// takes 100 per commit, so that no caller waits long. After an error in the middle, the number counts the operations before
+// it. An operation whose row is damaged is skipped. One whose answer alone is damaged is reaped. The file keeps its size, and
+// its free space is reused.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	return j.store.Reap(ctx, ev, limit)
 }

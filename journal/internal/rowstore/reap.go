@@ -20,8 +20,8 @@ const (
 	forgetAtOnce = 1000
 )
 
-// Reap implements journal.Journal. Each commit is a page of operations, which were archived before it. After an error in
-// the middle, the number counts the operations before it.
+// Reap implements journal.Journal. Each commit is a page of operations. After an error in the middle, the number counts
+// the operations before it. It reads rows alone, so an operation with a damaged answer is reaped too.
 func (s *Store) Reap(ctx context.Context, ev journal.Event, limit int) (reaped int, err error) {
 	if err := s.writable(ctx); err != nil {
 		return 0, err
@@ -91,14 +91,10 @@ func (r *reap) page(ctx context.Context) (page []Position, more bool, err error)
 	return page, more, err
 }
 
-// take archives and reaps at most limit operations of a page.
+// take reaps at most limit operations of a page.
 func (r *reap) take(ctx context.Context, page []Position, limit int) (reaped int, err error) {
 	if len(page) == 0 {
 		return 0, nil
-	}
-	archived, err := r.archive(ctx, page, limit)
-	if err != nil {
-		return 0, err
 	}
 	err = r.s.alone(ctx, &request{run: func(b *batch) error {
 		reaped = 0
@@ -115,7 +111,7 @@ func (r *reap) take(ctx context.Context, page []Position, limit int) (reaped int
 		}
 		b.take(keys, found)
 		for _, at := range page {
-			is, err := r.one(b, at.Handle, archived)
+			is, err := r.one(b, at.Handle)
 			if err != nil {
 				return err
 			}
@@ -135,9 +131,9 @@ func (r *reap) take(ctx context.Context, page []Position, limit int) (reaped int
 }
 
 // one reports whether it has reaped an operation. It passes over one that another transaction holds, and a damaged one.
-func (r *reap) one(b *batch, handle int64, archived store.Archived) (bool, error) {
+func (r *reap) one(b *batch, handle int64) (bool, error) {
 	e, err := b.entries[handle].usable()
-	if errors.Is(err, errHeld) || err == nil && (e == nil || !archived.Has(&e.now.op)) {
+	if errors.Is(err, errHeld) || err == nil && e == nil {
 		return false, nil
 	}
 	var out *outcome
@@ -149,46 +145,6 @@ func (r *reap) one(b *batch, handle int64, archived store.Archived) (bool, error
 		return false, nil
 	}
 	return err == nil && out.decision == journal.Recorded, err
-}
-
-// archive writes at most limit operations of a page to the archive, if there is one.
-func (r *reap) archive(ctx context.Context, page []Position, limit int) (store.Archived, error) {
-	if r.s.archive == nil {
-		return nil, nil
-	}
-	var rows map[int64]*Row
-	err := r.s.source.Read(ctx, func(rd Reader) (err error) {
-		rows, err = load(ctx, rd, page, Keys{Whole: true})
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	times := r.s.clock.outcome(r.p.At)
-	ev := r.p.Event
-	ev.Last, ev.Unconfirmed = times.last, times.unconfirmed
-	var ops []journal.Operation
-	for _, at := range page {
-		row := rows[at.Handle]
-		if row == nil {
-			continue // it was removed meanwhile
-		}
-		op, err := row.operation()
-		if errors.Is(err, format.ErrDamaged) {
-			r.damaged = cmp.Or(r.damaged, passedOver(err))
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if _, decision, _ := journal.Next(op, false, ev); decision != journal.Recorded {
-			continue
-		}
-		if ops = append(ops, op); len(ops) == limit {
-			break
-		}
-	}
-	return r.s.archive.Write(ops)
 }
 
 func passedOver(err error) error { return fmt.Errorf("%w: it is passed over", err) }

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
-	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// ReapReceipts implements journal.Receipts. Each commit is a page of receipts, which were archived before it.
+// ReapReceipts implements journal.Receipts. Each commit is a page of receipts.
 func (s *Store) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (reaped int, err error) {
 	if err := s.writable(ctx); err != nil {
 		return 0, err
@@ -25,11 +23,11 @@ func (s *Store) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit
 	r := &receiptReap{s: s, ev: ev}
 	r.ends = s.clock.shows(&r.ev).UnixMilli()
 	for more := true; more && reaped < limit; {
-		var page []journal.Receipt
-		if page, more, err = r.page(ctx, limit-reaped); err != nil {
+		var page []*Receipt
+		if page, more, err = r.page(ctx); err != nil {
 			return reaped, err
 		}
-		n, err := r.take(ctx, page)
+		n, err := r.take(ctx, page, limit-reaped)
 		if reaped += n; err != nil {
 			return reaped, err
 		}
@@ -49,84 +47,39 @@ type receiptReap struct {
 	damaged error // the first
 }
 
-// page returns at most limit receipts that can be reaped, and reports whether there may be more.
-func (r *receiptReap) page(ctx context.Context, limit int) (page []journal.Receipt, more bool, err error) {
-	from := r.after
+// page returns the next receipts that may be reaped, and reports whether there may be more.
+func (r *receiptReap) page(ctx context.Context) (page []*Receipt, more bool, err error) {
 	err = r.s.source.Read(ctx, func(rd Reader) error {
-		page, r.after = nil, from
-		rows, err := rd.Receipts(ctx, ReceiptScan{ByEnd: true, By: r.ends, After: r.after, Limit: reapPage})
-		more = len(rows) == reapPage
-		for _, row := range rows {
-			if err != nil || len(page) == limit {
-				return err
-			}
-			r.after = Position{Key: row.Ends, Handle: row.Handle}
-			var is *journal.Receipt
-			if is, err = r.reapable(ctx, rd, row.Key); is != nil {
-				page = append(page, *is)
-			}
-		}
+		page, err = rd.Receipts(ctx, ReceiptScan{ByEnd: true, By: r.ends, After: r.after, Limit: reapPage})
 		return err
 	})
-	return page, more, err
+	if len(page) > 0 {
+		last := page[len(page)-1]
+		r.after = Position{Key: last.Ends, Handle: last.Handle}
+	}
+	return page, len(page) == reapPage, err
 }
 
-// reapable returns the receipt of a key if it can be reaped.
-func (r *receiptReap) reapable(ctx context.Context, rd Reader, key journal.ReceiptKey) (*journal.Receipt, error) {
-	found, err := rd.Receipt(ctx, key)
-	if err != nil || found.Receipt == nil {
-		return nil, err
-	}
-	is, err := decodeReceipt(found.Receipt)
-	if errors.Is(err, format.ErrDamaged) {
-		r.damaged = cmp.Or(r.damaged, passedOver(err))
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.ev.ReceiptKey = key
-	result, err := journal.NextReceipt(is, r.ev)
-	if err != nil || result.Decision != journal.Recorded {
-		return nil, err
-	}
-	return &is, nil
-}
-
-// take archives and reaps receipts, but for those that another transaction has changed or holds.
-func (r *receiptReap) take(ctx context.Context, page []journal.Receipt) (reaped int, err error) {
+// take reaps at most limit receipts of a page. It passes over those that another transaction holds, and damaged ones.
+func (r *receiptReap) take(ctx context.Context, page []*Receipt, limit int) (reaped int, err error) {
 	if len(page) == 0 {
 		return 0, nil
-	}
-	var lines store.ReceiptLines
-	for i := range page {
-		lines.Add(r.s.archive, &page[i])
-	}
-	if err := r.s.archive.WriteReceipts(lines); err != nil {
-		return 0, err
 	}
 	err = r.s.alone(ctx, &request{run: func(b *batch) error {
 		reaped = 0
 		if err := b.head.trusted(); err != nil {
 			return err
 		}
-		for i := range page {
-			ev := r.ev
-			ev.ReceiptKey = page[i].ReceiptKey
-			found, is, err := b.receipt(ev.ReceiptKey)
-			if b.broken != nil {
+		for _, row := range page {
+			is, err := r.one(b, row.Key)
+			if err != nil {
 				return err
 			}
-			if err != nil || !reflect.DeepEqual(is, page[i]) {
-				continue
+			if is {
+				reaped, b.keep = reaped+1, true
 			}
-			result, err := b.receiveOn(found, is, ev)
-			if err != nil {
-				return b.fail(err)
-			}
-			if result.Decision == journal.Recorded {
-				reaped++
-				b.keep = true
+			if reaped == limit {
+				break
 			}
 		}
 		return nil
@@ -135,4 +88,20 @@ func (r *receiptReap) take(ctx context.Context, page []journal.Receipt) (reaped 
 		return 0, err
 	}
 	return reaped, nil
+}
+
+// one reports whether it has reaped a receipt.
+func (r *receiptReap) one(b *batch, key journal.ReceiptKey) (bool, error) {
+	found, is, err := b.receipt(key)
+	if errors.Is(err, format.ErrDamaged) && b.broken == nil {
+		r.damaged = cmp.Or(r.damaged, passedOver(err))
+		return false, nil
+	}
+	if err != nil || found.Receipt == nil {
+		return false, err
+	}
+	ev := r.ev
+	ev.ReceiptKey = key
+	result, err := b.receiveOn(found, is, ev)
+	return err == nil && result.Decision == journal.Recorded, b.fail(err)
 }

@@ -25,7 +25,6 @@ type Store struct {
 	noting        atomic.Bool // a clock that came with a transaction of the application's is about to be seen
 	compressAbove int         // bytes of a body
 	log           *slog.Logger
-	archive       *store.Archive // nil: none
 	clock         clock
 	sessions      sessions
 	refusals      refusals
@@ -60,8 +59,7 @@ func LimitBytes(s *Store, most int) { s.most = most }
 
 // Options are settings of a Store. The zero value has none.
 type Options struct {
-	Logger  *slog.Logger   // of warnings; nil means none
-	Archive *store.Archive // receives operations and receipts before they are reaped; nil means none
+	Logger *slog.Logger // of warnings; nil means none
 
 	// CompressAbove is the size in bytes above which bodies are compressed. Default: format.DefaultCompressAbove. Negative
 	// means never.
@@ -82,7 +80,7 @@ func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
 	}
 	tx.Rollback()
 	s := newStore(d, &head)
-	s.driver, s.opts, s.archive, s.most = d, opts, opts.Archive, mostBytes
+	s.driver, s.opts, s.most = d, opts, mostBytes
 	s.compressAbove = cmp.Or(opts.CompressAbove, format.DefaultCompressAbove)
 	if opts.Logger != nil {
 		s.log = opts.Logger

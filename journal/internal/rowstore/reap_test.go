@@ -1,0 +1,100 @@
+package rowstore_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+)
+
+// old completes operations, and lets their time pass.
+func (p *process) old(ids ...string) {
+	for _, id := range ids {
+		p.decide(p.of(journal.EventDeliver, p.complete1(id)), journal.Recorded)
+	}
+	p.passes(60 * 24 * time.Hour)
+}
+
+func (p *process) reap(limit int) (int, error) {
+	return p.j.Reap(p.t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, limit)
+}
+
+func TestAReapTakesNoMoreThanItsLimitAndThoseSettledFirst(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.old("a", "b", "c")
+		reaped, err := p.reap(2)
+		require.NoError(t, err)
+		assert.Equal(t, 2, reaped)
+		assert.True(t, p.get("a").Tombstone)
+		assert.True(t, p.get("b").Tombstone)
+		assert.False(t, p.get("c").Tombstone)
+	})
+}
+
+func TestAReapPassesOverAnOperationThatAnotherTransactionHolds(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.old("a", "b")
+		release := db.Hold([]int64{p.get("a").Handle}, nil)
+		reaped, err := p.reap(10)
+		require.NoError(t, err)
+		assert.Equal(t, 1, reaped)
+		assert.True(t, p.get("b").Tombstone)
+		release()
+		assert.False(t, p.get("a").Tombstone)
+		reaped, err = p.reap(10)
+		require.NoError(t, err)
+		assert.Equal(t, 1, reaped)
+	})
+}
+
+func TestAReapPassesOverADamagedRowAndSaysSo(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.old("a", "b")
+		db.Damage(p.get("a").Handle)
+		reaped, err := p.reap(1)
+		require.NoError(t, err)
+		assert.Equal(t, 1, reaped)
+		assert.True(t, p.get("b").Tombstone)
+		_, err = p.reap(1)
+		require.ErrorIs(t, err, format.ErrDamaged)
+	})
+}
+
+func TestAReapNeedsNoPartsSoADamagedRequestGoesToo(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.old("a")
+		db.DamageRequest(p.get("a").Handle)
+		reaped, err := p.reap(10)
+		require.NoError(t, err)
+		assert.Equal(t, 1, reaped)
+		assert.True(t, p.get("a").Tombstone)
+	})
+}
+
+// A commit reaps about a megabyte, since a database may overwrite it.
+func TestACommitReapsNoMoreThanAMegabyteOfSeveral(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		const many = 8
+		random := rand.New(rand.NewPCG(1, 2))
+		for i := range many {
+			ev := p.complete(p.executed(string(rune('a' + i))))
+			ev.Answer.Body = make([]byte, 400<<10)
+			for k := range ev.Answer.Body {
+				ev.Answer.Body[k] = byte(random.Uint32()) // which no compression makes shorter
+			}
+			p.decide(p.of(journal.EventDeliver, p.decide(ev, journal.Recorded)), journal.Recorded)
+		}
+		p.passes(60 * 24 * time.Hour)
+		before := db.Begun()
+		reaped, err := p.reap(many)
+		require.NoError(t, err)
+		assert.Equal(t, many, reaped)
+		assert.Greater(t, db.Begun()-before, 2)
+	})
+}
