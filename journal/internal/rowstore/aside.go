@@ -204,9 +204,9 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 	if err != nil {
 		return err
 	}
-	b := newBatch(ctx, s, tx, head, lock, sure)
+	b, landed := newBatch(ctx, s, tx, head, lock, sure), false
 	defer func() {
-		if err != nil {
+		if !landed {
 			s.clock.owe(b.swept)
 		}
 		tx.Rollback()
@@ -224,7 +224,7 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 	if b.broken != nil {
 		return b.broken
 	}
-	landed, err := b.commit()
+	landed, err = b.commit()
 	if landed && s.opts.Committed != nil {
 		s.opts.Committed(len(requests), time.Since(began))
 	}

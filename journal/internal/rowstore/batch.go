@@ -33,7 +33,7 @@ type batch struct {
 	keep   bool            // commit the clock, even if no row changed
 	reset  bool            // the clock was set back
 	undone bool            // roll back, whatever has changed
-	swept  []journal.Event // sweeps that are due again if the transaction fails
+	swept  []journal.Event // sweeps that are due again if the transaction does not land
 	broken error           // the transaction can't go on
 }
 

@@ -130,6 +130,23 @@ func TestASweepThatFailedIsRepeated(t *testing.T) {
 	})
 }
 
+// A sweep whose commit failed is not forgotten by a transaction that is rolled back because it has nothing to record.
+func TestASweepThatFailedOutlivesAnEventWithoutOperation(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		before := p.now
+		p.now = before.Add(2 * time.Hour)
+		p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+		db.NextCommits(mapdb.Fails)
+		require.Error(t, p.j.ResetClock(t.Context(), before))
+		p.now = before
+		_, first, err := p.j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, nil)
+		require.NoError(t, err)
+		require.True(t, first)
+		p.executed("next")
+		assert.True(t, p.get("x").WindowClosed)
+	})
+}
+
 func TestAProcessFollowsTheClockOfAnother(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
 		b.now = b.now.Add(journal.Leap)
