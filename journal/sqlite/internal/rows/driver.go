@@ -287,8 +287,10 @@ func (d *Driver) follow(h *head) error {
 	if h.commits < d.commits {
 		return d.files.Lost()
 	}
-	if h.commits != d.commits && d.commits != 0 && !d.enqueued.Swap(false) {
-		d.shared = time.Now()
+	if h.commits != d.commits && d.commits != 0 {
+		if !d.enqueued.Swap(false) {
+			d.shared = time.Now()
+		}
 		if err := d.findLost(); err != nil {
 			return err
 		}

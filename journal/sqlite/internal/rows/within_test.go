@@ -113,3 +113,21 @@ func TestTurnEndsWithContexts(t *testing.T) {
 	_, err = j.Apply(t.Context(), begin("next", s))
 	require.NoError(t, err)
 }
+
+// A session that another process took for dead is lost, even if this process has written in a transaction of the application's since.
+func TestLostSessionBesideEnqueue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, s := joined(t, path)
+	_, err := j.Apply(t.Context(), begin("first", s))
+	require.NoError(t, err)
+	execute(t, path, "DELETE FROM onceward_sessions")
+	tx, err := j.BeginTx(t.Context())
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), tx, enqueue("enqueued", s))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, j.Flush(t.Context()))
+	_, err = j.Apply(t.Context(), begin("second", s))
+	assert.ErrorIs(t, err, journal.ErrSessionLost)
+	assert.True(t, s.Lost())
+}
