@@ -29,7 +29,7 @@ const (
 	yieldToOthers = 300 * time.Microsecond
 	// sharedFor is for how long after another process was seen to write there are pauses.
 	sharedFor = 20 * time.Millisecond
-	// closeWaits is how long Close waits for a transaction of the application's.
+	// closeWaits is how long Close waits for a transaction of the application's. One of the journal's own ends.
 	closeWaits = 5 * time.Second
 )
 
@@ -233,6 +233,9 @@ func (d *Driver) takeTurn(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return context.Cause(ctx)
+		case <-d.reads.closed:
+			timer.Stop()
+			return journal.ErrClosed
 		case <-timer.C:
 			if d.theirs.Load() {
 				return conn.Explain(d.path, "begin", errLeftOpen)
@@ -345,8 +348,8 @@ func (d *Driver) with(ctx context.Context, doing string, f func(*readConn) error
 	})
 }
 
-// Close implements rowstore.Driver. It waits for readers, and some seconds for a transaction that is open. Sessions that
-// were not ended count as dead.
+// Close implements rowstore.Driver. It waits for readers, for a transaction of the journal's, and some seconds for one of
+// the application's. Sessions that were not ended count as dead.
 func (d *Driver) Close() error { return conn.Explain(d.path, "close", d.close()) }
 
 // errStillOpen means that the application has left a transaction open.
@@ -354,7 +357,11 @@ var errStillOpen = errors.New("a transaction of the application's is still open:
 
 func (d *Driver) close() error {
 	errs := []error{d.leaveAll()}
-	if d.turn.Take(context.Background(), closeWaits) {
+	taken := d.turn.Take(context.Background(), closeWaits)
+	for !taken && !d.theirs.Load() {
+		taken = d.turn.Take(context.Background(), closeWaits)
+	}
+	if taken {
 		defer d.turn.GiveBack()
 	} else {
 		errs = append(errs, errStillOpen)
