@@ -104,14 +104,6 @@ func Still(opts *Options) {
 // CommitIn gives the journal's transactions that much time.
 func CommitIn(j *Journal, most time.Duration) { laned(j).commitTime = most }
 
-// SweepBy makes the journal sweep that many operations at a time, with that much time for each page.
-func SweepBy(j *Journal, page int, each time.Duration) {
-	laned(j).sweepPage, laned(j).commitTime = page, each
-}
-
-// Sweeping reports whether the journal sweeps in the background.
-func Sweeping(j *Journal) bool { return len(laned(j).sweeps) > 0 }
-
 // ClaimScans makes claims for some providers go through that many pending operations in one commit.
 func ClaimScans(j *Journal, n int) {
 	if !Rows { // there, an index has the provider's operations
@@ -243,18 +235,6 @@ func Waiting(j *Journal) int {
 		return rows.store.Queued()
 	}
 	return laned(j).group.Waiting()
-}
-
-// Adopting leaves the journal as after the first commit of an adoption, and after the first page of it.
-func Adopting(ctx context.Context, j *Journal) error {
-	err := laned(j).tx(ctx, ask{doing: "adopt", lanes: []any{"true"}}, func(t *tx) error { return t.cutOff("adopts it", fleet.Adopting+"test") })
-	if err != nil {
-		return err
-	}
-	return laned(j).tx(ctx, ask{doing: "adopt", indices: true}, func(t *tx) error {
-		_, _, err := t.adopt(0)
-		return err
-	})
 }
 
 // laned returns the engine that keeps rows in memory.

@@ -193,15 +193,21 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.aside.wait(ctx)
 }
 
-// ResetClock implements journal.ClockResetter.
+// ResetClock implements journal.ClockResetter. Another process may write by the former clock after the sweep has read, and
+// before the commit. From the commit on, all decide by the new one. So a second sweep finds what the first has missed.
 func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
-	if err := s.writable(ctx); err != nil {
-		return err
+	err := s.writable(ctx)
+	var sweep journal.Event // as of the first try: the clock has forgotten its former time then
+	for n := 0; n < 2 && err == nil; n++ {
+		err = s.alone(ctx, &request{run: func(b *batch) error {
+			if is := b.clock.reset(now); sweep.Kind == 0 {
+				sweep = is
+			}
+			b.reset = true
+			return b.sweep(sweep)
+		}})
 	}
-	return s.alone(ctx, &request{run: func(b *batch) error {
-		b.reset = true
-		return b.sweep(b.clock.reset(now))
-	}})
+	return err
 }
 
 // KeepHook implements journal.HookKeeper.

@@ -3,6 +3,7 @@ package rowstore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -101,19 +102,25 @@ func (b *batch) read(page []Position) error {
 	return nil
 }
 
-// sweepFlows gives each flow that is not ended the event of the clock. It waits for rows that others hold.
+// sweepFlows gives each waiting flow the event of the clock. It waits for rows that others hold, if they change.
 func (b *batch) sweepFlows(ev journal.Event) error {
-	for scan := (FlowScan{Limit: sweepPage}); ; {
+	clock := journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last}
+	for scan := (FlowScan{Index: FlowsByDue, By: math.MaxInt64, After: Position{Key: math.MinInt64}, Limit: sweepPage}); ; {
 		rows, err := b.tx.Flows(b.ctx, scan)
 		if err != nil {
 			return b.fail(err)
 		}
 		for _, row := range rows {
-			scan.After.Handle = row.Handle
-			if journal.FlowState(row.State).Ended() {
-				continue
+			scan.After = Position{Key: row.Due, Handle: row.Handle}
+			f, err := decodeFlow(row)
+			if err == nil {
+				var decision journal.Decision
+				if _, decision, err = journal.NextFlow(f, false, clock); decision == journal.Ignored {
+					continue
+				}
+				clock.Handle = row.Handle
+				_, err = b.applyFlow(clock, WaitLock)
 			}
-			_, err := b.applyFlow(journal.FlowEvent{Kind: journal.FlowEventClock, Handle: row.Handle, At: ev.At, Last: ev.Last}, WaitLock)
 			if err != nil && !errors.Is(err, format.ErrDamaged) {
 				return b.fail(err)
 			}
