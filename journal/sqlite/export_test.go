@@ -28,6 +28,9 @@ func Mark(j *Journal) error { return j.driver.Checkpointer().Mark() }
 // Checkpointed returns once the checkpointer has finished the work that it was woken for.
 func Checkpointed(j *Journal) { j.driver.Checkpointer().Idle() }
 
+// Checkpoint wakes the checkpointer.
+func Checkpoint(j *Journal) { j.driver.Checkpointer().Wake() }
+
 // MarkAlways makes journals that are opened from now on mark as often as possible, until restore is called.
 func MarkAlways() (restore func()) { return MarkAfter(0) }
 

@@ -214,7 +214,12 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 	if fault != nil {
 		d.fault.Store(&fault)
 	}
-	stop := checkpointOften(t, d)
+	stop := func() {}
+	if fault == nil {
+		stop = checkpointOften(t, d)
+	} else { // another program may trust a file whose sync has failed
+		stop = d.often(t, 100, func(context.Context, int) { sqlite.Checkpoint(j) })
+	}
 	l.live(t.Context(), random, 16, soak.Times(360, 640))
 	stop()
 	d.fault.Store(nil)
@@ -230,20 +235,24 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 // checkpointOften makes the WAL start over more often than by itself.
 func checkpointOften(t *testing.T, d *disk) (stop func()) {
 	other := anotherProcess(t, d.path)
+	modes := []string{"PASSIVE", "RESTART", "TRUNCATE"}
+	enough := d.often(t, 400, func(ctx context.Context, i int) {
+		_, _ = other.ExecContext(ctx, "PRAGMA wal_checkpoint("+modes[i%len(modes)]+")")
+	})
+	return func() { enough(); _ = other.Close() }
+}
+
+// often calls f after so many events each, until stop is called.
+func (d *disk) often(t *testing.T, events int, f func(ctx context.Context, i int)) (stop func()) {
 	ctx, enough := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		modes := []string{"PASSIVE", "RESTART", "TRUNCATE"}
-		for i := 0; d.more(ctx, 400); i++ {
-			_, _ = other.ExecContext(ctx, "PRAGMA wal_checkpoint("+modes[i%len(modes)]+")")
+		for i := 0; d.more(ctx, events); i++ {
+			f(ctx, i)
 		}
 	}()
-	return func() {
-		enough()
-		<-ended
-		_ = other.Close()
-	}
+	return func() { enough(); <-ended }
 }
 
 // cut is a moment at which the power is lost.

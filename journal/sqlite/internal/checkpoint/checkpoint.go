@@ -6,6 +6,7 @@ package checkpoint
 
 import (
 	"database/sql/driver"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,8 @@ type Checkpointer struct {
 	files    *inplace.Files
 	stmt     *conn.Stmt
 	external bool // another program moves the WAL
+	keep     func() error
+	kept     atomic.Bool // a sync has failed: see passive
 	wake     chan struct{}
 	ended    chan struct{}
 
@@ -64,9 +67,10 @@ type Checkpointer struct {
 }
 
 // New starts a checkpointer of the file at path, on a connection that it then owns. If external is set, it moves
-// nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. The caller closes it.
-func New(path string, c *conn.Conn, files *inplace.Files, external bool, latest func(*conn.Conn) (sidecar.Content, error)) *Checkpointer {
-	p := &Checkpointer{path: path, conn: c, files: files, external: external, latest: latest, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
+// nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. keep has no connection
+// start the WAL over or remove it, and may be called again. The caller closes the checkpointer.
+func New(path string, c *conn.Conn, files *inplace.Files, external bool, latest func(*conn.Conn) (sidecar.Content, error), keep func() error) *Checkpointer {
+	p := &Checkpointer{path: path, conn: c, files: files, external: external, latest: latest, keep: keep, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
 	return p
 }
@@ -153,11 +157,23 @@ func (p *Checkpointer) Keep(identity string, number int64) error {
 
 // passive moves all frames that it can without waiting, and returns the number of frames in the WAL. It
 // leaves a file that is out of place unchanged. Pages of another file would damage it without a trace.
+//
+// After a sync that failed, the WAL stays until all processes have closed the journal and one opens it again. The kernel
+// takes pages that it could not write for written (https://lwn.net/Articles/752063/). SQLite would not write them again: it
+// takes pages for moved before they are synced, if the WAL has later ones (walCheckpoint in its wal.c). A new -shm knows of
+// no page that was moved.
 func (p *Checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
+	if p.kept.Load() {
+		return 0, p.keep()
+	}
 	if err := p.files.InPlace(); err != nil {
 		return 0, err
 	}
 	p.files.Move(func() { frames, err = checkpoint(c, s, "PASSIVE") })
+	if conn.IsUnsynced(err) {
+		p.kept.Store(true)
+		return 0, errors.Join(err, p.keep())
+	}
 	if err == nil {
 		err = p.files.InPlace() // it learns what the file has now: an older copy of it has less
 	}
@@ -196,18 +212,22 @@ func (p *Checkpointer) BeforeOthers(c *conn.Conn) (long bool) {
 	}
 	p.woken = frames
 	if frames < longWAL {
-		p.wakeUp()
+		p.Wake()
 		return false
 	}
 	return true
 }
+
+// KeepsWAL reports whether the WAL must stay, since a sync has failed.
+func (p *Checkpointer) KeepsWAL() bool { return p.kept.Load() }
 
 // StartOver moves the rest of the WAL. If no transaction is open, the next one starts the WAL over.
 func (p *Checkpointer) StartOver(c *conn.Conn) {
 	_, _ = p.passive(c, &p.own)
 }
 
-func (p *Checkpointer) wakeUp() {
+// Wake has it move what the WAL has now.
+func (p *Checkpointer) Wake() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -232,7 +252,7 @@ func (p *Checkpointer) Wrote(c *conn.Conn) {
 	if p.external {
 		return
 	}
-	p.wakeUp()
+	p.Wake()
 }
 
 // Committed has the sidecar name a commit within a few seconds.

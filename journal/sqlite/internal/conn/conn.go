@@ -213,6 +213,12 @@ func Code(err error) int {
 // IsBusy reports whether another connection has the file locked.
 func IsBusy(err error) bool { return Code(err) == codes.SQLITE_BUSY }
 
+// IsUnsynced reports whether the disk failed to sync a file.
+func IsUnsynced(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code() == codes.SQLITE_IOERR_FSYNC || e.Code() == codes.SQLITE_IOERR_DIR_FSYNC)
+}
+
 // OfOneStatement reports whether an error undid one statement and left the transaction unchanged.
 func OfOneStatement(err error) bool {
 	switch Code(err) {

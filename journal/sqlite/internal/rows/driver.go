@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,9 @@ type Driver struct {
 
 	files      *inplace.Files
 	checkpoint *checkpoint.Checkpointer
+	keeping    sync.Mutex
 	leaves     *conn.Conn // keeps the WAL in place if it is closed last; nil: SQLite moves and removes the WAL
+	pinned     bool       // leaves has a transaction open, so that the WAL does not start over
 
 	commits  int64       // the latest that this process has seen; the turn's, like those that follow
 	identity string      // of the journal
@@ -144,7 +147,7 @@ func (d *Driver) open() (err error) {
 	if err != nil {
 		return err
 	}
-	d.checkpoint = checkpoint.New(d.path, background, d.files, d.opts.External, latest)
+	d.checkpoint = checkpoint.New(d.path, background, d.files, d.opts.External, latest, d.pinWAL)
 	if d.opts.External {
 		if err := d.keepWAL(); err != nil {
 			return err
@@ -153,10 +156,33 @@ func (d *Driver) open() (err error) {
 	return d.inTransaction(context.Background(), func(*tx) error { return nil }) // compares the file with its sidecar
 }
 
-// keepWAL opens the connection that keeps the WAL in place.
+// keepWAL opens the connection that keeps the WAL in place, unless it is open.
 func (d *Driver) keepWAL() (err error) {
-	if d.leaves, err = conn.DialMode(d.path, "ro", reading); err == nil {
-		_, err = d.leaves.Value("SELECT count(*) FROM onceward_sessions") // only then it is connected to the WAL
+	if d.leaves == nil {
+		if d.leaves, err = conn.DialMode(d.path, "ro", reading); err != nil {
+			return err
+		}
+	}
+	_, err = d.leaves.Value("SELECT count(*) FROM onceward_sessions") // only then it is connected to the WAL
+	return err
+}
+
+// pinWAL keeps all of the WAL, for all processes, until this one ends.
+func (d *Driver) pinWAL() (err error) {
+	d.keeping.Lock()
+	defer d.keeping.Unlock()
+	if d.pinned {
+		return nil
+	}
+	if err = d.keepWAL(); err == nil {
+		err = d.leaves.Exec("BEGIN")
+	}
+	if err == nil {
+		err = d.keepWAL()
+	}
+	if d.pinned = err == nil; d.pinned {
+		cmp.Or(d.opts.Logger, slog.Default()).Error("onceward: the disk failed to sync the journal. Nothing is lost, and the -wal file keeps all "+
+			"that the journal may lack. It grows until every process has closed the journal and one opens it again: check the disk, and restart", "journal", d.path)
 	}
 	return err
 }
@@ -376,9 +402,10 @@ func (d *Driver) close() error {
 		errs = append(errs, d.files.InPlace())
 		if d.checkpoint != nil && d.files.Mixed() {
 			_ = d.checkpoint.Keep(d.identity, d.commits)
-			if d.leaves == nil {
-				_ = d.keepWAL() // whatever can be read
-			}
+			_ = d.keepWAL() // whatever can be read
+		}
+		if d.checkpoint != nil && d.checkpoint.KeepsWAL() {
+			_ = d.keepWAL()
 		}
 		errs = append(errs, d.files.Close())
 	}
