@@ -23,7 +23,7 @@ func TestBrokenStatementOfABackup(t *testing.T) {
 	j = open(t, backup)
 	for n, failed := 0, true; failed; n++ {
 		alter(t, backup, fmt.Sprint("PRAGMA user_version=", n+1)) // so that it is read again
-		b.arm(n, false)
+		b.arm(n, interruptedRead)
 		_, err := j.Join(t.Context())
 		broke := b.disarm()
 		require.Error(t, err, broke)

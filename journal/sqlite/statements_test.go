@@ -15,21 +15,26 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
 )
 
-// breaker makes single statements fail, of connections that are opened while it exists. It interrupts reads
-// (SQLITE_INTERRUPT). It refuses writes (SQLITE_CONSTRAINT), which leaves the rest of the transaction as it is.
+// fault says how a statement fails.
+type fault string
+
+const (
+	interruptedRead fault = "an interrupted read"
+	interrupted     fault = "an interrupted statement" // SQLite rolls the transaction back if the statement writes
+	refusedWrite    fault = "a refused write"          // SQLite leaves the rest of the transaction as it is
+	refusedCommit   fault = "a refused commit"         // SQLite rolls the transaction back
+)
+
+// breaker makes single statements fail, of connections that are opened while it exists.
 type breaker struct {
 	sync.Mutex
 	folder string // of the files whose connections it breaks; "" means all connections
 	ended  bool   // its test has ended; only earlier connections still know it
 	left   int    // how many more statements succeed, while it is armed
 	armed  bool
-	writes bool   // whether it counts statements that write, or those that read
+	fault  fault  // it counts the statements that can fail so
 	broke  string // the statement that failed
 
-	list  *[]string // the statements that ran; nil means that they are not listed
-	wrote bool      // a statement that writes ran
-
-	open   int                    // connections
 	begins func(statement string) // if not nil, called for each statement that begins, by its goroutine
 }
 
@@ -84,11 +89,11 @@ func numbered(number uintptr) *breaker {
 	return breakers.numbered[number]
 }
 
-// arm makes the statement fail that comes after n others of its kind.
-func (b *breaker) arm(n int, writes bool) {
+// arm makes the statement fail that comes after n others.
+func (b *breaker) arm(n int, by fault) {
 	b.Lock()
 	defer b.Unlock()
-	b.left, b.writes, b.armed, b.broke = n, writes, true, ""
+	b.left, b.fault, b.armed, b.broke = n, by, true, ""
 }
 
 // disarm returns the statement that failed, if one did.
@@ -107,13 +112,10 @@ func (b *breaker) meanwhile(f func(statement string)) {
 }
 
 // breaks counts a statement and reports whether it is to fail.
-func (b *breaker) breaks(statement string, writes bool) bool {
+func (b *breaker) breaks(statement string, by fault) bool {
 	b.Lock()
 	defer b.Unlock()
-	if b.list != nil && b.writes == writes {
-		*b.list = append(*b.list, statement)
-	}
-	if !b.armed || b.writes != writes || b.broke != "" {
+	if !b.armed || b.fault != by || b.broke != "" {
 		return false
 	}
 	b.left--
@@ -127,6 +129,7 @@ type (
 	extensionEntry = func(tls *libc.TLS, db, message, api uintptr) int32
 	traceCallback  = func(tls *libc.TLS, kind uint32, context, statement, text uintptr) int32
 	function       = func(tls *libc.TLS, context uintptr, arguments int32, values uintptr)
+	commitHook     = func(tls *libc.TLS, number uintptr) int32
 )
 
 func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
@@ -142,46 +145,67 @@ func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
 	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, number, cmem.PointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
 		return rc
 	}
-	b.Lock()
-	b.open++
-	b.Unlock()
-	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT|sqlite3.SQLITE_TRACE_CLOSE, cmem.PointerTo[traceCallback](breakOff), number)
+	sqlite3.Xsqlite3_commit_hook(tls, db, cmem.PointerTo[commitHook](refusesCommit), number)
+	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT, cmem.PointerTo[traceCallback](breakOff), number)
 }
 
 // breakOff interrupts a statement that has just begun. It ends at its first jump.
-func breakOff(tls *libc.TLS, kind uint32, number, statement, text uintptr) int32 {
+func breakOff(tls *libc.TLS, _ uint32, number, statement, text uintptr) int32 {
 	b := numbered(number)
 	b.Lock()
-	if kind == sqlite3.SQLITE_TRACE_CLOSE {
-		b.open--
-		b.Unlock()
-		return 0
-	}
 	begins := b.begins
-	said := libc.GoString(text)
-	verb, _, _ := strings.Cut(said, " ")
-	b.wrote = b.wrote || verb == "INSERT" || verb == "UPDATE" || verb == "DELETE"
 	b.Unlock()
+	said := libc.GoString(text)
 	if begins != nil {
 		begins(said)
 	}
-	if reads(said) && b.breaks(said, false) {
+	verb, _, _ := strings.Cut(said, " ")
+	reads := verb == "SELECT" || said == "PRAGMA application_id"
+	writes := verb == "INSERT" || verb == "UPDATE" || verb == "DELETE"
+	if reads && b.breaks(said, interruptedRead) || (reads || writes) && b.breaks(said, interrupted) {
 		sqlite3.Xsqlite3_interrupt(tls, sqlite3.Xsqlite3_db_handle(tls, statement))
 	}
 	return 0
 }
 
-// reads leaves out background reads, whose failure no call returns.
-func reads(statement string) bool {
-	return (strings.HasPrefix(statement, "SELECT") || statement == "PRAGMA application_id") && !strings.Contains(statement, "FROM onceward_head, onceward_head") &&
-		!strings.HasSuffix(statement, "FROM onceward_segments ORDER BY first")
+func refusesCommit(_ *libc.TLS, number uintptr) int32 {
+	if numbered(number).breaks("COMMIT", refusedCommit) {
+		return 1
+	}
+	return 0
 }
 
 // refuses gets the verb and the table of a write.
 func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 	refused := int32(0)
-	if numbered(sqlite3.Xsqlite3_user_data(tls, context)).breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *cmem.At[uintptr](values))), true) {
+	if numbered(sqlite3.Xsqlite3_user_data(tls, context)).breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *cmem.At[uintptr](values))), refusedWrite) {
 		refused = 1
 	}
 	sqlite3.Xsqlite3_result_int(tls, context, refused)
+}
+
+// triggers makes triggers in a file ask the breaker about every write, until stop is called.
+func (b *breaker) triggers(t *testing.T, path string) (stop func()) {
+	t.Helper()
+	other := anotherProcess(t, path)
+	var create, drop []string
+	rows, err := other.QueryContext(t.Context(), "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'onceward_%'")
+	require.NoError(t, err)
+	for rows.Next() {
+		var table string
+		require.NoError(t, rows.Scan(&table))
+		for _, verb := range []string{"INSERT", "UPDATE", "DELETE"} {
+			name := "refuse_" + verb + "_" + table
+			create = append(create, "CREATE TRIGGER "+name+" BEFORE "+verb+" ON "+table+" WHEN refuses('"+verb+" "+table+"') BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
+			drop = append(drop, "DROP TRIGGER "+name)
+		}
+	}
+	require.NoError(t, rows.Err())
+	require.NoError(t, rows.Close())
+	run := func(statements []string) {
+		_, err := other.ExecContext(t.Context(), "PRAGMA busy_timeout=60000; BEGIN IMMEDIATE; "+strings.Join(statements, ";")+"; COMMIT")
+		require.NoError(t, err)
+	}
+	run(create)
+	return func() { run(drop) }
 }

@@ -98,13 +98,14 @@ func TestVerifyOfAFileThatIsGone(t *testing.T) {
 
 // If Verify can't read something to its end, it does not call it sound, though another statement on the same succeeded.
 func TestBrokenStatementBesideLostSessions(t *testing.T) {
+	t.Cleanup(sqlite.MarkNever())
 	b := newBreaker(t)
 	path, j, _ := joined(t)
 	alter(t, path, "INSERT INTO onceward_sessions VALUES ('R'), ('S')")
 	says := []string{"the file: session R has its file", "the file: session S has its file"}
 	saysThat(t, verify(t, j), says)
 	for n, failed := 0, true; failed; n++ {
-		b.arm(n, false)
+		b.arm(n, interruptedRead)
 		_, err := j.Verify(t.Context())
 		broke := b.disarm()
 		failed = broke != ""

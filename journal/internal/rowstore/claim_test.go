@@ -116,15 +116,25 @@ func TestAResetOfTheClockWaitsForHeldRows(t *testing.T) {
 	})
 }
 
+// owes has a sweep fail that closes the window of x.
+func owes(t *testing.T, db *mapdb.Database, p *process) {
+	t.Helper()
+	before := p.now
+	p.now = before.Add(2 * time.Hour)
+	p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+	p.now = before
+	p.executed("while the clock is behind")
+	p.now = before.Add(journal.Confirmation)
+	db.NextCommits(mapdb.Fails)
+	_, err := p.j.Apply(t.Context(), p.begin("once it is believed"))
+	require.Error(t, err)
+	require.False(t, p.get("x").WindowClosed)
+}
+
 // A sweep whose commit failed is repeated by the next transaction.
 func TestASweepThatFailedIsRepeated(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		before := p.now
-		p.now = before.Add(2 * time.Hour)
-		p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
-		db.NextCommits(mapdb.Fails)
-		require.Error(t, p.j.ResetClock(t.Context(), before))
-		p.now = before
+		owes(t, db, p)
 		p.executed("next")
 		assert.True(t, p.get("x").WindowClosed)
 	})
@@ -133,17 +143,31 @@ func TestASweepThatFailedIsRepeated(t *testing.T) {
 // A sweep whose commit failed is not forgotten by a transaction that is rolled back because it has nothing to record.
 func TestASweepThatFailedOutlivesAnEventWithoutOperation(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		before := p.now
-		p.now = before.Add(2 * time.Hour)
-		p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
-		db.NextCommits(mapdb.Fails)
-		require.Error(t, p.j.ResetClock(t.Context(), before))
-		p.now = before
+		owes(t, db, p)
 		_, first, err := p.j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, nil)
 		require.NoError(t, err)
 		require.True(t, first)
 		p.executed("next")
 		assert.True(t, p.get("x").WindowClosed)
+	})
+}
+
+// A reset of the clock whose commit failed changes nothing, however often it fails.
+func TestAResetOfTheClockThatFails(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		before := p.now
+		p.now = before.Add(2 * time.Hour)
+		p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+		for range 3 {
+			db.NextCommits(mapdb.Fails)
+			require.Error(t, p.j.ResetClock(t.Context(), before))
+		}
+		assert.Equal(t, p.now.UnixMilli(), p.apply(p.begin("y")).Last.UnixMilli())
+		assert.False(t, p.get("x").WindowClosed)
+		require.NoError(t, p.j.ResetClock(t.Context(), before))
+		assert.True(t, p.get("x").WindowClosed)
+		p.now = before
+		assert.Equal(t, before.UnixMilli(), p.apply(p.begin("z")).Last.UnixMilli())
 	})
 }
 

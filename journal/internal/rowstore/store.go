@@ -197,15 +197,22 @@ func (s *Store) Flush(ctx context.Context) error {
 // before the commit. From the commit on, all decide by the new one. So a second sweep finds what the first has missed.
 func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
 	err := s.writable(ctx)
-	var sweep journal.Event // as of the first try: the clock has forgotten its former time then
+	var sweep journal.Event // as of the first: the clock has forgotten its former time then
 	for n := 0; n < 2 && err == nil; n++ {
-		err = s.alone(ctx, &request{run: func(b *batch) error {
-			if is := b.clock.reset(now); sweep.Kind == 0 {
-				sweep = is
+		var b *batch
+		err = s.alone(ctx, &request{run: func(is *batch) error {
+			b = is
+			b.clock, b.reset = s.clock.glance(&b.head), true // no other transaction sees it before the commit
+			reset := b.clock.reset(now)
+			if n == 0 {
+				sweep = reset
+				return b.sweepAll(sweep) // if it fails, nothing was reset
 			}
-			b.reset = true
 			return b.sweep(sweep)
 		}})
+		if err == nil {
+			s.clock.take(&b.head)
+		}
 	}
 	return err
 }

@@ -39,10 +39,15 @@ func (b *batch) see(at time.Time) error {
 // sweepPage is how many operations a sweep reads at once.
 const sweepPage = 256
 
-// sweep gives each operation without an answer the event. It waits for rows that other transactions hold, since a
-// window that stays open by mistake is resent.
+// sweep gives each operation without an answer the event. If the transaction fails, the next one does.
 func (b *batch) sweep(ev journal.Event) error {
-	b.swept, b.keep = append(b.swept, ev), true
+	b.swept = append(b.swept, ev)
+	return b.sweepAll(ev)
+}
+
+// sweepAll waits for rows that other transactions hold, since a window that stays open by mistake is resent.
+func (b *batch) sweepAll(ev journal.Event) error {
+	b.keep = true
 	for after := int64(0); ; {
 		if err := b.flush(); err != nil {
 			return err

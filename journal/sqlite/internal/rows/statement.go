@@ -74,22 +74,23 @@ func prepareAll(prepare preparer, all []toPrepare) (err error) {
 	return nil
 }
 
-// theirStmt is a statement in a transaction of the application's.
+// theirStmt is a statement in a transaction of the application's. Its errors are explained, too.
 type theirStmt struct {
 	ctx  context.Context
 	tx   *sql.Tx
 	text string
+	path string
 }
 
-// in returns the preparer of a transaction of the application's.
-func in(ctx context.Context, tx *sql.Tx) preparer {
-	return func(text string) (stmt, error) { return &theirStmt{ctx, tx, text}, nil }
+// in returns the preparer of a transaction of the application's on the file at path.
+func in(ctx context.Context, tx *sql.Tx, path string) preparer {
+	return func(text string) (stmt, error) { return &theirStmt{ctx, tx, text, path}, nil }
 }
 
 func (s *theirStmt) Exec(args ...any) (int64, error) {
 	result, err := s.tx.ExecContext(s.ctx, s.text, args...)
 	if err != nil {
-		return 0, err
+		return 0, conn.Explain(s.path, "write in a transaction", err)
 	}
 	return result.RowsAffected()
 }
@@ -100,6 +101,10 @@ func (s *theirStmt) Each(f func([]driver.Value) error, args ...any) error {
 
 // EachContext ends with the statement's own context.
 func (s *theirStmt) EachContext(_ context.Context, f func([]driver.Value) error, args ...any) error {
+	return conn.Explain(s.path, "read in a transaction", s.each(f, args))
+}
+
+func (s *theirStmt) each(f func([]driver.Value) error, args []any) error {
 	rows, err := s.tx.QueryContext(s.ctx, s.text, args...)
 	if err != nil {
 		return err

@@ -53,7 +53,7 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 		return nil, err
 	}
 	// All is written or nothing: the end of ctx breaks off no statement.
-	s, err := newStatements(in(context.WithoutCancel(own), o.tx), d.path)
+	s, err := newStatements(in(context.WithoutCancel(own), o.tx, d.path), d.path)
 	if err != nil {
 		return nil, err
 	}
