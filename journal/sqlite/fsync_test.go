@@ -18,8 +18,7 @@ import (
 )
 
 // SQLite takes pages for moved before they are synced, if the WAL has later ones (wal.c, walCheckpoint). A sync that fails
-// later loses them, since the kernel takes what it could not write for written. Then only the WAL has them, and it must
-// not start over.
+// later loses them, since the kernel takes lost pages for written. Then only the WAL has them, and it must not start over.
 func TestPagesThatASyncLostStayInTheWAL(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	path := filepath.Join(t.TempDir(), "journal.db")

@@ -67,8 +67,8 @@ type Checkpointer struct {
 }
 
 // New starts a checkpointer of the file at path, on a connection that it then owns. If external is set, it moves
-// nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. keep has no connection
-// start the WAL over or remove it, and may be called again. The caller closes the checkpointer.
+// nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. keep keeps the whole WAL
+// in place, and may be called again. The caller closes the checkpointer.
 func New(path string, c *conn.Conn, files *inplace.Files, external bool, latest func(*conn.Conn) (sidecar.Content, error), keep func() error) *Checkpointer {
 	p := &Checkpointer{path: path, conn: c, files: files, external: external, latest: latest, keep: keep, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
@@ -159,9 +159,8 @@ func (p *Checkpointer) Keep(identity string, number int64) error {
 // leaves a file that is out of place unchanged. Pages of another file would damage it without a trace.
 //
 // After a sync that failed, the WAL stays until all processes have closed the journal and one opens it again. The kernel
-// takes pages that it could not write for written (https://lwn.net/Articles/752063/). SQLite would not write them again: it
-// takes pages for moved before they are synced, if the WAL has later ones (walCheckpoint in its wal.c). A new -shm knows of
-// no page that was moved.
+// takes lost pages for written (https://lwn.net/Articles/752063/), and SQLite does not write them again. Its walCheckpoint
+// (wal.c) counts pages as moved before they are synced, if the WAL has later frames. A new -shm counts none.
 func (p *Checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
 	if p.kept.Load() {
 		return 0, p.keep()

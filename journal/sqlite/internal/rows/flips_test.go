@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -160,6 +161,52 @@ func TestPageWhoseRowsAreOutOfOrder(t *testing.T) {
 	require.NoError(t, err)
 	defer open.Close()
 	assert.ErrorIs(t, listed(t, open), format.ErrDamaged)
+}
+
+// A page that SQLite can't read fails the requests that need it, and none of those that share their transaction.
+func TestPageThatCanNotBeRead(t *testing.T) {
+	for _, table := range []string{"onceward_rows", "onceward_names", "onceward_answers"} {
+		t.Run(table, func(t *testing.T) {
+			path := everything(t)
+			names := many(t, path, 400)
+			size, kinds := pagesOf(t, path)
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			content[(kinds[table+", leaf"][0].number-1)*size] = 0 // no kind of page
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+
+			j, s := joined(t, path)
+			alone := make(map[string]bool)
+			for _, name := range names {
+				_, err := j.Apply(t.Context(), begin(name, s))
+				alone[name] = err == nil
+			}
+			var together sync.Map
+			var wg sync.WaitGroup
+			release := j.Hold()
+			for _, name := range names {
+				wg.Go(func() {
+					_, err := j.Apply(t.Context(), begin(name, s))
+					together.Store(name, err == nil)
+				})
+			}
+			for j.Queued() < len(names) {
+				runtime.Gosched()
+			}
+			release()
+			wg.Wait()
+			answered := 0
+			for _, name := range names {
+				is, _ := together.Load(name)
+				assert.Equal(t, alone[name], is, name)
+				if alone[name] {
+					answered++
+				}
+			}
+			assert.Positive(t, answered)
+			assert.Less(t, answered, len(names))
+		})
+	}
 }
 
 func listed(t *testing.T, j *rowstore.Store) error {

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
@@ -36,29 +39,37 @@ type ownStmt struct {
 
 func (s ownStmt) Exec(args ...any) (int64, error) {
 	n, err := s.Stmt.Exec(args...)
-	return n, conn.Explain(s.path, "write", err)
+	return n, s.explain("write", err)
 }
 
 func (s ownStmt) Each(f func([]driver.Value) error, args ...any) error {
-	return s.explain(s.Stmt.Each(f, args...))
+	return s.explain("read", s.Stmt.Each(f, args...))
 }
 
 func (s ownStmt) EachContext(ctx context.Context, f func([]driver.Value) error, args ...any) error {
-	return s.explain(s.Stmt.EachContext(ctx, f, args...))
+	return s.explain("read", s.Stmt.EachContext(ctx, f, args...))
 }
 
 func (s ownStmt) First(f func([]driver.Value) error, args ...any) (bool, error) {
 	found, err := s.Stmt.First(f, args...)
-	return found, s.explain(err)
+	return found, s.explain("read", err)
 }
 
 // explain leaves conn.ErrEnough as it is.
-func (s ownStmt) explain(err error) error {
-	if errors.Is(err, conn.ErrEnough) {
+func (s ownStmt) explain(doing string, err error) error {
+	switch {
+	case errors.Is(err, conn.ErrEnough):
 		return err
+	case conn.Code(err) == codes.SQLITE_CORRUPT:
+		err = pageError{err}
 	}
-	return conn.Explain(s.path, "read", err)
+	return conn.Explain(s.path, doing, err)
 }
+
+// pageError is the error of a page that SQLite can't read. Requests that do not need the page go on.
+type pageError struct{ error }
+
+func (e pageError) Unwrap() []error { return []error{e.error, rowstore.ErrRefused} }
 
 type toPrepare struct {
 	to   *stmt
