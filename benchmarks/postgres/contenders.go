@@ -34,16 +34,12 @@ type contender struct {
 const (
 	nameNaive    = "naive"
 	nameOnceward = "onceward"
-	nameTwo      = "two_lanes"
-	nameFour     = "four_lanes"
 	nameRiver    = "river"
 	nameDBOS     = "dbos"
 )
 
 var contenders = []contender{
 	{nameOnceward, prepareOnceward, openOnceward},
-	withLanes(nameTwo, 2),
-	withLanes(nameFour, 4),
 	{nameNaive, prepareNaive, openNaive},
 	{nameRiver, prepareRiver, openRiver},
 	{nameDBOS, prepareDBOS, openDBOS},

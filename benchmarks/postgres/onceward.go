@@ -28,24 +28,8 @@ func openOnceward(ctx context.Context, url string, _ int) (store, error) {
 	return openJournal(ctx, url)
 }
 
-// withLanes is our journal with so many lanes, in a schema of its own.
-func withLanes(name string, lanes int) contender {
-	return contender{
-		name,
-		func(ctx context.Context, url string) error { return postgres.Migrate(ctx, url, name) },
-		func(ctx context.Context, url string, _ int) (store, error) {
-			return openWith(ctx, url, postgres.Options{Schema: name, Lanes: lanes})
-		},
-	}
-}
-
 func openJournal(ctx context.Context, url string) (*oncewardStore, error) {
-	return openWith(ctx, url, postgres.Options{})
-}
-
-func openWith(ctx context.Context, url string, opts postgres.Options) (*oncewardStore, error) {
-	opts.Deployment, opts.Logger = deployment, slog.New(slog.DiscardHandler)
-	j, err := postgres.Open(ctx, url, opts)
+	j, err := postgres.Open(ctx, url, postgres.Options{Deployment: deployment, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func openEnqueue(ctx context.Context, url string, connections int) (store, error
 		return nil, err
 	}
 	o := s.(*orders)
-	j, err := openWith(ctx, url, postgres.Options{})
+	j, err := openJournal(ctx, url)
 	if err != nil {
 		return nil, errors.Join(err, o.close())
 	}

@@ -22,21 +22,21 @@
 //
 // # How it commits
 //
-// A lane commits events that the process can decide from its own memory, such as the begin of a new name or the answer
-// of an operation that it holds. A lane is a connection that commits all waiting events as one transaction in one
-// round trip. It writes a row only at the revision that was decided on. Every other event, and every write that came
-// too late, gets its own transaction, which locks the rows that it reads.
+// Events that arrive together share a transaction of two round trips: the first finds and locks their rows, the second
+// writes and commits. The process keeps no operation in memory. An event whose row another transaction holds waits on
+// its own, and the others go on. Claims, look-ups and the work of operators have transactions of their own.
 //
-// Every transaction begins with the guard, which raises the number in the lane's own row. It fails if another process
-// has raised the tenure in that row, if a needed session is not alive, or if a setting is not safe. It relies on
-// nothing else: no setting of a connection, no advisory lock, no LISTEN. So a pooler in transaction mode works
-// (Options.Pooled).
+// Each of these transactions has a lane: a connection, and a row whose number its commit raises. The row shows what
+// became of a commit whose answer was lost. Every transaction begins with the guard, which locks the row. The guard
+// fails if another process has raised the tenure in that row, if a session of this process is not alive, or if a
+// setting is not safe. It relies on nothing else: no setting of a connection, no advisory lock, no LISTEN. So a pooler
+// in transaction mode works (Options.Pooled).
 //
 // # Receipts
 //
 // Journal is a journal.Receipts, for packages server and consume: the application's own transaction reserves a key,
 // holds the handler's writes, and records the answer. Begin it with the application's pool and isolation level (Pgx,
-// SQL), or by BeginTx. At most four transactions of BeginTx are open at a time.
+// SQL), or by BeginTx. At most four transactions of BeginTx and DeliverTx are open at a time.
 //
 // A unique index lets one transaction have a key. An advisory lock of that transaction shows a second one that the key
 // is being served. A transaction of repeatable reads or a serializable one never executes a request that another has

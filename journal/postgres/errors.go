@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
-	"github.com/onceward/onceward/journal/postgres/internal/record"
 )
 
 var (
@@ -34,22 +34,9 @@ type Error = pgerr.Error
 // explain returns the error for callers.
 func explain(doing string, err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, new(decidedError)), isJournals(err):
-		return err
-	case strings.HasPrefix(err.Error(), "postgres: "): // said here already
-		return err
-	}
-	return pgerr.Explain(doing, err)
-}
-
-// say is explain for the store on rows, which has errors of its own.
-func say(doing string, err error) error {
-	switch {
 	case errors.Is(err, ErrClockAhead):
 		return fmt.Errorf("postgres: %w", err)
-	case err == nil, err == context.Canceled, err == context.DeadlineExceeded, isJournals(err), errors.As(err, new(decidedError)):
+	case err == nil, err == context.Canceled, err == context.DeadlineExceeded, isJournals(err):
 		return err
 	case strings.HasPrefix(err.Error(), "postgres: "): // said here already
 		return err
@@ -59,15 +46,10 @@ func say(doing string, err error) error {
 	return fmt.Errorf("postgres: %w", err)
 }
 
-// decidedError is an error of ReceiptEvent.Decided. It is the caller's own, and needs no explanation.
-type decidedError struct{ error }
-
-func (e decidedError) Unwrap() error { return e.error }
-
 // isJournals reports whether the error is one of the journal's own, which says what to do.
 func isJournals(err error) bool {
 	for _, own := range [...]error{journal.ErrRestored, journal.ErrSessionLost, journal.ErrClosed, journal.ErrNotFound, journal.ErrVersion,
-		journal.ErrInvalidEvent, ErrUnsafe, ErrDeployment, ErrReadOnly, ErrClockAhead, record.ErrDamaged, errConnString} {
+		journal.ErrInvalidEvent, ErrUnsafe, ErrDeployment, ErrReadOnly, ErrClockAhead, format.ErrDamaged, errConnString} {
 		if errors.Is(err, own) {
 			return true
 		}

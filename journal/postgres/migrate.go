@@ -2,149 +2,38 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
-	"embed"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"path"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
 // DefaultSchema is the schema of a journal if Options names none.
-const DefaultSchema = "onceward"
+const DefaultSchema = schema.Default
 
-// leastSchema is the earliest version of the schema that this release can use. It keeps receipts from version 2 on.
-// writer is this release's number among those that write to a journal. A migration that breaks older ones raises
-// journal.least_writer.
-const (
-	leastSchema = 1
-	writer      = 1
-)
+// Migrations returns the SQL files of Migrate for your own migration tool. Run them in the order of their names.
+// {{schema}} in them stands for the schema's quoted name. They don't create the schema.
+func Migrations() fs.FS { return schema.Migrations() }
 
-//go:embed migrations/*.sql
-var migrations embed.FS
-
-func laneMigrations() fs.FS {
-	sub, _ := fs.Sub(migrations, "migrations") // it is there
-	return sub
+// Migrate makes a journal in that schema of the database, or migrates one to this release. An empty schema means
+// DefaultSchema. Several processes may call it at once: one of them migrates. It needs a role that may create the
+// schema, or that owns it. It uses a connection of its own, and closes it.
+//
+// A statement waits for a lock at most five seconds, so that others don't queue behind it for longer. After such a
+// failure Migrate tries it again, five times in all, then fails. Call it again: finished steps stay.
+func Migrate(ctx context.Context, connString, schema string) error {
+	cfg, err := pgx.ParseConfig(connString)
+	if err != nil {
+		return errConnString
+	}
+	return migrate(ctx, cfg, schema, slog.New(slog.DiscardHandler), Migrations())
 }
 
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-
-// quoted returns the schema's name in SQL.
-func quoted(schema string) (string, error) {
-	if schema == "" {
-		schema = DefaultSchema
-	}
-	if !schemaName.MatchString(schema) {
-		return "", fmt.Errorf("postgres: schema %q: a name of a-z, 0-9 and _ is needed, of at most 63 characters, that begins with no digit", schema)
-	}
-	return `"` + schema + `"`, nil
-}
-
-func migrateLanes(ctx context.Context, cfg *pgx.ConnConfig, schema string, logger *slog.Logger, files fs.FS) error {
-	q, err := quoted(schema)
-	if err != nil {
-		return err
-	}
-	cfg = cfg.Copy()
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // files of several statements
-	db := stdlib.OpenDB(*cfg)
-	defer db.Close()
-	plain := strings.Trim(q, `"`)
-	if err := createSchema(ctx, db, q, plain); err != nil {
-		return explain("migrate", err)
-	}
-	locker, err := lock.NewPostgresTableLocker(lock.WithTableName(plain+".migration_lock"), lock.WithTableLogger(logger))
-	if err != nil {
-		return fmt.Errorf("postgres: migrate: %w", err)
-	}
-	steps, err := steps(q, files)
-	if err != nil {
-		return fmt.Errorf("postgres: migrate: %w", err)
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, nil,
-		goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true), goose.WithTableName(plain+".migrations"),
-		goose.WithLocker(locker), goose.WithSlog(logger))
-	if err != nil {
-		return fmt.Errorf("postgres: migrate: %w", err)
-	}
-	for try := 1; ; try++ {
-		_, err := provider.Up(ctx)
-		if err == nil || try == migrateTries || !pgerr.MayPass(err) {
-			return explain("migrate", err)
-		}
-	}
-}
-
-// migrateTries limits the tries of a migration that other transactions' locks block.
-const migrateTries = 5
-
-func createSchema(ctx context.Context, db *sql.DB, q, plain string) error {
-	var there, reserved bool
-	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), EXISTS (SELECT 1 FROM pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))", plain).
-		Scan(&there, &reserved)
-	if reserved { // goose quotes no name
-		return fmt.Errorf("postgres: schema %q is a word of SQL's: choose another, such as %q", plain, DefaultSchema)
-	}
-	if err != nil || there {
-		return err
-	}
-	_, err = db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+q)
-	if pgerr.Code(err) == pgerr.UniqueViolation { // another process made it just now
-		return nil
-	}
-	return err
-}
-
-// steps returns the SQL files for goose, with the schema's name in them.
-func steps(q string, files fs.FS) ([]*goose.Migration, error) {
-	names, err := fs.Glob(files, "*.sql")
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	var all []*goose.Migration
-	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
-		number, _, _ := strings.Cut(path.Base(name), "_")
-		version, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		script := "SET LOCAL lock_timeout = '5s';\n" + strings.ReplaceAll(string(text), "{{schema}}", q)
-		all = append(all, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, script)
-			return err
-		}}, nil))
-	}
-	return all, nil
-}
-
-// checkVersion rejects a schema that this release can't use.
-func checkVersion(version, leastWriter int) error {
-	switch {
-	case version < leastSchema:
-		return fmt.Errorf("%w: its schema has version %d, and this release needs %d: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion, version, leastSchema)
-	case leastWriter > writer:
-		return fmt.Errorf("%w: it needs a release that writes with version %d, and this one writes with version %d: upgrade", journal.ErrVersion, leastWriter, writer)
-	}
-	return nil
+func migrate(ctx context.Context, cfg *pgx.ConnConfig, name string, logger *slog.Logger, files fs.FS) error {
+	return explain("migrate", schema.Migrate(ctx, cfg, name, logger, files))
 }
 
 // noJournal is a journal.ErrVersion that does not mention versions, and a fs.ErrNotExist, as if a file were missing.

@@ -4,24 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/postgres/internal/batching"
+	"github.com/onceward/onceward/journal/internal/leased"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/dbclock"
-	"github.com/onceward/onceward/journal/postgres/internal/fence"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
-	"github.com/onceward/onceward/journal/postgres/internal/known"
-	"github.com/onceward/onceward/journal/postgres/internal/record"
+	"github.com/onceward/onceward/journal/postgres/internal/rows"
 )
 
 // Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
@@ -49,7 +42,7 @@ type Options struct {
 	// ReadStats and Verify work. Every writing method returns ErrReadOnly. It implies Existing, and writes nothing,
 	// not even a session's row. Each statement runs in a READ ONLY transaction, so a standby will do. The role needs
 	// USAGE on the schema and SELECT on its tables and its sequence. A standby shows the journal as of its replay.
-	// Options.Readers limits its connections. Unsafe, Durability, Lanes and Witness have no effect.
+	// Options.Readers limits its connections. Unsafe, Durability and Witness have no effect.
 	ReadOnly bool
 
 	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Onceward then uses no prepared
@@ -73,11 +66,6 @@ type Options struct {
 
 	// Unsafe accepts a server that may lose acknowledged commits (fsync off), and events of any time. It is for tests.
 	Unsafe bool
-
-	// Lanes limits the connections that commit for Apply concurrently. A further one is used only while as many events
-	// wait as are being committed. Two overlap the work of the server and its clients, for some more of its CPU. That
-	// pays off if the server is a millisecond or more away. Default: 1.
-	Lanes int
 
 	// Readers limits the connections for Get, List and other reads. Default: 4.
 	Readers int
@@ -120,220 +108,74 @@ const (
 	MayLose
 )
 
-// laneJournal is the engine that keeps rows in memory.
-type laneJournal struct {
-	opts   Options
-	schema string // quoted
-	sql    statements
-	dialer *connection.Dialer
-	pool   *pgxpool.Pool // for reads
-	app    appPool
-	lows   known.LowMarks
-	fleet  *fleet.Fleet
-	log    *slog.Logger
-	pace   pace
-	// The number of batches that use one row of a lane.
-	rotateAfter int
-	sweepPage   int
-	claimScans  int
-	readBytes   int
-	commitTime  time.Duration
-
-	background context.Context // ends with Close
-	stop       context.CancelCauseFunc
-	goroutines sync.WaitGroup
-	closed     atomic.Bool
-	inside     sync.RWMutex // held for reading during each call
-
-	group    *group
-	slow     chan *lane // the free ones
-	handlers chan *lane
-	held     known.Held
-
-	clock    dbclock.Journal
-	clockJob chan struct{} // held by the transaction that moves the clock
-	sweeps   chan struct{} // held by the call that sweeps first
-
-	left known.Leftovers
-
-	locked  known.Locked
-	refused known.Refused
-	patient chan struct{} // callers that wait for a foreign lock: connections are left for others
+// pace is how leases are renewed, and how long others may take.
+type pace struct {
+	leased.Pace
+	testify time.Duration // between two reports to the witness
+	close   time.Duration // how long Close waits for the server: once for commits under way, and once to end the sessions
+	handler time.Duration // of DeliverTx
 }
 
-var (
-	_ journal.ClockResetter = (*laneJournal)(nil)
-	_ journal.Clock         = (*laneJournal)(nil)
-)
+var usualPace = pace{Pace: leased.UsualPace, testify: 10 * time.Second, close: 5 * time.Second, handler: 25 * time.Second}
 
-// slowLanes is the number of connections for transactions outside of batches. handlerLanes limits the concurrent
-// handlers of DeliverTx. Each handler has its own connection, since it may take longer than others can wait.
-const (
-	slowLanes    = 4
-	handlerLanes = 4
-)
-
-// rotateAfter is the default of Journal.rotateAfter. A lane's row has a version for each batch while an old snapshot is
-// held, and the guard goes past all of them. So the lane gets another row now and then.
-const rotateAfter = 10_000
-
-// sweepPage is how many operations are swept at a time.
-const sweepPage = 256
-
-// claimScans is how many pending operations a claim of some providers goes through in one commit to find theirs.
-const claimScans = 4096
-
-func openLanes(ctx context.Context, dialer *connection.Dialer, schema string, opts Options) (*laneJournal, error) {
-	j := &laneJournal{
-		opts: opts, schema: schema, sql: newStatements(schema), log: opts.Logger, pace: cmp.Or(opts.pace, usualPace),
-		dialer:      dialer,
-		rotateAfter: rotateAfter, sweepPage: sweepPage, claimScans: claimScans, readBytes: batching.MaxBytes, commitTime: connection.CommitTime,
-		slow: make(chan *lane, slowLanes), handlers: make(chan *lane, handlerLanes), patient: make(chan struct{}, slowLanes/2), clockJob: make(chan struct{}, 1), sweeps: make(chan struct{}, 1),
+// Open opens the journal in the database that connString names, a URL or list of keywords as for libpq. It dials its
+// own connections: one for the heartbeat, at most ten for commits, at most four for BeginTx and DeliverTx, and
+// Options.Readers. The caller closes the Journal.
+//
+// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
+//
+// Errors say what to do. errors.Is finds journal.ErrVersion, ErrUnsafe and ErrDeployment. errors.As finds *Error.
+func Open(ctx context.Context, connString string, opts Options) (*Journal, error) {
+	cfg, err := pgx.ParseConfig(connString)
+	if err != nil {
+		return nil, errConnString
 	}
-	var err error
-	if j.pool, err = j.dialer.Pool(ctx, cmp.Or(max(opts.Readers, 0), defaultReaders), nil); err != nil {
+	return open(ctx, cfg, opts)
+}
+
+// OpenPool is Open with the configuration of the application's pool, including BeforeConnect. It uses none of the
+// pool's connections, so an exhausted pool stops no heartbeat.
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts Options) (*Journal, error) {
+	cfg := pool.Config()
+	if opts.BeforeConnect == nil {
+		opts.BeforeConnect = cfg.BeforeConnect
+	}
+	return open(ctx, cfg.ConnConfig, opts)
+}
+
+func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, error) {
+	opts.Existing = opts.Existing || opts.ReadOnly
+	if opts.Deployment == "" && !opts.Existing {
+		return nil, errors.New("postgres: Options.Deployment is needed: the name of the deployment whose journal it is, such as \"prod\"")
+	}
+	opts.Logger, opts.pace = cmp.Or(opts.Logger, slog.Default()), cmp.Or(opts.pace, usualPace)
+	dialer := connection.NewDialer(cfg, connection.Options{Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, BeforeConnect: opts.BeforeConnect})
+	if opts.Migrate && !opts.Existing {
+		if err := migrate(ctx, dialer.Config(), opts.Schema, opts.Logger, Migrations()); err != nil {
+			return nil, err
+		}
+	}
+	d, err := rows.Open(ctx, dialer.Config(), rows.Options{
+		Schema: opts.Schema,
+		Fleet: fleet.Options{
+			Log: opts.Logger, Pace: opts.pace.Pace, Testify: opts.pace.testify, Deployment: opts.Deployment, Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, Existing: opts.Existing,
+			Durable: opts.Durability == ServersDisk && !opts.Unsafe, Promotable: opts.Failover == LosesNothing, MayLose: opts.Failover == MayLose, Witness: opts.Witness,
+		},
+		BeforeConnect: opts.BeforeConnect, Readers: max(opts.Readers, 0), Patience: opts.pace.close,
+		Explain: explain, Lacks: func(privilege string) error { return lacksGrant("open", privilege) }, NoJournal: errNoJournal, AnyTime: opts.Unsafe,
+	})
+	if err != nil {
 		return nil, explain("open", err)
 	}
-	j.background, j.stop = context.WithCancelCause(context.Background())
-	j.fleet = fleet.New(j.fleetOptions())
-	if err := j.start(ctx); err != nil {
-		j.stop(err)
-		j.goroutines.Wait()
-		j.pool.Close()
+	j := &Journal{driver: d, opts: opts}
+	if opts.ReadOnly {
+		j.store, err = rowstore.OpenToRead(ctx, d, ErrReadOnly)
+	} else {
+		j.store, err = rowstore.Open(ctx, d, rowstore.Options{Logger: opts.Logger, Committed: opts.Committed})
+	}
+	if err != nil {
+		_ = d.Close()
 		return nil, explain("open", err)
 	}
 	return j, nil
-}
-
-// start checks the database, registers this process, and starts its heartbeat.
-func (j *laneJournal) start(ctx context.Context) error {
-	conn, err := j.fleet.Dial(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if j.opts.ReadOnly {
-		return errors.Join(j.readTime(ctx, conn), conn.Close(ctx))
-	}
-	if _, err := j.fleet.Enroll(ctx, conn); err != nil {
-		_ = conn.Close(ctx)
-		return err
-	}
-	j.fleet.WarnOfLoss()
-	if err := errors.Join(j.readClock(ctx, conn), j.fleet.HearWitness(ctx, conn)); err != nil {
-		_ = conn.Close(ctx)
-		return err
-	}
-	for i := range slowLanes {
-		j.slow <- j.newLane(firstSlow + i)
-	}
-	for i := range handlerLanes {
-		j.handlers <- j.newLane(firstSlow + slowLanes + i)
-	}
-	j.group = j.newGroup(max(j.opts.Lanes, 1))
-	for i := range j.group.lanes {
-		j.goroutines.Go(func() { j.group.run(i) })
-	}
-	j.goroutines.Go(func() { j.fleet.Run(conn) })
-	return nil
-}
-
-// Close ends the process's sessions at once. Other processes claim their operations. It waits for running commits. If
-// the server does not answer for five seconds, their result stays open. A handler of DeliverTx has its own time.
-func (j *laneJournal) Close() error {
-	if j.closed.Swap(true) {
-		return journal.ErrClosed
-	}
-	// If the server does not answer, waiting callers are released.
-	defer time.AfterFunc(j.pace.close, func() { j.stop(journal.ErrClosed) }).Stop()
-	j.inside.Lock() // wait for running calls
-	//lint:ignore SA2001 they are waited for, and nobody comes in any more
-	j.inside.Unlock()
-	_ = j.left.WaitForAll(j.background)
-	j.fleet.Sessions.LoseAll()
-	if j.opts.ReadOnly {
-		j.stop(journal.ErrClosed)
-		j.pool.Close()
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), j.pace.close)
-	defer cancel()
-	err := j.fleet.Resign(ctx)
-	j.stop(journal.ErrClosed)
-	j.goroutines.Wait()
-	for range slowLanes {
-		(<-j.slow).hangUp()
-	}
-	for range handlerLanes {
-		(<-j.handlers).hangUp()
-	}
-	j.pool.Close()
-	if err != nil {
-		j.log.Warn("onceward: the sessions of a closed journal could not be ended; they expire by themselves", "error", explain("close", err))
-	}
-	return nil
-}
-
-// enter rejects calls after Close. An admitted caller calls leave.
-func (j *laneJournal) enter(ctx context.Context) (leave func(), err error) {
-	j.inside.RLock()
-	if j.closed.Load() {
-		err = journal.ErrClosed
-	} else {
-		err = ctx.Err()
-	}
-	if err != nil {
-		j.inside.RUnlock()
-		return nil, err
-	}
-	return j.inside.RUnlock, nil
-}
-
-// enterToWrite is enter for calls that change the journal. It returns ErrReadOnly if Options.ReadOnly is set.
-func (j *laneJournal) enterToWrite(ctx context.Context) (leave func(), err error) {
-	leave, err = j.enter(ctx)
-	if err == nil && j.opts.ReadOnly {
-		leave()
-		return nil, ErrReadOnly
-	}
-	return leave, err
-}
-
-// defaultReaders is the default of Options.Readers.
-const defaultReaders = 4
-
-// statements holds the SQL texts for a schema.
-type statements struct {
-	find, findNamed, byHandle string
-	rows                      batching.SQL
-	fence                     fence.SQL
-	receipts                  receiptStatements
-}
-
-func newStatements(s string) statements {
-	in := func(sql string) string { return strings.ReplaceAll(sql, "{{schema}}", s) }
-	return statements{
-		rows:      batching.NewSQL(s),
-		fence:     fence.NewSQL(s),
-		receipts:  newReceiptStatements(in),
-		find:      "(" + in(record.Find) + ")",
-		findNamed: "(" + in(record.FindNamed) + ")",
-		byHandle:  "SELECT 1 FROM " + s + ".operations WHERE handle = ",
-	}
-}
-
-// Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
-func (j *laneJournal) Now() time.Time { return j.fleet.Time.Now() }
-
-// aheadOf is how far a caller's clock may be ahead of the database's.
-const aheadOf = time.Minute
-
-// checkTime rejects a time ahead of the database's clock, which would become the latest time for all processes.
-func (j *laneJournal) checkTime(at time.Time) error {
-	if j.opts.Unsafe {
-		return nil
-	}
-	if lead := at.Sub(j.fleet.Time.Now()); lead > aheadOf {
-		return fmt.Errorf("postgres: %w by %s: stamp events by Now, or set the clock right", ErrClockAhead, lead.Round(time.Second))
-	}
-	return nil
 }

@@ -119,7 +119,7 @@ func TestReadOnlyLeavesNoTrace(t *testing.T) {
 	before := kept(t, server, opts.Schema)
 	for name, at := range map[string]string{"as a reader": "postgres://reader:secret-of-reader@" + server.Addr() + "/postgres", "as the owner": server.URL()} {
 		t.Run(name, func(t *testing.T) {
-			j := openAt(t, at, postgres.Options{Schema: opts.Schema, ReadOnly: true, Migrate: true, Lanes: 3})
+			j := openAt(t, at, postgres.Options{Schema: opts.Schema, ReadOnly: true, Migrate: true})
 			reads(t, j)
 			for what, err := range writes(t, j) {
 				require.ErrorIs(t, err, postgres.ErrReadOnly, what)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,10 +37,6 @@ func Begin(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
 
 // explainTheirs is explain for statements in a transaction of the application's.
 func explainTheirs(ctx context.Context, doing string, err error) error {
-	return explainTheirsBy(explain, ctx, doing, err)
-}
-
-func explainTheirsBy(explain func(string, error) error, ctx context.Context, doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -56,17 +51,3 @@ func explainTheirsBy(explain func(string, error) error, ctx context.Context, doi
 	}
 	return explain(doing, err)
 }
-
-// appConns bounds the transactions of BeginTx that are open at a time.
-const appConns = 4
-
-// appPool has the connections of transactions that are the application's. It is opened when it is needed.
-type appPool struct {
-	once sync.Once
-	pool *pgxpool.Pool
-	err  error
-}
-
-// asMade reports whether a connection has its first settings again once it was reset. The application's AfterConnect
-// may have set others, so then it reports false, and the next transaction gets another connection.
-func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }

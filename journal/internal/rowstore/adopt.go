@@ -119,8 +119,9 @@ func (b *batch) holdsOfStrangers() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	b.findLives(holders)
 	for _, holder := range holders {
-		switch _, err := b.s.sessions.live(holder); {
+		switch _, err := b.live(holder); {
 		case errors.Is(err, journal.ErrRestored):
 			return true, nil
 		case err != nil:

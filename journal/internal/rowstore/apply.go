@@ -188,7 +188,7 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 	}
 	op = e.now.op
 	if readsLife(p.Kind, &op) {
-		live, err = b.s.sessions.live(op.Holder)
+		live, err = b.live(op.Holder)
 		if err != nil && !(p.Kind == journal.EventAdopt && errors.Is(err, journal.ErrRestored)) { // its process runs elsewhere, or no more
 			return op, live, err
 		}

@@ -29,6 +29,7 @@ type batch struct {
 	marks   map[int64][]int64 // the handles of each mark that was looked up
 	added   map[int64][]int64 // the handles of each mark that this batch has added
 
+	lives  map[string]Life // of other processes' sessions, as far as they were asked for
 	undo   []former
 	keep   bool            // commit the clock, even if no row changed
 	reset  bool            // the clock was set back
@@ -59,6 +60,7 @@ func newBatch(ctx context.Context, s *Store, tx Tx, head Head, lock Lock, sure b
 	return &batch{
 		s: s, ctx: ctx, tx: tx, head: head, lock: lock, sure: sure, clock: &s.clock,
 		entries: make(map[int64]*entry), names: make(map[Digest]int64), marks: make(map[int64][]int64), added: make(map[int64][]int64),
+		lives: make(map[string]Life),
 	}
 }
 

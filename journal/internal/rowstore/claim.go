@@ -106,8 +106,9 @@ func (c *claim) findDead() error {
 	if err != nil {
 		return c.b.fail(err)
 	}
+	c.b.findLives(holders)
 	for _, holder := range holders {
-		switch live, err := c.b.s.sessions.live(holder); {
+		switch live, err := c.b.live(holder); {
 		case err != nil:
 			c.passed = err
 		case !live:

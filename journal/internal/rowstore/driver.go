@@ -239,9 +239,15 @@ type Driver interface {
 	Rank(id string) (rank, of int)
 	// Leave ends a session of this process.
 	Leave(ctx context.Context, id string) error
-	// Alive reports whether a session's process lives. It returns an error if no one can know, and journal.ErrRestored in it
-	// if the session was copied or restored with the journal. It does not wait.
-	Alive(id string) (bool, error)
+	// Alive reports for each of some sessions whether its process lives. It does not wait.
+	Alive(ids []string) []Life
+}
+
+// Life says whether a session's process lives.
+type Life struct {
+	Lives bool
+	// Err means that no one can know. It is a journal.ErrRestored if the session was copied or restored with the journal.
+	Err error
 }
 
 // Reader reads rows.

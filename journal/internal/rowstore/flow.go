@@ -34,7 +34,7 @@ func (b *batch) applyFlow(ev journal.FlowEvent, lock Lock) (result journal.FlowR
 func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (result journal.FlowResult, err error) {
 	live := false
 	if f.State == journal.FlowStateRunning && (ev.Kind == journal.FlowEventBegin || ev.Kind == journal.FlowEventClaim || ev.Kind == journal.FlowEventGiveUp) {
-		if live, err = b.s.sessions.live(f.Holder); err != nil {
+		if live, err = b.live(f.Holder); err != nil {
 			return result, err
 		}
 	}

@@ -134,7 +134,7 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 	var passed error // why a flow that no living session holds was passed over, for a caller that gets none
 	for _, scan := range []FlowScan{{Index: FlowsRunning}, {Index: FlowsByDue, By: ev.At.UnixMilli(), After: Position{Key: math.MinInt64}}} {
 		err := b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) {
-			switch live, err := b.s.sessions.live(row.Holder); {
+			switch live, err := b.live(row.Holder); {
 			case err != nil:
 				passed = cmp.Or(passed, err)
 			case live:
@@ -186,6 +186,11 @@ func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error)) err
 		if err != nil {
 			return b.fail(err)
 		}
+		holders := make([]string, len(rows))
+		for i, row := range rows {
+			holders[i] = row.Holder
+		}
+		b.findLives(holders)
 		for _, row := range rows {
 			scan.After = Position{Handle: row.Handle}
 			switch scan.Index {

@@ -48,3 +48,16 @@ var errFails = errors.New("rowstore: a test has the transaction fail")
 func (s *Store) FailCommit() {
 	_ = s.do(context.Background(), &request{run: func(b *batch) error { return b.fail(errFails) }})
 }
+
+// Change changes the stored fields of an operation, as a release with other fields would.
+func (s *Store) Change(ctx context.Context, ref journal.Ref, change func(*journal.Operation)) error {
+	return s.do(ctx, &request{run: func(b *batch) error {
+		e, err := b.byName(ref)
+		if err == nil {
+			op := e.now.op
+			change(&op)
+			b.set(e, e.now.after(&op))
+		}
+		return err
+	}})
+}

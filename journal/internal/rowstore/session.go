@@ -78,11 +78,28 @@ func (l *sessions) has(id string) bool {
 }
 
 // live reports whether a session lives, of this process or of another.
-func (l *sessions) live(id string) (bool, error) {
-	if id == "" || l.has(id) {
-		return id != "", nil
+func (b *batch) live(id string) (bool, error) {
+	if b.s.sessions.has(id) {
+		return true, nil
 	}
-	return l.driver.Alive(id)
+	b.findLives([]string{id})
+	return b.lives[id].Lives, b.lives[id].Err
+}
+
+// findLives finds out which of some sessions live, those of other processes all at once.
+func (b *batch) findLives(ids []string) {
+	var unknown []string
+	for _, id := range ids {
+		if _, known := b.lives[id]; !known && id != "" && !b.s.sessions.has(id) {
+			unknown, b.lives[id] = append(unknown, id), Life{}
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	for i, life := range b.s.driver.Alive(unknown) {
+		b.lives[unknown[i]] = life
+	}
 }
 
 // end ends all sessions as the death of the process does.

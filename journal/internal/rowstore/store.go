@@ -110,7 +110,8 @@ func OpenToRead(ctx context.Context, src Source, refusal error) (*Store, error) 
 func newStore(src Source, head *Head) *Store {
 	s := &Store{source: src, key: head.Key, log: slog.New(slog.DiscardHandler)}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.ctx, s.cancel = ctx, func() { cancel(journal.ErrClosed) }
 	s.clock.take(head)
 	return s
 }
@@ -241,6 +242,8 @@ func (s *Store) HasHook(ctx context.Context) (kept bool, err error) {
 	return kept, err
 }
 
+var errLate = errors.New("the database did not answer in time")
+
 // Close implements journal.Journal. Requests that wait for other transactions end with ErrClosed. Deliveries have
 // some seconds to be recorded.
 func (s *Store) Close() error {
@@ -253,7 +256,9 @@ func (s *Store) Close() error {
 			return
 		}
 		defer time.AfterFunc(patience, s.cancel).Stop()
-		err = s.group.end()
+		if err = s.group.end(); errors.Is(err, journal.ErrClosed) { // by its patience, and not by an earlier Close
+			err = errLate
+		}
 		s.aside.end()
 		s.cancel()
 		s.sessions.end()

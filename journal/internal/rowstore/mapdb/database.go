@@ -279,16 +279,21 @@ func (d *Driver) Lost(id string) bool {
 func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
 
 // Alive implements rowstore.Driver.
-func (d *Driver) Alive(id string) (bool, error) {
+func (d *Driver) Alive(ids []string) []rowstore.Life {
 	d.db.mu.Lock()
 	defer d.db.mu.Unlock()
-	if d.db.faults.strange[id] {
-		return false, fmt.Errorf("%w: the session came with the copy", journal.ErrRestored)
+	lives := make([]rowstore.Life, len(ids))
+	for i, id := range ids {
+		switch {
+		case d.db.faults.strange[id]:
+			lives[i].Err = fmt.Errorf("%w: the session came with the copy", journal.ErrRestored)
+		case d.db.faults.unsure[id]:
+			lives[i].Err = errors.New("mapdb: no one knows whether the session lives")
+		default:
+			lives[i].Lives = d.db.alive[id]
+		}
 	}
-	if d.db.faults.unsure[id] {
-		return false, errors.New("mapdb: no one knows whether the session lives")
-	}
-	return d.db.alive[id], nil
+	return lives
 }
 
 // Close implements rowstore.Driver. The database stays.

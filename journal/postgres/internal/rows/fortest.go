@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -16,3 +17,6 @@ func (d *Driver) ForTest() (*fleet.Fleet, *pgxpool.Pool, string, context.Context
 
 // RotateAfter makes lanes take another row after that many commits. It is for tests.
 func (d *Driver) RotateAfter(commits int) { d.rotateAfter = commits }
+
+// CommitIn gives transactions that much time. It is for tests.
+func (d *Driver) CommitIn(most time.Duration) { d.opts.Time = most }

@@ -56,12 +56,12 @@ func (d *Driver) giveBack(l *lane) {
 	<-d.slots
 }
 
-// ended returns journal.ErrClosed if the driver was closed, or else the error of ctx.
+// ended returns journal.ErrClosed if the driver was closed, or else why ctx has ended.
 func (d *Driver) ended(ctx context.Context) error {
 	if d.background.Err() != nil {
 		return journal.ErrClosed
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // hangUp closes the connection.

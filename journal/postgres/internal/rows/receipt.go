@@ -67,9 +67,13 @@ func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.
 	return r.receipt(ctx, &pipeline{d: r.d}, key, false)
 }
 
-// Receipt implements rowstore.Tx.
+// Receipt implements rowstore.Tx. It waits for neither the key nor the row.
 func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
-	return t.receipt(ctx, &pipeline{d: t.d}, key, true)
+	p, locked := &pipeline{d: t.d}, false
+	p.queue(func(pgx.Rows) error { locked = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = $1 FOR UPDATE SKIP LOCKED", identityOf(key.Scope, key.Key))
+	found, err := t.receipt(ctx, p, key, true)
+	found.Held = found.Held || found.Receipt != nil && !locked
+	return found, err
 }
 
 // receipt reads a receipt behind what the pipeline has.

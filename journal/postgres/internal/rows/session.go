@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -63,11 +64,16 @@ func (d *Driver) Leave(ctx context.Context, id string) error {
 }
 
 // Alive implements rowstore.Driver.
-func (d *Driver) Alive(id string) (live bool, err error) {
+func (d *Driver) Alive(ids []string) []rowstore.Life {
 	ctx, cancel := context.WithTimeout(d.background, time.Second)
 	defer cancel()
-	err = d.pool.QueryRow(ctx, d.in("SELECT EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1 AND buried_at IS NULL)"), id).Scan(&live)
-	return live, err
+	var living []string
+	err := d.pool.QueryRow(ctx, d.in("SELECT coalesce(array_agg(id), '{}') FROM {{s}}.sessions WHERE id = ANY($1) AND buried_at IS NULL"), ids).Scan(&living)
+	lives := make([]rowstore.Life, len(ids))
+	for i, id := range ids {
+		lives[i] = rowstore.Life{Lives: slices.Contains(living, id), Err: err}
+	}
+	return lives
 }
 
 // resign ends all of this process's sessions, and itself. Nothing is left of its lanes but their clock.

@@ -13,6 +13,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 )
@@ -149,7 +150,15 @@ func (d *Driver) findLost() error {
 }
 
 // Alive implements rowstore.Driver.
-func (d *Driver) Alive(id string) (bool, error) {
+func (d *Driver) Alive(ids []string) []rowstore.Life {
+	lives := make([]rowstore.Life, len(ids))
+	for i, id := range ids {
+		lives[i].Lives, lives[i].Err = d.lives(id)
+	}
+	return lives
+}
+
+func (d *Driver) lives(id string) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.own[id] != nil {

@@ -3,84 +3,53 @@ package postgres
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"iter"
-	"log/slog"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
-	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
-// rowLayout keeps no rows in memory.
-var rowLayout = layout{
-	open: func(ctx context.Context, d *connection.Dialer, _ string, opts Options) (engine, error) {
-		return openRows(ctx, d, opts)
-	},
-	migrate: func(ctx context.Context, cfg *pgx.ConnConfig, name string, logger *slog.Logger, files fs.FS) error {
-		return schema.Migrate(ctx, cfg, name, logger, files)
-	},
-	migrations: schema.Migrations,
-}
-
-// rowJournal is the engine over the rows of the database.
-type rowJournal struct {
+// Journal is a journal in PostgreSQL, shared by all processes that open it. Open makes one. Its methods are safe for
+// concurrent use.
+type Journal struct {
 	store  *rowstore.Store
 	driver *rows.Driver
 	opts   Options
 }
 
-func openRows(ctx context.Context, dialer *connection.Dialer, opts Options) (*rowJournal, error) {
-	d, err := rows.Open(ctx, dialer.Config(), rows.Options{
-		Schema: opts.Schema,
-		Fleet: fleet.Options{
-			Log: opts.Logger, Pace: opts.pace.Pace, Testify: opts.pace.testify, Deployment: opts.Deployment, Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, Existing: opts.Existing,
-			Durable: opts.Durability == ServersDisk && !opts.Unsafe, Promotable: opts.Failover == LosesNothing, MayLose: opts.Failover == MayLose, Witness: opts.Witness,
-		},
-		BeforeConnect: opts.BeforeConnect, Readers: max(opts.Readers, 0), Patience: opts.pace.close,
-		Explain: say, Lacks: func(privilege string) error { return lacksGrant("open", privilege) }, NoJournal: errNoJournal, AnyTime: opts.Unsafe,
-	})
-	if err != nil {
-		return nil, say("open", err)
-	}
-	j := &rowJournal{driver: d, opts: opts}
-	if opts.ReadOnly {
-		j.store, err = rowstore.OpenToRead(ctx, d, ErrReadOnly)
-	} else {
-		j.store, err = rowstore.Open(ctx, d, rowstore.Options{Logger: opts.Logger, Committed: opts.Committed})
-	}
-	if err != nil {
-		_ = d.Close()
-		return nil, say("open", err)
-	}
-	return j, nil
-}
+var (
+	_ journal.Journal        = (*Journal)(nil)
+	_ journal.Clock          = (*Journal)(nil)
+	_ journal.ClockResetter  = (*Journal)(nil)
+	_ journal.HookKeeper     = (*Journal)(nil)
+	_ journal.StatsReader    = (*Journal)(nil)
+	_ journal.LocalFlows     = (*Journal)(nil)
+	_ journal.Outbox         = (*Journal)(nil)
+	_ journal.ReceiptCounter = (*Journal)(nil)
+	_ journal.Reconciler     = (*Journal)(nil)
+)
 
 // Close ends the process's sessions at once. Other processes claim their operations. It waits for running commits. If
 // the server does not answer for five seconds, their result stays open.
-func (j *rowJournal) Close() error {
+func (j *Journal) Close() error {
 	err := j.store.Close()
 	if err == nil || errors.Is(err, journal.ErrClosed) || errors.Is(err, rows.ErrStillOpen) {
 		return err
 	}
-	j.opts.Logger.Warn("onceward: the last commit of a closed journal failed, so an outcome may be delivered once more", "error", say("close", err))
+	j.opts.Logger.Warn("onceward: the last commit of a closed journal failed, so an outcome may be delivered once more", "error", explain("close", err))
 	return nil
 }
 
 // Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
-func (j *rowJournal) Now() time.Time { return j.driver.Clock() }
+func (j *Journal) Now() time.Time { return j.driver.Clock() }
 
 // explained has the errors of a list explained.
 func explained[T any](list iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for one, err := range list {
-			if !yield(one, say("read", err)) {
+			if !yield(one, explain("read", err)) {
 				return
 			}
 		}
@@ -91,93 +60,93 @@ func explained[T any](list iter.Seq2[T, error]) iter.Seq2[T, error] {
 // without its caller's clock with a *journal.EventError, and one whose clock is more than a minute ahead of the
 // database's with ErrClockAhead. If ctx ends first, the event may be recorded. Later events of the same operation in
 // this process come after it all the same.
-func (j *rowJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
 	result, err := j.store.Apply(ctx, ev)
-	return result, say("apply", err)
+	return result, explain("apply", err)
 }
 
 // Get returns the whole operation, or journal.ErrNotFound.
-func (j *rowJournal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
+func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
 	op, err := j.store.Get(ctx, ref)
-	return op, say("read", err)
+	return op, explain("read", err)
 }
 
 // List yields operations without bodies, in pages. Nothing is open between two pages, so a slow reader pins nothing.
-func (j *rowJournal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
+func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
 	return explained(j.store.List(ctx, filter))
 }
 
 // Claim applies ev, of kind EventClaim, to at most limit claimable operations, oldest first. It skips operations that
 // another transaction is changing, so fewer than limit results mean that no other was claimable and unlocked. If an
 // error follows the first results, Claim returns those, and the next claim fails.
-func (j *rowJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	result, err := j.store.Claim(ctx, ev, limit)
-	return result, say("claim", err)
+	return result, explain("claim", err)
 }
 
 // Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first. It returns how
-// many were shrunk or removed, also with an error. It takes 100 a commit, so that no caller waits long. One
-// process reaps at a time: the others do nothing. It skips an operation whose row is damaged, and returns its error if there
-// is nothing else to reap. An operation whose answer alone is damaged is reaped.
-func (j *rowJournal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+// many were shrunk or removed, also with an error. It takes 100 a commit, so that no caller waits long. One process
+// reaps at a time: the others do nothing. It skips an operation whose row is damaged, and returns its error if there is
+// nothing else to reap. An operation whose answer alone is damaged is reaped.
+func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
 	if !j.opts.ReadOnly {
 		if reaps, err := j.driver.Lease(ctx, "reap"); err != nil || !reaps {
-			return 0, say("reap", err)
+			return 0, explain("reap", err)
 		}
 	}
 	reaped, err := j.store.Reap(ctx, ev, limit)
-	return reaped, say("reap", err)
+	return reaped, explain("reap", err)
 }
 
 // Join starts a session. It is renewed in the background until it is ended or the Journal is closed.
-func (j *rowJournal) Join(ctx context.Context) (journal.Session, error) {
+func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 	s, err := j.store.Join(ctx)
-	return s, say("join", err)
+	return s, explain("join", err)
 }
 
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is due, those
 // due longest first. It skips operations that another transaction is changing, and unreadable ones. If nothing else is
 // due, it returns the error of the unreadable one.
-func (j *rowJournal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
 	result, err := j.store.Looks(ctx, ev, limit)
-	return result, say("look up", err)
+	return result, explain("look up", err)
 }
 
 // Hear records in one commit that an event was heard, and its results. A process that hears the same event at the same
 // time waits, and then gets first as false.
-func (j *rowJournal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
 	results, first, err = j.store.Hear(ctx, heard, evs)
-	return results, first, say("hear", err)
+	return results, first, explain("hear", err)
 }
 
 // FindBy returns the operations of the provider that have the value, in the order of their creation.
-func (j *rowJournal) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
 	matches, err := j.store.FindBy(ctx, provider, by, value)
-	return matches, say("read", err)
+	return matches, explain("read", err)
 }
 
 // ReadStats returns the Stats, for all processes. Begun counts since the journal was last adopted or confirmed,
 // including rolled-back operations. A damaged operation is counted, but has no age.
-func (j *rowJournal) ReadStats(ctx context.Context) (journal.Stats, error) {
+func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	stats, err := j.store.ReadStats(ctx)
-	return stats, say("read", err)
+	return stats, explain("read", err)
 }
 
 // ResetClock sets the latest time of the journal to now, in one commit. Other processes use it before they commit
 // anything else. After an error the clock is as it was: call it again.
-func (j *rowJournal) ResetClock(ctx context.Context, now time.Time) error {
-	return say("reset the clock", j.store.ResetClock(ctx, now))
+func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
+	return explain("reset the clock", j.store.ResetClock(ctx, now))
 }
 
 // KeepHook records whether outcomes are for a hook, in a transaction of its own.
-func (j *rowJournal) KeepHook(ctx context.Context, kept bool) error {
-	return say("record that there is a hook", j.store.KeepHook(ctx, kept))
+func (j *Journal) KeepHook(ctx context.Context, kept bool) error {
+	return explain("record that there is a hook", j.store.KeepHook(ctx, kept))
 }
 
 // HasHook reports whether outcomes are for a hook.
-func (j *rowJournal) HasHook(ctx context.Context) (bool, error) {
+func (j *Journal) HasHook(ctx context.Context) (bool, error) {
 	kept, err := j.store.HasHook(ctx)
-	return kept, say("read", err)
+	return kept, explain("read", err)
 }
 
 // Adopt ends the restored state: the journal no longer returns journal.ErrRestored. If it was not restored, Adopt does
@@ -198,17 +167,20 @@ func (j *rowJournal) HasHook(ctx context.Context) (bool, error) {
 // The journal counts as restored until the last of these commits, so a partly adopted journal sends nothing. If Adopt
 // returns an error, or its process dies, call it again. It begins anew, and a second adoption changes nothing. If the
 // error names a damaged operation, the journal was adopted, and that operation stays as it is.
-func (j *rowJournal) Adopt(ctx context.Context) error { return say("adopt", j.store.Adopt(ctx)) }
+func (j *Journal) Adopt(ctx context.Context) error { return explain("adopt", j.store.Adopt(ctx)) }
 
 // Confirm ends the restored state without changing an operation: after a planned move, a promotion without loss, or an
 // upgrade to another major version. The caller asserts that nothing was lost, and that no other copy is, or will be,
 // in use. It ends all sessions. If the journal does not count as restored, it does nothing.
-func (j *rowJournal) Confirm(ctx context.Context) error {
+func (j *Journal) Confirm(ctx context.Context) error {
 	if j.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	return say("confirm", j.driver.Confirm(ctx))
+	return explain("confirm", j.driver.Confirm(ctx))
 }
+
+// Violation is a state of a journal that the state machine or its tables' format rules out.
+type Violation = journal.Violation
 
 // Verify reads the whole journal and returns its violations, at most 1,000. It checks that every operation, flow and
 // receipt is as it was written, that no row contradicts or lacks another, and the state machine's invariants
@@ -217,7 +189,7 @@ func (j *rowJournal) Confirm(ctx context.Context) error {
 //
 // It runs in pages beside other use of the journal, and changes nothing. It may omit operations begun meanwhile. An
 // error means that it could not read the whole journal.
-func (j *rowJournal) Verify(ctx context.Context) ([]Violation, error) {
+func (j *Journal) Verify(ctx context.Context) ([]Violation, error) {
 	violations, err := j.store.Verify(ctx)
-	return violations, say("read", err)
+	return violations, explain("read", err)
 }
