@@ -77,12 +77,18 @@ type console struct {
 	stats journal.StatsReader
 	flows journal.Flows // nil if the journal keeps none
 
-	receipts      journal.ReceiptCounter // likewise
+	receipts      receiptStore // likewise
 	receiptCounts receiptCounts
 
 	pages *template.Template
 	live  live
 	now   func() time.Time
+}
+
+// receiptStore is a journal that keeps and counts receipts.
+type receiptStore interface {
+	journal.Receipts
+	journal.ReceiptCounter
 }
 
 // New makes the page. It reads nothing and starts nothing, and needs no close. The error names the faulty option.
@@ -103,7 +109,7 @@ func New(o Options) (http.Handler, error) {
 	o.Hour = cmp.Or(o.Hour, new(Hour))
 	c := &console{Options: o, stats: stats, now: time.Now}
 	c.flows, _ = o.Journal.(journal.Flows)
-	c.receipts, _ = o.Journal.(journal.ReceiptCounter)
+	c.receipts, _ = o.Journal.(receiptStore)
 	var err error
 	if c.pages, err = template.New("").Funcs(c.functions()).ParseFS(assets, "assets/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)

@@ -1,6 +1,10 @@
 package journal
 
-import "time"
+import (
+	"time"
+
+	"github.com/onceward/onceward/internal/words"
+)
 
 // AttentionAfter is how long work may be overdue before it needs attention, since no process does it: the look-up of
 // an unknown operation, or the run of a flow. An operation in flight has as long: no call takes longer by default.
@@ -29,7 +33,7 @@ func (op *Operation) NeedsAttention(now time.Time) string {
 		return "it has been in flight for long: its process has died and no other has taken it over, or its call is allowed so long"
 	case op.State != StateUnknown:
 		return ""
-	case !op.lookPlanned() && onHold(op):
+	case !op.lookPlanned() && op.OnHold():
 		return "it is on hold: release or resolve it"
 	case !op.lookPlanned():
 		return "no process looks for it: the client that recorded it has no Config.Reconcile"
@@ -58,7 +62,7 @@ func (f *Flow) NeedsAttention(now time.Time) string {
 	case f.State == FlowStateSetAside:
 		return f.Cause
 	case f.PutOff():
-		return because("each run for a day was put off, and it waits for no operation", f.Cause)
+		return words.Because("each run for a day was put off, and it waits for no operation", f.Cause)
 	case f.State == FlowStateWaiting && now.Sub(f.DueAt) >= AttentionAfter:
 		return "no process runs it: Run is not running, or no process has its function and version"
 	case f.State == FlowStateRunning && now.Sub(f.UpdatedAt) >= AttentionAfter:

@@ -34,7 +34,7 @@ func (op *Operation) Effect() Effect {
 		return EffectNotKept
 	case !a.Refused:
 		return EffectExecuted
-	case hasEffect(op):
+	case op.SecondEffects > 0 || op.TookEffectOtherThan(""):
 		return EffectUnknown
 	}
 	return EffectRefused

@@ -8,6 +8,9 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
+// maxEvidence limits the evidence that an operation keeps: the first and the latest.
+const maxEvidence = 9
+
 // lookMargin is the least allowance for clocks that disagree in a proof of absence.
 const lookMargin = 15 * time.Minute
 
@@ -69,7 +72,7 @@ func hint(op *Operation, ev *Event) (Decision, error) {
 func evidence(op *Operation, ev *Event) (Decision, error) {
 	e := ev.Evidence
 	switch {
-	case e == nil || e.Finding < FindingInconclusive || int(e.Finding) >= len(findingNames):
+	case e == nil || e.Finding < FindingInconclusive || e.Finding > FindingReversed:
 		return Ignored, invalid(op, ev, "needs evidence with a finding")
 	case op.State == StateAbsent, ev.Claim < min(op.Claim, 1) || ev.Claim > op.Claim || ev.Generation < 0 || ev.Generation > op.Generation:
 		return Ignored, invalid(op, ev, "no such claim or generation")
@@ -87,7 +90,7 @@ func evidence(op *Operation, ev *Event) (Decision, error) {
 		return ofEarlier(op, ev)
 	case op.NeverLeft() && op.State != StateInFlight && !e.Finding.TookEffect():
 		return Ignored, nil
-	case onHold(op) && !op.NeverLeft() && e.Finding != FindingAbsent && !ev.Taken && e.marks():
+	case op.OnHold() && !op.NeverLeft() && e.Finding != FindingAbsent && !ev.Taken && marks(e):
 		return undecided(op, ev, e.Finding) // only a person settles it, or its own late answer
 	case e.Finding.TookEffect():
 		return took(op, ev)
@@ -105,7 +108,7 @@ func evidence(op *Operation, ev *Event) (Decision, error) {
 // other operation ever had it. A journal that was restored does not know that.
 func weighed(op *Operation, ev *Event) {
 	e := *ev.Evidence
-	if ev.Sole && !op.ReferenceOurs && !op.Adopted && e.Basis == BasisFields && op.referenceOf(ev.Generation) == ev.Reference {
+	if ev.Sole && !op.ReferenceOurs && !op.Adopted && e.Basis == BasisFields && referenceOf(op, ev.Generation) == ev.Reference {
 		e.Basis = BasisReference
 	}
 	ev.Evidence = &e
@@ -113,7 +116,7 @@ func weighed(op *Operation, ev *Event) {
 
 // marks reports whether evidence can settle an operation: its object shows a mark of the operation, or it is the
 // finding of the program's own look-up. Agreeing fields only make a candidate, for a person.
-func (e *Evidence) marks() bool { return e.Basis >= BasisPerson }
+func marks(e *Evidence) bool { return e.Basis >= BasisPerson }
 
 const noMark = "an object agrees with it, but shows no mark of it: compare them at the provider"
 
@@ -132,13 +135,13 @@ func seenAs(op *Operation, ev *Event) {
 // ofEarlier applies evidence of a generation that was said, or proven, to have had no effect.
 func ofEarlier(op *Operation, ev *Event) (Decision, error) {
 	switch {
-	case !ev.Evidence.Finding.TookEffect(), op.Proves("", ev.Object):
+	case !ev.Evidence.Finding.TookEffect(), Proves(op, "", ev.Object):
 		return Ignored, nil // as was said; or it is known
-	case ev.Taken || !op.left(ev.Generation) || !ev.Evidence.marks():
+	case ev.Taken || !left(op, ev.Generation) || !marks(ev.Evidence):
 		return Ignored, nil
 	case op.MayHaveRun:
 		return second(op, ev)
-	case onHold(op), outranked(op, ev):
+	case op.OnHold(), outranked(op, ev):
 		keep(op, ev)
 		attention(op, ev, saidNotExecuted)
 		return Recorded, nil
@@ -151,7 +154,7 @@ func took(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.NeverLeft() && op.State != StateCompleted && op.State != StateInFlight:
 		return elsewhere(op, ev)
-	case !ev.Evidence.marks():
+	case !marks(ev.Evidence):
 		return undecided(op, lacking(ev, noMark), FindingAmbiguous)
 	case ev.Taken && !(op.State == StateCompleted && SameObject(op.Object, ev.Object)): // it keeps the object that it has
 		return undecided(op, ev, FindingAmbiguous)
@@ -163,7 +166,7 @@ func took(op *Operation, ev *Event) (Decision, error) {
 		keep(op, ev)
 		attention(op, ev, saidNotExecuted)
 		return Recorded, nil
-	case disagrees(op, ev.Object):
+	case op.TookEffectOtherThan(ev.Object):
 		keep(op, ev)
 		attention(op, ev, twoObjects)
 		return Recorded, nil
@@ -208,23 +211,16 @@ func outranked(op *Operation, ev *Event) bool {
 }
 
 // hasEffect reports whether some generation of the operation is known to have taken effect.
-func hasEffect(op *Operation) bool { return op.SecondEffects > 0 || disagrees(op, "") }
-
-// disagrees reports whether kept evidence says that the present generation made another object.
-func disagrees(op *Operation, object string) bool {
-	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
-		return e.Generation == op.Generation && e.Finding.TookEffect() && !SameObject(e.Object, object)
-	})
-}
+func hasEffect(op *Operation) bool { return op.SecondEffects > 0 || op.TookEffectOtherThan("") }
 
 // beside applies evidence of an effect to a completed operation.
 func beside(op *Operation, ev *Event) (Decision, error) {
 	switch {
-	case op.Object != "" && !op.Proves("", ev.Object) && !refusedHere(op):
+	case op.Object != "" && !Proves(op, "", ev.Object) && !refusedHere(op):
 		return second(op, ev)
 	case refusedHere(op) && !isKept(op, ev):
 		return contradicted(op, ev, answeredRefused)
-	case op.AnswerMissing() && ev.Answer != nil && ev.Answer.whole():
+	case op.AnswerMissing() && ev.Answer != nil && whole(ev.Answer):
 		keep(op, ev)
 		replaced(op, shown(ev))
 		op.Object = ev.Object
@@ -324,7 +320,7 @@ func refusedThere(op *Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.State == StateCompleted:
 		return Ignored, nil
-	case !ev.Evidence.marks():
+	case !marks(ev.Evidence):
 		return undecided(op, lacking(ev, noMark), FindingAmbiguous)
 	case op.State == StateInFlight:
 		return kept(op, ev)
@@ -332,7 +328,7 @@ func refusedThere(op *Operation, ev *Event) (Decision, error) {
 		return undecided(op, ev, FindingAmbiguous)
 	case outranked(op, ev):
 		return undecided(op, ev, FindingRefused)
-	case !isRefusal(op, *ev.Evidence) || disagrees(op, ""):
+	case !isRefusal(op, *ev.Evidence) || op.TookEffectOtherThan(""):
 		return undecided(op, lacking(ev, refusedInPart), FindingRefused)
 	}
 	return prove(op, ev)
@@ -351,7 +347,7 @@ func lacking(ev *Event, why string) *Event {
 // isRefusal reports whether the refused object surely belongs to the operation, and was all that may have run, or the
 // provider recognises the refused request.
 func isRefusal(op *Operation, e Evidence) bool {
-	return op.SecondEffects == 0 && e.marks() && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
+	return op.SecondEffects == 0 && marks(&e) && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
 // kept defers evidence while a claim is open, whose own answer wins. weigh applies it when the claim ends.
@@ -373,7 +369,7 @@ func kept(op *Operation, ev *Event) (Decision, error) {
 func weigh(op *Operation, ev *Event) bool {
 	var best Evidence
 	for _, e := range op.Evidence {
-		if e.Answer != nil && e.marks() && e.Finding > best.Finding && (e.Finding != FindingRefused || isRefusal(op, e)) {
+		if e.Answer != nil && marks(&e) && e.Finding > best.Finding && (e.Finding != FindingRefused || isRefusal(op, e)) {
 			best = e
 		}
 	}
@@ -387,7 +383,7 @@ func weigh(op *Operation, ev *Event) bool {
 	case op.NeverLeft():
 		attention(op, ev, usedElsewhere)
 		return true
-	case disagrees(op, best.Object):
+	case op.TookEffectOtherThan(best.Object):
 		attention(op, ev, twoObjects)
 		return true
 	}
@@ -397,10 +393,10 @@ func weigh(op *Operation, ev *Event) bool {
 	return true
 }
 
-// Heard reports whether deferred evidence forbids another attempt of an operation in flight, after so many: it decides
+// DecidedByEvidence reports whether deferred evidence forbids another attempt of an operation in flight, after so many: it decides
 // the operation once its claim has ended without an answer. Evidence that the present generation took effect forbids
 // none, since the next attempt brings the answer.
-func (op *Operation) Heard(attempts int) bool {
+func DecidedByEvidence(op *Operation, attempts int) bool {
 	ended := *op
 	ended.MayHaveRun, ended.Attempts = true, op.Attempts+attempts
 	return weigh(&ended, &Event{}) && (ended.State != StateCompleted || ended.Answer.Refused)
@@ -451,7 +447,7 @@ func assertedAbsent(op *Operation, ev *Event) (Decision, error) {
 		return Ignored, nil
 	case ev.Claim != op.Claim:
 		return Stale, nil
-	case onHold(op):
+	case op.OnHold():
 		why = "it is on hold"
 	case r != nil && r.Generation == op.Generation && r.Resolution != Release:
 		why = "an operator has resolved it before"
@@ -473,7 +469,7 @@ func assertedAbsent(op *Operation, ev *Event) (Decision, error) {
 const noCanary = "no canary was found: it takes a completed operation that was first sent after this one"
 
 // LacksCanary reports whether a look-up proved no absence for want of a canary.
-func (e *Evidence) LacksCanary() bool { return e.Why == noCanary }
+func LacksCanary(e *Evidence) bool { return e.Why == noCanary }
 
 // unproven returns what is missing of a proof that the operation had no effect, or "" if this look-up lacks nothing.
 func unproven(op *Operation, ev *Event) string {
@@ -483,7 +479,7 @@ func unproven(op *Operation, ev *Event) string {
 	margin := max(op.Terms.Margin(), lookMargin)
 	began := stamp(a.Began)
 	switch {
-	case onHold(op):
+	case op.OnHold():
 		return "it is on hold"
 	case op.Adopted:
 		return "the journal was restored, and an attempt that it lacks may have sent this"
@@ -501,11 +497,11 @@ func unproven(op *Operation, ev *Event) string {
 		return "it is not proven that the look-up was made in its account"
 	case began.After(passed(ev)) || began.Before(over.Add(a.VisibleAfter).Add(margin)):
 		return "it was looked for too early"
-	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, marginOf(a.Horizon)))):
+	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, MarginOf(a.Horizon)))):
 		return "it was looked for so late that the provider may no longer show it"
 	case stamp(a.Control).Before(over):
 		return noCanary
-	case hasEffect(op), slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && e.shows() }):
+	case hasEffect(op), slices.ContainsFunc(op.Evidence, func(e Evidence) bool { return e.Generation == op.Generation && shows(&e) }):
 		return "an earlier look-up or webhook saw a trace of it"
 	}
 	return ""
@@ -560,12 +556,12 @@ func undecided(op *Operation, ev *Event, finding Finding) (Decision, error) {
 }
 
 // shows reports whether the provider has an object with a mark of the operation, even if its fate is not clear.
-func (e *Evidence) shows() bool {
+func shows(e *Evidence) bool {
 	return e.Finding >= FindingInProgress || e.Finding == FindingInconclusive && e.Object != "" && e.Basis != BasisFields
 }
 
 // mayShow reports whether an object may be the operation's.
-func (e *Evidence) mayShow() bool { return e.shows() || e.Finding == FindingAmbiguous }
+func mayShow(e *Evidence) bool { return shows(e) || e.Finding == FindingAmbiguous }
 
 // isKept reports whether the same finding of this generation was kept already.
 func isKept(op *Operation, ev *Event) bool {
@@ -609,7 +605,7 @@ func firstAbsent(op *Operation, list []Evidence) int {
 // forbids an absence. If there is none, it is the second oldest of no effect.
 func leastNeeded(list []Evidence, firstAbsent int) int {
 	for _, stays := range []func(*Evidence) bool{
-		(*Evidence).mayShow,
+		mayShow,
 		func(e *Evidence) bool { return e.Finding.TookEffect() },
 	} {
 		for i := 1; i < len(list)-1; i++ {
@@ -627,9 +623,9 @@ func conflicts(op *Operation, ev *Event) {
 	switch {
 	case ev.Taken:
 		alert(op, ev, "its answer shows an object that proves another operation")
-	case ev.Answer.Refused && disagrees(op, ""):
+	case ev.Answer.Refused && op.TookEffectOtherThan(""):
 		alert(op, ev, answeredRefused)
-	case ev.Object != "" && disagrees(op, ev.Object):
+	case ev.Object != "" && op.TookEffectOtherThan(ev.Object):
 		op.SecondEffects++
 		alert(op, ev, twoObjects)
 	}
@@ -637,7 +633,7 @@ func conflicts(op *Operation, ev *Event) {
 
 // anotherObject reports whether a later answer shows another object than the one that proves the operation.
 func anotherObject(op *Operation, ev *Event) bool {
-	return !ev.Answer.Refused && ev.Object != "" && op.Object != "" && !op.Proves("", ev.Object)
+	return !ev.Answer.Refused && ev.Object != "" && op.Object != "" && !Proves(op, "", ev.Object)
 }
 
 // withdraw withdraws an operation.

@@ -922,18 +922,18 @@ func TestEarlierGenerationsAreFoundByTheirMarks(t *testing.T) {
 		{journal.ByKey, "", true, 0, false},
 	} {
 		op.MayHaveRun = tc.sent
-		got, found := op.RoundBy(tc.by, tc.value)
+		got, found := journal.RoundBy(&op, tc.by, tc.value)
 		assert.Equal(t, tc.found, found, tc)
 		assert.Equal(t, tc.want, got, tc)
 	}
 	op.Evidence = []journal.Evidence{{Generation: 1, Finding: journal.FindingTookEffect, Object: "payment pay_1"}}
-	got, found := op.RoundBy(journal.ByObject, "payment pay_1")
+	got, found := journal.RoundBy(&op, journal.ByObject, "payment pay_1")
 	assert.True(t, found)
 	assert.Equal(t, 1, got)
-	assert.True(t, op.Proves("acct_1", "payment pay_1"))
-	assert.True(t, op.Proves("", "payment pay_1"))
-	assert.False(t, op.Proves("acct_2", "payment pay_1"))
-	_, found = op.RoundBy(journal.ByObject, "payment pay_2")
+	assert.True(t, journal.Proves(&op, "acct_1", "payment pay_1"))
+	assert.True(t, journal.Proves(&op, "", "payment pay_1"))
+	assert.False(t, journal.Proves(&op, "acct_2", "payment pay_1"))
+	_, found = journal.RoundBy(&op, journal.ByObject, "payment pay_2")
 	assert.False(t, found)
 }
 

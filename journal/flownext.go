@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// maxFlowHistory limits the failures that a flow keeps.
+const maxFlowHistory = 10
+
 // NextFlow is the state machine of flows: it returns f after ev, and what the caller is to do. It is pure and total.
 // live reports whether the session in f.Holder is alive. The zero Flow stands for one that the journal does not have.
 // With an error, or the decisions Ignored, Stale, Wait, Later, Replay, Misuse, Stop and Gone, the flow is unchanged.

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -12,8 +11,8 @@ import (
 // need not have their bodies.
 func Violations(op Operation, last time.Time) []string {
 	var v violations
-	v.must(op.State > StateAbsent && int(op.State) < len(stateNames), "its state is one of the states")
-	v.must(int(op.Naming) < len(namingNames), "its naming is one of the namings")
+	v.must(op.State > StateAbsent && op.State <= StateCancelled, "its state is one of the states")
+	v.must(op.Naming <= Generated, "its naming is one of the namings")
 	v.must(op.Terms.Remembers.Valid(), "its terms are readable")
 	v.must(op.Claim >= 1 || op.Claim == 0 && op.Enqueued, "it was claimed when it was begun, unless it was enqueued")
 	v.must(op.Claim >= 1 || op.State != StateInFlight && op.Attempts == 0 && op.Found == (Found{}), "an operation that was never claimed was not sent")
@@ -39,11 +38,11 @@ func Violations(op Operation, last time.Time) []string {
 	v.must(op.LeftFor >= 0 && (op.LeftFor == 0 || op.State == StateUnknown), "only an unknown operation is left to other processes")
 	v.must(op.Attention == "" || op.State > StateInFlight || op.State == StatePending && !op.ParkedSince.IsZero(),
 		"an operation that needs attention has an outcome, or was parked")
-	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight || int(op.State) >= len(stateNames), "an operation with an outcome is not parked")
+	v.must(op.ParkedSince.IsZero() || op.State <= StateInFlight || op.State > StateCancelled, "an operation with an outcome is not parked")
 	v.must(op.Object == "" || op.State == StateCompleted, "only a completed operation has an object that proves it")
 	v.must(op.Unwanted == nil || op.State > StateInFlight, "a withdrawn operation is neither sent nor due")
 	for _, e := range op.Evidence {
-		v.must(e.Generation >= 0 && e.Generation <= op.Generation && e.Finding > 0 && int(e.Finding) < len(findingNames) && int(e.Basis) < len(basisNames),
+		v.must(e.Generation >= 0 && e.Generation <= op.Generation && e.Finding > 0 && e.Finding <= FindingReversed && e.Basis <= BasisKey,
 			"evidence is of one of its generations")
 		v.must(e.Answer == nil || op.State == StateInFlight, "an answer is kept with evidence only while a claim is out")
 	}
@@ -76,7 +75,7 @@ func Violations(op Operation, last time.Time) []string {
 				"a refusal is an answer only if nothing else may have run, or the provider remembers refusals")
 		}
 	case StateUnknown:
-		v.must(op.MayHaveRun || onHold(&op) || len(op.Evidence) > 0 || op.SecondEffects > 0, "an unknown operation may have run, is on hold, or has evidence")
+		v.must(op.MayHaveRun || op.OnHold() || len(op.Evidence) > 0 || op.SecondEffects > 0, "an unknown operation may have run, is on hold, or has evidence")
 	case StateCancelled:
 		v.must(!op.MayHaveRun, "a cancelled operation has not run")
 	}
@@ -87,7 +86,7 @@ func Violations(op Operation, last time.Time) []string {
 // neither input nor results.
 func FlowViolations(f Flow) []string {
 	var v violations
-	v.must(f.State > FlowStateAbsent && int(f.State) < len(flowStateNames), "its state is one of the states")
+	v.must(f.State > FlowStateAbsent && f.State <= FlowStateSetAside, "its state is one of the states")
 	v.must(f.Claim >= 1 || f.Claim == 0 && f.State == FlowStateWaiting && len(f.Steps) == 0, "a flow that was never claimed waits, and has no step")
 	v.must(f.InputDigest != "", "it has its input's digest")
 	v.must(!f.CreatedAt.IsZero() && !f.UpdatedAt.IsZero(), "it says when it was begun and changed")
@@ -100,7 +99,7 @@ func FlowViolations(f Flow) []string {
 	v.must(f.State != FlowStateGivenUp || f.Undoing, "a flow that was given up was undone")
 	v.must(!f.Tombstone || f.State.Ended() && len(f.Steps) == 0, "a tombstone is of an ended flow, and has no steps")
 	for i, step := range f.Steps {
-		v.must(step.Kind > 0 && int(step.Kind) < len(stepKindNames), "step %d is of one of the kinds", step.Seq)
+		v.must(step.Kind > 0 && step.Kind <= StepByHand, "step %d is of one of the kinds", step.Seq)
 		v.must(step.Seq > 0 && (i == 0 || step.Seq > f.Steps[i-1].Seq), "step %d follows upon the one before it", step.Seq)
 	}
 	return v
@@ -118,33 +117,6 @@ func ReceiptViolations(r Receipt) []string {
 	v.must((r.State == ReceiptCompleted) == !r.SettledAt.IsZero(), "it says when its answer was recorded if and only if it is completed")
 	v.must(r.State == ReceiptCompleted || r.Answer == nil && r.Cause == "", "a reserved receipt has no answer, and was not resolved")
 	return v
-}
-
-// Violation is a fact in a journal that the state machine or the store's format excludes.
-type Violation struct {
-	Handle    int64  // of the operation, flow or receipt; 0: it is of the store's file
-	Flow      bool   // of a flow
-	Receipt   bool   // of a receipt
-	Ref       Ref    // of an operation or flow; zero if it can't be read
-	Invariant string // what does not hold
-}
-
-// String shortens names, which may be keys.
-func (v Violation) String() string {
-	kind := "operation"
-	switch {
-	case v.Handle == 0:
-		return "the file: " + v.Invariant
-	case v.Receipt:
-		return fmt.Sprintf("receipt %d: %s", v.Handle, v.Invariant)
-	case v.Flow:
-		kind = "flow"
-	}
-	id := v.Ref.ID
-	if len(id) > 12 {
-		id = strings.ToValidUTF8(id[:8], "") + "…"
-	}
-	return fmt.Sprintf("%s %d %q: %s", kind, v.Handle, id, v.Invariant)
 }
 
 // violations are the invariants that don't hold.

@@ -1,13 +1,12 @@
 package journal
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/internal/words"
 )
 
 // maxBusy is how long a provider may go on answering "in flight" before the operation becomes unknown.
@@ -19,10 +18,6 @@ const (
 	Leap         = 24 * time.Hour
 	Confirmation = 10 * time.Minute
 )
-
-// ErrInvalidEvent is in the chain of the error of an event that is incomplete, or that can't happen to an operation in
-// its state.
-var ErrInvalidEvent = errors.New("journal: invalid event")
 
 // EventError says why an event was refused. Nothing was changed.
 type EventError struct {
@@ -120,7 +115,7 @@ func cameBack(op *Operation, ev *Event) {
 		return
 	}
 	now := ev.At
-	if lead := ev.Last.Sub(ev.At); lead > 0 && lead <= op.Terms.leapMargin() {
+	if lead := ev.Last.Sub(ev.At); lead > 0 && lead <= leapMargin(op.Terms) {
 		now = ev.Last // another's, which is right too: by its clock what is due rests as long
 	}
 	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, now), closer(op.WakeAt, op.UpdatedAt, now)
@@ -187,7 +182,7 @@ func closeRepeat(op *Operation, ev *Event) {
 
 // isAhead reports whether the operation's first send is dated by a clock that is ahead of the present, believed one.
 func isAhead(op *Operation, ev *Event) bool {
-	return ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > op.Terms.leapMargin() && sentSince(op).After(ev.At)
+	return ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > leapMargin(op.Terms) && sentSince(op).After(ev.At)
 }
 
 // sentSince returns the earliest possible time of the first send, or zero if there was none. The window begins then.
@@ -286,7 +281,7 @@ func enqueue(op *Operation, ev *Event) (Decision, error) {
 		op.WakeAt = wakeBy(op, op.DueAt)
 		op.SettledAt, op.Delivered, op.Told, op.ByHand = time.Time{}, false, false, false
 		op.Cause = "enqueued"
-		op.decided()
+		clearAttention(op)
 		return Recorded, nil
 	case op.Tombstone:
 		return Gone, nil
@@ -421,11 +416,11 @@ func generation(op *Operation, key, reference string) {
 	op.LastEndedAt, op.BusySince, op.ParkedSince = time.Time{}, time.Time{}, time.Time{}
 	op.Attempts = 0
 	op.Adopted = false
-	op.decided()
+	clearAttention(op)
 }
 
-// decided clears the reason why a person has to look at the operation, as of an earlier state.
-func (op *Operation) decided() {
+// clearAttention clears the reason why a person has to look at the operation, as of an earlier state.
+func clearAttention(op *Operation) {
 	op.Attention, op.Disputed, op.LookAt, op.LeftFor = "", false, time.Time{}, 0
 }
 
@@ -503,7 +498,7 @@ func leave(op *Operation, ev *Event) (Decision, error) {
 		waitsForItsCaller(op, ev, ends)
 		return Later, nil
 	}
-	op.Cause = because(op.Cause, "its caller did not repeat it while it could be sent")
+	op.Cause = words.Because(op.Cause, "its caller did not repeat it while it could be sent")
 	if op.MayHaveRun {
 		settle(op, ev, StateUnknown)
 		return Stop, nil
@@ -566,7 +561,7 @@ func send(op *Operation, ev *Event, form string) (Decision, error) {
 	if op.MayHaveRun && op.Form != "" && op.Form != form {
 		p = never(otherForm)
 	}
-	op.Cause = because(op.Cause, p.Reason)
+	op.Cause = words.Because(op.Cause, p.Reason)
 	if p.Answer == Never {
 		settle(op, ev, StateUnknown)
 		return Stop, nil
@@ -600,7 +595,7 @@ func lapse(op *Operation, ev *Event) Decision {
 	case op.MayHaveRun || op.NotAfter.IsZero() || !perhaps.After(op.NotAfter):
 		return Ignored
 	case surely.After(op.NotAfter):
-		op.Cause = because(op.Cause, "it was not to be sent after "+op.NotAfter.Format(time.RFC3339))
+		op.Cause = words.Because(op.Cause, "it was not to be sent after "+op.NotAfter.Format(time.RFC3339))
 		settle(op, ev, StateCancelled)
 		return Recorded
 	}
@@ -624,17 +619,6 @@ func goesAhead(op *Operation, ev *Event) bool {
 		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))
 }
 
-// because adds the rule's reason to a cause, once.
-func because(cause, reason string) string {
-	switch {
-	case cause == "":
-		return reason
-	case strings.HasSuffix(cause, reason): // or there is none
-		return cause
-	}
-	return cause + "; " + reason
-}
-
 // hold begins a claim. From then on the operation counts as sent.
 func hold(op *Operation, ev *Event) {
 	op.Claim++
@@ -651,12 +635,8 @@ func hold(op *Operation, ev *Event) {
 	op.DueAt, op.WakeAt, op.SettledAt = time.Time{}, time.Time{}, time.Time{}
 	op.DueOwn = false
 	op.Cause, op.Told, op.ByHand, op.Delivered = "", false, false, false
-	op.decided()
+	clearAttention(op)
 }
-
-// NeverSigned reports whether no attempt has been sent, since none had a credential. A journal that was restored may lack
-// the record of one.
-func (op *Operation) NeverSigned() bool { return op.Credential == Unsigned && !op.Adopted }
 
 // sign replaces the credential of an operation that has not been sent with it.
 func sign(op *Operation, ev *Event) (Decision, error) {
@@ -681,13 +661,13 @@ func complete(op *Operation, ev *Event) (Decision, error) {
 	}
 	earlier := ev.Generation < op.Generation
 	switch {
-	case earlier && ev.Object != "" && op.Proves("", ev.Object):
+	case earlier && ev.Object != "" && Proves(op, "", ev.Object):
 		return Ignored, nil // the provider took the two for one request
 	case anotherObject(op, ev):
 		op.SecondEffects++
 		alert(op, ev, twoObjects)
 		return SecondEffect, nil
-	case op.Answer != nil && op.Answer.Generation == ev.Generation && !op.Answer.whole() && ev.Answer.whole():
+	case op.Answer != nil && op.Answer.Generation == ev.Generation && !whole(op.Answer) && whole(ev.Answer):
 		return fill(op, ev)
 	case op.Answer != nil && op.Answer.Generation == ev.Generation:
 		return Replay, nil
@@ -755,7 +735,7 @@ func refusalStands(op *Operation, ev *Event) bool {
 		return false
 	}
 	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
-	return alone || remembersRefusal(op, ev.Answer) && !op.doubted() // otherwise the memory may have ended by now
+	return alone || remembersRefusal(op, ev.Answer) && !doubted(op) // otherwise the memory may have ended by now
 }
 
 // remembersRefusal reports whether the provider recognises the request again that got this refusal. It remembers a decline by a
@@ -799,9 +779,6 @@ func answered(op *Operation, ev *Event) {
 		alert(op, ev, tookTwice)
 	}
 }
-
-// MaxLastAnswer is the largest body of Operation.LastAnswer, in bytes.
-const MaxLastAnswer = 16 << 10
 
 // lastAnswer returns a copy of an answer that decided nothing, as it is kept.
 func lastAnswer(op *Operation, a *Answer) *Answer {
@@ -872,10 +849,10 @@ func release(op *Operation, ev *Event) (Decision, error) {
 // and could not ask again.
 func park(op *Operation, ev *Event) {
 	op.State, op.DueAt, op.DueOwn = StatePending, later(ev.Due, ev.At), ev.DueOwn
-	op.decided()
+	clearAttention(op)
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
-		op.Cause = because(op.Cause, p.Reason)
+		op.Cause = words.Because(op.Cause, p.Reason)
 		busyTooLong := ev.Busy && passed(ev).Sub(op.BusySince) >= maxBusy
 		if p.Answer == Never || busyTooLong {
 			settle(op, ev, StateUnknown)
@@ -888,7 +865,7 @@ func park(op *Operation, ev *Event) {
 	case op.ParkedSince.IsZero():
 		op.ParkedSince = later(ev.At, ev.Last)
 	case passed(ev).Sub(op.ParkedSince) >= PendingAttentionAfter:
-		op.Attention = because("no attempt for a day has brought an outcome, or none could be made", op.Cause)
+		op.Attention = words.Because("no attempt for a day has brought an outcome, or none could be made", op.Cause)
 	}
 	if op.Naming == Named && !op.BodyWithheld || !ev.Told {
 		return
@@ -925,9 +902,9 @@ func resolve(op *Operation, live bool, ev *Event) (Decision, error) {
 		return Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == StateInFlight && live:
 		return Wait, nil
-	case ev.Resolution == Release && !onHold(op):
+	case ev.Resolution == Release && !op.OnHold():
 		return Ignored, invalid(op, ev, "it is not on hold")
-	case ev.Resolution == Hold && op.State == StateUnknown && !onHold(op):
+	case ev.Resolution == Hold && op.State == StateUnknown && !op.OnHold():
 		return Ignored, invalid(op, ev, "it is unknown, and nothing sends it")
 	case op.Unwanted != nil && (ev.Resolution == SendAgain || ev.Resolution == Release):
 		return Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Wanted first")
@@ -996,11 +973,6 @@ func resolved(ev *Event) *Resolved {
 	return &Resolved{Resolution: ev.Resolution, By: ev.By, Why: ev.Cause, At: ev.At, Generation: ev.Generation, Claim: ev.Claim}
 }
 
-// onHold reports whether the operation is unknown because a person holds it.
-func onHold(op *Operation) bool {
-	return op.State == StateUnknown && op.Resolved != nil && op.Resolved.Resolution == Hold
-}
-
 // supply gives a completed operation a missing answer, or replaces one that was not the provider's. A recognised one
 // stands.
 func supply(op *Operation, ev *Event) (Decision, error) {
@@ -1010,7 +982,7 @@ func supply(op *Operation, ev *Event) (Decision, error) {
 		return Gone, nil
 	case ev.Answer == nil:
 		return Ignored, invalid(op, ev, "its outcome is known")
-	case was.whole() && !ev.Unrecognised, was.ByHand && !was.Omitted:
+	case whole(was) && !ev.Unrecognised, was.ByHand && !was.Omitted:
 		return Ignored, invalid(op, ev, "its answer is known")
 	}
 	answer := *ev.Answer
@@ -1039,14 +1011,14 @@ func settle(op *Operation, ev *Event, to State) {
 		op.Holder = ""
 	}
 	op.SettledAt = ev.At
-	if ev.Last.Sub(ev.At) > op.Terms.leapMargin() {
+	if ev.Last.Sub(ev.At) > leapMargin(op.Terms) {
 		op.SettledAt = ev.Last // a clock behind it would reap the operation early
 	}
 	if to != StateUnknown || op.DueOwn || !op.DueAt.After(passed(ev)) {
 		op.DueAt = time.Time{} // else the provider's pause holds for every caller
 	}
 	op.WakeAt, op.ParkedSince = time.Time{}, time.Time{}
-	op.decided()
+	clearAttention(op)
 	op.Evidence = withoutAnswers(op.Evidence)
 	if to != StateUnknown {
 		op.LastAnswer = nil
@@ -1054,7 +1026,7 @@ func settle(op *Operation, ev *Event, to State) {
 	switch {
 	case to == StateUnknown && !op.NeverLeft():
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
-	case to == StateUnknown && !onHold(op):
+	case to == StateUnknown && !op.OnHold():
 		die(op, false, "it was never sent, so there is nothing to look for")
 	}
 }
@@ -1108,8 +1080,8 @@ func adopt(op *Operation, live bool, ev *Event) (Decision, error) {
 	op.MayHaveRun, op.Failed = true, true
 	if op.FirstSentAt.IsZero() || op.FirstSentAt.After(op.CreatedAt) {
 		now := latest(ev)
-		op.sentFrom(earlier(op.CreatedAt, now)) // an enqueued one need not have moved the journal's time
-		if ev.Unconfirmed.IsZero() && op.CreatedAt.Sub(now) > op.Terms.leapMargin() {
+		sentFrom(op, earlier(op.CreatedAt, now)) // an enqueued one need not have moved the journal's time
+		if ev.Unconfirmed.IsZero() && op.CreatedAt.Sub(now) > leapMargin(op.Terms) {
 			op.WindowClosed = true // a clock that ran ahead dated its creation, which may be as old as the journal
 		}
 	}
@@ -1137,14 +1109,14 @@ func adopt(op *Operation, live bool, ev *Event) (Decision, error) {
 }
 
 func question(op *Operation, mayHaveRun bool, clock time.Time, ev *Event) Question {
-	q := op.Question(clock, ev.Last, ev.Unconfirmed)
+	q := QuestionOf(op, clock, ev.Last, ev.Unconfirmed)
 	q.MayHaveRun = mayHaveRun
 	return q
 }
 
-// Question returns the question for MaySend about the operation as it stands. clock is the caller's, and last the
+// QuestionOf returns the question for MaySend about the operation as it stands. clock is the caller's, and last the
 // latest time of its journal. unconfirmed is when a clock that has jumped will be believed. Zero means that it is.
-func (op *Operation) Question(clock, last, unconfirmed time.Time) Question {
+func QuestionOf(op *Operation, clock, last, unconfirmed time.Time) Question {
 	return Question{
 		MayHaveRun:   op.MayHaveRun,
 		Failed:       op.Failed,
@@ -1157,7 +1129,7 @@ func (op *Operation) Question(clock, last, unconfirmed time.Time) Question {
 		Last:         last,
 		Unconfirmed:  unconfirmed,
 		Unwanted:     op.Unwanted != nil,
-		Doubted:      op.doubted(),
+		Doubted:      doubted(op),
 	}
 }
 

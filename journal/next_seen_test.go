@@ -732,7 +732,7 @@ func TestBeginYieldsToAHolder(t *testing.T) {
 		if tc.itself {
 			holder.Handle = 7
 		}
-		assert.Equal(t, tc.yields, op.YieldsTo(&holder), name)
+		assert.Equal(t, tc.yields, journal.YieldsTo(&op, &holder), name)
 	}
 }
 

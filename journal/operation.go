@@ -220,40 +220,7 @@ func (op *Operation) NeverLeft() bool { return op.FirstSentAt.IsZero() }
 // the request (MayRepeat) or a look-up may bring it. An answer that a person asserted without an object is not looked for.
 func (op *Operation) AnswerMissing() bool {
 	a := op.Answer
-	return op.State == StateCompleted && a != nil && !a.whole() && (!a.ByHand || op.Object != "")
-}
-
-// whole reports whether the answer has all that the provider sent.
-func (a *Answer) whole() bool { return !a.Omitted && !a.Cut }
-
-// left reports whether an attempt of that earlier generation may have left. Only such generations have a round, and
-// nothing is kept of the oldest.
-func (op *Operation) left(generation int) bool {
-	return len(op.Rounds) == maxRounds && generation < op.Rounds[0].Generation || slices.ContainsFunc(op.Rounds, func(r Round) bool { return r.Generation == generation })
-}
-
-// doubted reports whether an earlier release sent it once more after its caller received ErrOutcomeUnknown.
-func (op *Operation) doubted() bool { return op.Found.State == StateUnknown }
-
-// referenceOf returns the reference of a generation, or "" if it is not kept.
-func (op *Operation) referenceOf(generation int) string {
-	for _, r := range op.Rounds {
-		if r.Generation == generation {
-			return r.Reference
-		}
-	}
-	if generation == op.Generation {
-		return op.Reference
-	}
-	return ""
-}
-
-// sentFrom moves the first send back to t, unless it is earlier already.
-func (op *Operation) sentFrom(t time.Time) {
-	op.FirstSentAt = t
-	if !op.SentSince.Before(t) {
-		op.SentSince = time.Time{}
-	}
+	return op.State == StateCompleted && a != nil && (a.Omitted || a.Cut) && (!a.ByHand || op.Object != "")
 }
 
 // FlowRef names the flow of an operation. Its scope is the operation's.
@@ -271,11 +238,22 @@ type Found struct {
 	FirstSentAt time.Time
 }
 
-// Resolved is a person's decision about an operation.
-type Resolved struct {
-	Resolution Resolution
-	By, Why    string // never a secret
-	At         time.Time
-	Generation int   // as the person saw it
-	Claim      int64 // likewise
+// NeverSigned reports whether no attempt has been sent, since none had a credential. A journal that was restored may lack
+// the record of one.
+func (op *Operation) NeverSigned() bool { return op.Credential == Unsigned && !op.Adopted }
+
+// OnHold reports whether the operation is unknown because a person holds it.
+func (op *Operation) OnHold() bool {
+	return op.State == StateUnknown && op.Resolved != nil && op.Resolved.Resolution == Hold
 }
+
+// TookEffectOtherThan reports whether kept evidence says that the present generation made another object. Every object is
+// another one than "".
+func (op *Operation) TookEffectOtherThan(object string) bool {
+	return slices.ContainsFunc(op.Evidence, func(e Evidence) bool {
+		return e.Generation == op.Generation && e.Finding.TookEffect() && !SameObject(e.Object, object)
+	})
+}
+
+// MaxLastAnswer is the largest body of Operation.LastAnswer, in bytes.
+const MaxLastAnswer = 16 << 10

@@ -7,66 +7,13 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// Memory is a provider's memory of a key: see the constants of package providers.
-type Memory = memory.Memory
-
-// Terms has the facts about the provider for the resend rule. The operation's Begin freezes them. Later claims may
-// narrow them, never widen them.
-type Terms struct {
-	Remembers Memory
-	Retention time.Duration // how long the provider remembers a key; zero means that nothing is promised
-	Guard     bool          // the provider does not execute a second request during the first
-	Handling  time.Duration // without a guard, the longest work on one request; zero means not stated
-}
-
-// Narrow returns the stricter of t and u, clause by clause.
-func (t Terms) Narrow(u Terms) Terms {
-	return Terms{
-		Remembers: min(t.Remembers, u.Remembers),
-		Retention: min(t.Retention, u.Retention),
-		Guard:     t.Guard && u.Guard,
-		Handling:  stricterHandling(t.Guard, t.Handling, u.Guard, u.Handling),
-	}
-}
-
-// stricterHandling returns the longer time of two sides. "Not stated" is stricter than any. A side with a guard need
-// not state one beside a side without.
-func stricterHandling(guard bool, handling time.Duration, otherGuard bool, other time.Duration) time.Duration {
-	switch {
-	case guard && !otherGuard && handling <= 0:
-		return other
-	case otherGuard && !guard && other <= 0:
-		return handling
-	case handling <= 0 || other <= 0:
-		return 0
-	}
-	return max(handling, other)
-}
-
-// Window is how long after the first send a resend is safe: the retention less the margin. It is 0 if resending is
-// never proven safe.
-func (t Terms) Window() time.Duration {
-	if t.Remembers < memory.SuccessesLostAnswers || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
-		return 0
-	}
-	return t.Retention - t.Margin()
-}
-
-// Margin is the part of the retention reserved for clocks that disagree and slow requests: a quarter of it, at most an
-// hour.
-func (t Terms) Margin() time.Duration { return marginOf(t.Retention) }
-
 // leapMargin is the margin, or the longest possible one without a retention, since a later table may state one.
-func (t Terms) leapMargin() time.Duration {
+func leapMargin(t Terms) time.Duration {
 	if t.Retention <= 0 {
-		return longestMargin
+		return MaxMargin
 	}
 	return t.Margin()
 }
-
-const longestMargin = time.Hour
-
-func marginOf(d time.Duration) time.Duration { return min(d/4, longestMargin) }
 
 // Question is the input of the resend rule.
 type Question struct {
@@ -98,7 +45,7 @@ type Question struct {
 func (q *Question) IdleFor(idle time.Duration, now time.Time) {
 	known, recorded := later(now, q.Last).Add(-idle), q.LastEndedAt
 	if !recorded.IsZero() {
-		known = later(recorded, earlier(known, recorded.Add(longestMargin)))
+		known = later(recorded, earlier(known, recorded.Add(MaxMargin)))
 	}
 	q.LastEndedAt = known
 }
@@ -121,7 +68,7 @@ func MayRepeat(op *Operation, today Today, clock, last, unconfirmed time.Time) P
 	case op.Form != "" && op.Form != today.Form:
 		return never(otherForm)
 	}
-	q := op.Question(clock, last, unconfirmed)
+	q := QuestionOf(op, clock, last, unconfirmed)
 	q.Terms = op.Terms.Narrow(today.Terms)
 	return MaySend(q)
 }
@@ -144,7 +91,7 @@ type Progress struct {
 
 // Question returns the question for MaySend about one more attempt, at that time, under the claim of op.
 func (p Progress) Question(op *Operation, at time.Time) Question {
-	q := op.Question(at, p.Last, p.Unconfirmed)
+	q := QuestionOf(op, at, p.Last, p.Unconfirmed)
 	q.MayHaveRun, q.Failed = op.Found.MayHaveRun || p.Open, op.Found.Failed || p.Failed
 	q.Idempotent = p.Idempotent && op.Naming == Generated && op.Key == ""
 	if op.Found.FirstSentAt.IsZero() { // this clock began the window, and tells its age, wherever it stands
@@ -215,7 +162,7 @@ func (q *Question) inside() Permission {
 	window := q.Terms.Window()
 	switch {
 	case window == 0:
-		return never(q.Terms.noWindow())
+		return never(noWindow(q.Terms))
 	case q.WindowClosed:
 		return never("the clock ran ahead when it was first sent, so the end of its retention is unknown")
 	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window)):
@@ -249,7 +196,7 @@ const retentionPassed = "the provider's retention has passed, or will have"
 func never(reason string) Permission { return Permission{Answer: Never, Reason: reason} }
 
 // noWindow returns why resending is never proven safe under these terms.
-func (t Terms) noWindow() string {
+func noWindow(t Terms) string {
 	switch {
 	case t.Remembers == memory.Nothing:
 		return "the provider recognises no key here"

@@ -131,7 +131,7 @@ func TestWhy(t *testing.T) {
 		var told reasons
 		require.NoError(t, json.Unmarshal([]byte(s.out), &told))
 		now := time.Now()
-		assert.Equal(t, journal.MaySend(op.Question(now, now, time.Time{})).Answer.String(), told.Rule, op.ID)
+		assert.Equal(t, journal.MaySend(journal.QuestionOf(&op, now, now, time.Time{})).Answer.String(), told.Rule, op.ID)
 		if op.State != journal.StatePending {
 			assert.Equal(t, "never", told.Answer, op.ID)
 		}

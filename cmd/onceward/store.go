@@ -23,6 +23,7 @@ type store interface {
 	journal.Journal
 	journal.Flows
 	journal.StatsReader
+	journal.Receipts
 	journal.ReceiptCounter
 
 	// clock returns the latest time that the journal has seen, and when a clock that has jumped is believed. Zero

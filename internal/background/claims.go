@@ -246,7 +246,7 @@ func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known.Terms = op.Terms.Narrow(today)
 	w.Idle.See(&known)
 	now := w.Now()
-	q := known.Question(now, time.Time{}, time.Time{})
+	q := journal.QuestionOf(&known, now, time.Time{}, time.Time{})
 	q.IdleFor(time.Since(w.Idle.Since(&known, time.Now())), now)
 	return journal.MaySend(q).Answer == journal.NotBefore
 }

@@ -122,7 +122,7 @@ func (r *run) mayGoOn() error {
 			r.attempt.lost = true
 			return errors.New("the claim is no longer held")
 		}
-		if op.Heard(r.tally.made) {
+		if journal.DecidedByEvidence(&op, r.tally.made) {
 			return errHeard
 		}
 	}

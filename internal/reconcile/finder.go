@@ -402,7 +402,7 @@ func (c *Finder) StillLooks(op *journal.Operation) bool {
 // lackedCanary reports whether an operation was given up for want of a canary, and there is one now.
 func (c *Finder) lackedCanary(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	return route.Listed && core.SameContract(op, route) && c.hasCanary(op, u, route.Endpoint.HandlingTime) &&
-		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.LacksCanary() })
+		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return journal.LacksCanary(&e) })
 }
 
 // lackedLookup reports whether an operation was given up because no look-up could find it, and one can now.

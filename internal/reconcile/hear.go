@@ -146,7 +146,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 	for _, o := range fit {
 		if o.ev.Kind == journal.EventEvidence {
 			rivals = append(rivals, o)
-			if o.op.Proves("", o.ev.Object) {
+			if journal.Proves(&o.op, "", o.ev.Object) {
 				known = append(known, o)
 			}
 		}
@@ -171,7 +171,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 
 // inAnotherAccount reports whether two operations are known to be of different accounts.
 func inAnotherAccount(a, b *journal.Operation) bool {
-	return !a.MayBeIn(b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
+	return !journal.MayBeIn(a, b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
 }
 
 // hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.

@@ -114,7 +114,7 @@ func (l *Pass) taken(ctx context.Context, op *journal.Operation, route tables.Ro
 		matches, err := l.finder.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
 		*unread = cmp.Or(*unread, err)
 		return slices.ContainsFunc(matches, func(m journal.Match) bool {
-			return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && m.Operation.Proves(whose.account, object)
+			return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && journal.Proves(&m.Operation, whose.account, object)
 		})
 	}
 }

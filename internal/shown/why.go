@@ -31,7 +31,7 @@ func (w Why) Restored() Why {
 // WhyOf returns the resend rule's answer for an operation, at this time, in a journal whose latest time is last.
 // A clock that has jumped is believed once it reaches unconfirmed. The zero time means that it is believed.
 func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
-	w := Why{Answer: journal.Never.String(), Rule: journal.MaySend(op.Question(now, last, unconfirmed))}
+	w := Why{Answer: journal.Never.String(), Rule: journal.MaySend(journal.QuestionOf(op, now, last, unconfirmed))}
 	switch op.State {
 	case journal.StateCompleted:
 		w.Because = "it is completed: callers get the recorded answer"

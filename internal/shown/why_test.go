@@ -37,7 +37,7 @@ func TestWhyOf(t *testing.T) {
 			assert.Equal(t, row.answer, why.Answer)
 			assert.Equal(t, row.at, why.At)
 			assert.NotEmpty(t, why.Because)
-			assert.Equal(t, journal.MaySend(row.op.Question(now, now, time.Time{})), why.Rule)
+			assert.Equal(t, journal.MaySend(journal.QuestionOf(&row.op, now, now, time.Time{})), why.Rule)
 			restored := why.Restored()
 			assert.Equal(t, "never", restored.Answer)
 			assert.Zero(t, restored.At)

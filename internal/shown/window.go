@@ -18,7 +18,7 @@ type Window struct {
 // WindowOf returns the window of an operation that may have run, and reports whether it has one.
 func WindowOf(op *journal.Operation, now time.Time) (w Window, has bool) {
 	long := op.Terms.Window()
-	since := op.Question(now, now, time.Time{}).FirstSentAt
+	since := journal.QuestionOf(op, now, now, time.Time{}).FirstSentAt
 	if !op.MayHaveRun || long <= 0 || since.IsZero() {
 		return w, false
 	}

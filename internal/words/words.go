@@ -1,7 +1,10 @@
-// Package words names the values of enumerations.
+// Package words names the values of enumerations, and joins what is said of an operation.
 package words
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Of returns the word of a value, which names has at its number. It returns the kind and the number of a value without
 // one.
@@ -10,4 +13,15 @@ func Of[T ~uint8](kind string, names []string, value T) string {
 		return names[value]
 	}
 	return fmt.Sprintf("%s(%d)", kind, uint8(value))
+}
+
+// Because adds a reason to a cause, once.
+func Because(cause, reason string) string {
+	switch {
+	case cause == "":
+		return reason
+	case strings.HasSuffix(cause, reason): // or there is none
+		return cause
+	}
+	return cause + "; " + reason
 }

@@ -121,7 +121,7 @@ func (s *history) findBy() {
 		got[m.Operation.Ref] = m.Generation
 	}
 	for _, op := range s.model.ops {
-		generation, is := op.RoundBy(by, value)
+		generation, is := journal.RoundBy(&op, by, value)
 		is = is && op.Provider == "ledger"
 		found, there := got[op.Ref]
 		if there {

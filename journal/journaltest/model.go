@@ -128,7 +128,7 @@ func (m *model) sole(i int, op journal.Operation, ev journal.Event) bool {
 	}
 	for j, other := range m.ops {
 		shown := had(other.Provider, other.Reference) || slices.ContainsFunc(other.Rounds, func(r journal.Round) bool { return had(other.Provider, r.Reference) })
-		if j != i && shown && other.MayBeIn(op.Account) && (other.Mode == op.Mode || other.Mode == "" || op.Mode == "") {
+		if j != i && shown && journal.MayBeIn(&other, op.Account) && (other.Mode == op.Mode || other.Mode == "" || op.Mode == "") {
 			return false
 		}
 	}
@@ -142,7 +142,7 @@ func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
 	account := cmp.Or(op.Account, ev.Account)
 	for j, other := range m.ops {
 		found := slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool { return e.Finding.TookEffect() && e.Object == ev.Object })
-		if j != i && other.Provider == op.Provider && other.Proves(account, ev.Object) && (found || ev.Kind != journal.EventComplete) {
+		if j != i && other.Provider == op.Provider && journal.Proves(&other, account, ev.Object) && (found || ev.Kind != journal.EventComplete) {
 			return true
 		}
 	}

@@ -124,7 +124,7 @@ func (b *batch) rival(e *entry, p *prepared) (*entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if holder != nil && op.YieldsTo(&holder.now.op) {
+		if holder != nil && journal.YieldsTo(&op, &holder.now.op) {
 			return holder, b.readWhole(holder)
 		}
 	}

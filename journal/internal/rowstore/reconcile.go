@@ -240,7 +240,7 @@ func matching(ctx context.Context, r Reader, handles []int64, provider string, b
 		if err != nil {
 			return nil, err
 		}
-		if _, is := it.op.RoundBy(by, value); !is || it.op.Provider != provider {
+		if _, is := journal.RoundBy(&it.op, by, value); !is || it.op.Provider != provider {
 			continue
 		}
 		op, err := it.operation(false)

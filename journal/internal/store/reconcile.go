@@ -62,7 +62,7 @@ func TakenBy(ev journal.Event) journal.By {
 // Takes tells whether other is proven by the object that ev names for op.
 func Takes(other, op *journal.Operation, ev journal.Event) bool {
 	account := cmp.Or(op.Account, ev.Account)
-	if other.Handle == op.Handle || other.Provider != op.Provider || !other.Proves(account, ev.Object) {
+	if other.Handle == op.Handle || other.Provider != op.Provider || !journal.Proves(other, account, ev.Object) {
 		return false
 	}
 	return ev.Kind != journal.EventComplete || slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool {
@@ -92,7 +92,7 @@ func NamesReference(op *journal.Operation, ev journal.Event) (reaped []Mark, is 
 
 // Shares tells whether other has, or had, the reference that ev shows of op, in an account and mode that may be its own.
 func Shares(other, op *journal.Operation, ev journal.Event) bool {
-	return other.Handle != op.Handle && other.Provider == op.Provider && other.MayBeIn(op.Account) &&
+	return other.Handle != op.Handle && other.Provider == op.Provider && journal.MayBeIn(other, op.Account) &&
 		(other.Mode == op.Mode || other.Mode == "" || op.Mode == "") &&
 		(other.Reference == ev.Reference || slices.ContainsFunc(other.Rounds, func(r journal.Round) bool { return r.Reference == ev.Reference }))
 }
@@ -153,7 +153,7 @@ func Marks(op *journal.Operation) (marks []Mark) {
 // Match is an operation that was found by a value, with its answer if it has one. The answer may be of an earlier
 // generation than the latest.
 func Match(op journal.Operation, by journal.By, value string) journal.Match {
-	generation, _ := op.RoundBy(by, value)
+	generation, _ := journal.RoundBy(&op, by, value)
 	return journal.Match{Operation: op, Generation: generation}
 }
 

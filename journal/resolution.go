@@ -1,0 +1,44 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/internal/words"
+)
+
+// Resolution is a person's decision about an operation without an answer.
+type Resolution uint8
+
+const (
+	// Executed means that it took effect, even if it is cancelled. Event.Answer, if any, becomes its answer. For a
+	// completed one it supplies an answer that was not kept or was cut off. With Event.Unrecognised it replaces one
+	// that is not the provider's.
+	Executed Resolution = iota + 1
+	// NotExecuted means that it had no effect. It is cancelled, and a caller may ask for its name again.
+	NotExecuted
+	// SendAgain means that it had no effect. Its next generation is due at once, regardless of NotAfter.
+	SendAgain
+	// Hold keeps it from being sent while a person finds out about it. It is unknown until it is resolved or released.
+	// An unknown operation needs no Hold, since nothing sends it.
+	Hold
+	// Release ends a Hold. The operation is pending again as far as the resend rule allows.
+	Release
+	// Unwanted withdraws it: no process sends it until Wanted. If nothing may have run it is cancelled. Otherwise it
+	// is unknown, and clients go on looking for it.
+	Unwanted
+	// Wanted lifts Unwanted.
+	Wanted
+)
+
+var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release", "unwanted", "wanted"}
+
+func (r Resolution) String() string { return words.Of("Resolution", resolutionNames[:], r) }
+
+// Resolved is a person's decision about an operation.
+type Resolved struct {
+	Resolution Resolution
+	By, Why    string // never a secret
+	At         time.Time
+	Generation int   // as the person saw it
+	Claim      int64 // likewise
+}

@@ -1,0 +1,62 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/internal/memory"
+)
+
+// Memory is a provider's memory of a key: see the constants of package providers.
+type Memory = memory.Memory
+
+// Terms has the facts about the provider for the resend rule. The operation's Begin freezes them. Later claims may
+// narrow them, never widen them.
+type Terms struct {
+	Remembers Memory
+	Retention time.Duration // how long the provider remembers a key; zero means that nothing is promised
+	Guard     bool          // the provider does not execute a second request during the first
+	Handling  time.Duration // without a guard, the longest work on one request; zero means not stated
+}
+
+// Narrow returns the stricter of t and u, clause by clause.
+func (t Terms) Narrow(u Terms) Terms {
+	return Terms{
+		Remembers: min(t.Remembers, u.Remembers),
+		Retention: min(t.Retention, u.Retention),
+		Guard:     t.Guard && u.Guard,
+		Handling:  stricterHandling(t.Guard, t.Handling, u.Guard, u.Handling),
+	}
+}
+
+// stricterHandling returns the longer time of two sides. "Not stated" is stricter than any. A side with a guard need
+// not state one beside a side without.
+func stricterHandling(guard bool, handling time.Duration, otherGuard bool, other time.Duration) time.Duration {
+	switch {
+	case guard && !otherGuard && handling <= 0:
+		return other
+	case otherGuard && !guard && other <= 0:
+		return handling
+	case handling <= 0 || other <= 0:
+		return 0
+	}
+	return max(handling, other)
+}
+
+// Window is how long after the first send a resend is safe: the retention less the margin. It is 0 if resending is
+// never proven safe.
+func (t Terms) Window() time.Duration {
+	if t.Remembers < memory.SuccessesLostAnswers || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
+		return 0
+	}
+	return t.Retention - t.Margin()
+}
+
+// Margin is the part of the retention reserved for clocks that disagree and slow requests: a quarter of it, at most an
+// hour.
+func (t Terms) Margin() time.Duration { return MarginOf(t.Retention) }
+
+// MaxMargin is the longest Terms.Margin.
+const MaxMargin = time.Hour
+
+// MarginOf is the margin of a retention.
+func MarginOf(retention time.Duration) time.Duration { return min(retention/4, MaxMargin) }
