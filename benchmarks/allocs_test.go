@@ -17,9 +17,9 @@ import (
 
 // allocations is the number of allocations that an operation over the journal in memory makes beyond a plain
 // http.Client for the same request. A change that makes more of them raises this constant in the open, and a change
-// that makes fewer lowers it. About 110 of them encode and commit rows, which the journal in memory has since it shares the
+// that makes fewer lowers it. About 80 of them encode and commit rows, which the journal in memory has since it shares the
 // code of databases.
-const allocations = 196
+const allocations = 165
 
 // A child process counts without the collector, which would empty the pools.
 func TestAllocationsOfAnOperation(t *testing.T) {

@@ -295,8 +295,12 @@ func (e *encoder) header(h http.Header) {
 // and end tells.
 type decoder struct {
 	buf    []byte
+	text   string // ends as buf does, and has the strings of a short one; "" means that there is none yet
 	failed bool
 }
+
+// shortText is the length of a buffer whose strings share one allocation. In a longer one, most is no string.
+const shortText = 2 << 10
 
 func (d *decoder) fail() { d.buf, d.failed = nil, true }
 
@@ -372,7 +376,17 @@ func (d *decoder) count() int {
 	return int(i)
 }
 
-func (d *decoder) string() string { return string(d.bytes()) }
+func (d *decoder) string() string {
+	if d.text == "" && len(d.buf) <= shortText {
+		d.text = string(d.buf)
+	}
+	b := d.bytes()
+	if d.text == "" {
+		return string(b)
+	}
+	end := len(d.text) - len(d.buf)
+	return d.text[end-len(b) : end]
+}
 
 // bytes are those of the buffer, not a copy; nil where there are none.
 func (d *decoder) bytes() []byte {

@@ -16,6 +16,7 @@ import (
 // prepared is an event whose parts its caller has encoded.
 type prepared struct {
 	journal.Event
+	name            Digest // of Ref
 	request, answer *Part
 	answered        journal.Answer // that answer encodes
 	compressAbove   int            // bytes of a body
@@ -23,7 +24,7 @@ type prepared struct {
 
 // prepare encodes the parts of an event, so that the transaction need not.
 func (s *Store) prepare(ev journal.Event) *prepared {
-	p := &prepared{Event: ev, compressAbove: s.compressAbove}
+	p := &prepared{Event: ev, name: NameDigest(&s.key, ev.Ref), compressAbove: s.compressAbove}
 	if ev.Evidence != nil && ev.Answer != nil { // it is kept with the evidence
 		own := *ev.Answer
 		own.Header, own.Trailer, own.Body = ev.Answer.Header.Clone(), ev.Answer.Trailer.Clone(), bytes.Clone(ev.Answer.Body)
@@ -58,7 +59,7 @@ func (p *prepared) keys(key *format.HashKey, sure bool, k *Keys) {
 	if p.Handle != 0 {
 		k.Handles = append(k.Handles, p.Handle)
 	} else if (!p.New || sure) && (p.Ref != journal.Ref{} || p.Kind == journal.EventBegin) {
-		k.Names = append(k.Names, NameDigest(key, p.Ref))
+		k.Names = append(k.Names, p.name)
 	}
 	if p.Intent != nil {
 		for _, name := range p.Intent.Aliases() {
@@ -92,7 +93,7 @@ func (b *batch) apply(p *prepared) (*outcome, error) {
 	if err := b.see(p.At); err != nil {
 		return nil, err
 	}
-	e, err := b.named(&p.Event)
+	e, err := b.named(p)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (b *batch) rival(e *entry, p *prepared) (*entry, error) {
 		op = e.now.op
 	}
 	for _, name := range p.Intent.Rivals(&op) {
-		holder, err := b.byName(name)
+		holder, err := b.byName(name, NameDigest(&b.s.key, name))
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +229,7 @@ func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *
 	case next.State == journal.StateAbsent:
 		b.set(e, nil)
 		return e, nil
-	case !asked && !answered && !b.changed(e, op, next, out.decision):
+	case !asked && !answered && e != nil && !changed(p.Kind, op, next, out.decision):
 		return e, nil
 	}
 	if e == nil {
@@ -250,16 +251,17 @@ func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *
 		now.answerSum = format.SumIn(now.answer.Head)
 	}
 	b.set(e, now)
-	for _, name := range now.names(&b.s.key) {
-		b.names[name] = e.handle
-	}
 	return e, nil
 }
 
-// changed reports whether Next changed the record.
-func (b *batch) changed(e *entry, op, next *journal.Operation, decision journal.Decision) bool {
-	if e == nil {
-		return true
+// changed reports whether Next changed the record. Most decisions change nothing but the window, unless the event is the
+// clock's.
+func changed(kind journal.EventKind, op, next *journal.Operation, decision journal.Decision) bool {
+	switch decision {
+	case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone, journal.Withdrawn:
+		if kind != journal.EventClock {
+			return next.WindowClosed != op.WindowClosed && next.Terms.Window() > 0
+		}
 	}
 	before, after := *op, *next
 	before.Request, after.Request, before.Answer, after.Answer = journal.Request{}, journal.Request{}, nil, nil

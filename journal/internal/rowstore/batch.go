@@ -26,10 +26,10 @@ type batch struct {
 	entries map[int64]*entry
 	order   []*entry
 	names   map[Digest]int64  // the handle of each name that was looked up or added; 0 means none
-	marks   map[int64][]int64 // the handles of each mark that was looked up
-	added   map[int64][]int64 // the handles of each mark that this batch has added
+	marks   map[int64][]int64 // the handles of each mark that was looked up; nil if none was
+	added   map[int64][]int64 // the handles of each mark that this batch has added; nil if it has none
 
-	lives  map[string]Life // of other processes' sessions, as far as they were asked for
+	lives  map[string]Life // of other processes' sessions, as far as they were asked for; nil if none was
 	undo   []former
 	keep   bool            // commit the clock, even if no row changed
 	reset  bool            // the clock was set back
@@ -59,8 +59,7 @@ var errHeld = errors.New("rowstore: another transaction holds the operation")
 func newBatch(ctx context.Context, s *Store, tx Tx, head Head, lock Lock, sure bool) *batch {
 	return &batch{
 		s: s, ctx: ctx, tx: tx, head: head, lock: lock, sure: sure, clock: &s.clock,
-		entries: make(map[int64]*entry), names: make(map[Digest]int64), marks: make(map[int64][]int64), added: make(map[int64][]int64),
-		lives: make(map[string]Life),
+		entries: make(map[int64]*entry), names: make(map[Digest]int64),
 	}
 }
 
@@ -68,6 +67,9 @@ func newBatch(ctx context.Context, s *Store, tx Tx, head Head, lock Lock, sure b
 func (b *batch) take(asked Keys, found Found) {
 	for _, name := range asked.Names {
 		b.names[name] = found.Names[name]
+	}
+	if len(asked.Marks) > 0 && b.marks == nil {
+		b.marks = make(map[int64][]int64)
 	}
 	for _, mark := range asked.Marks {
 		b.marks[mark] = found.Marks[mark]
@@ -143,8 +145,7 @@ func (b *batch) byHandle(handle int64) (*entry, error) {
 }
 
 // byName returns the entry of a name, or nil. A name without its row, or with another's, is damaged.
-func (b *batch) byName(ref journal.Ref) (*entry, error) {
-	name := NameDigest(&b.s.key, ref)
+func (b *batch) byName(ref journal.Ref, name Digest) (*entry, error) {
 	if _, asked := b.names[name]; !asked {
 		if err := b.find(Keys{Names: []Digest{name}}); err != nil {
 			return nil, err
@@ -166,17 +167,17 @@ func (b *batch) byName(ref journal.Ref) (*entry, error) {
 }
 
 // named returns the entry that the event names, or nil.
-func (b *batch) named(ev *journal.Event) (*entry, error) {
-	if ev.Handle != 0 {
-		e, err := b.byHandle(ev.Handle)
-		if err != nil || e != nil && (ev.Ref == journal.Ref{} || store.IsNamed(&e.now.op, ev.Ref)) {
+func (b *batch) named(p *prepared) (*entry, error) {
+	if p.Handle != 0 {
+		e, err := b.byHandle(p.Handle)
+		if err != nil || e != nil && (p.Ref == journal.Ref{} || store.IsNamed(&e.now.op, p.Ref)) {
 			return e, err
 		}
 	}
-	if ev.New && !b.sure || ev.Ref == (journal.Ref{}) && ev.Kind != journal.EventBegin {
+	if p.New && !b.sure || p.Ref == (journal.Ref{}) && p.Kind != journal.EventBegin {
 		return nil, nil
 	}
-	return b.byName(ev.Ref)
+	return b.byName(p.Ref, p.name)
 }
 
 // readWhole reads the parts of an entry.
@@ -218,7 +219,15 @@ func (b *batch) set(e *entry, now *item) {
 // replace is set for a change that stays if the request fails.
 func (b *batch) replace(e *entry, now *item) {
 	for _, mark := range now.marks(&b.s.key) {
+		if b.added == nil {
+			b.added = make(map[int64][]int64)
+		}
 		b.added[mark] = append(b.added[mark], e.handle)
+	}
+	if !now.isNamedAs(e.now) {
+		for _, name := range now.names(&b.s.key) {
+			b.names[name] = e.handle
+		}
 	}
 	if now != nil {
 		b.clock.margin(now.op.Terms)
@@ -246,18 +255,20 @@ func (b *batch) revert() {
 }
 
 // changes returns what the transaction does not have yet, removals first.
-func (b *batch) changes() []*Change {
-	var removed, changed []*Change
+func (b *batch) changes() (changes []*Change) {
+	removed := 0
 	for _, e := range b.order {
-		switch c := e.change(&b.s.key); {
-		case c == nil:
-		case c.Remove:
-			removed = append(removed, c)
-		default:
-			changed = append(changed, c)
+		c := e.change(&b.s.key)
+		if c == nil {
+			continue
+		}
+		changes = append(changes, c)
+		if c.Remove {
+			changes = slices.Insert(changes[:len(changes)-1], removed, c)
+			removed++
 		}
 	}
-	return append(removed, changed...)
+	return changes
 }
 
 func (e *entry) change(key *format.HashKey) *Change {
@@ -274,7 +285,9 @@ func (e *entry) change(key *format.HashKey) *Change {
 		c.Row = e.now.encode()
 		c.Request, c.Answer = e.now.partsNew(e.base)
 	}
-	c.AddNames, c.RemoveNames = difference(e.base.names(key), e.now.names(key))
+	if !e.now.isNamedAs(e.base) {
+		c.AddNames, c.RemoveNames = difference(e.base.names(key), e.now.names(key))
+	}
 	c.AddMarks, c.RemoveMarks = difference(e.base.marks(key), e.now.marks(key))
 	return c
 }

@@ -41,8 +41,11 @@ func (s *Store) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, e
 // ListFlows implements journal.Flows.
 func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	scan := FlowScan{Newest: filter.Newest, Limit: flowPage}
-	if filter.ByDue {
+	switch {
+	case filter.ByDue:
 		scan = FlowScan{Index: FlowsByDue, By: math.MaxInt64, After: Position{Key: -1, Handle: math.MaxInt64}, Limit: flowPage}
+	case !filter.Newest && slices.Equal(filter.States, []journal.FlowState{journal.FlowStateRunning}):
+		scan.Index = FlowsRunning
 	}
 	return func(yield func(journal.Flow, error) bool) {
 		for n, more := 0, true; more; {

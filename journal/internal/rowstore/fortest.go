@@ -52,7 +52,7 @@ func (s *Store) FailCommit() {
 // Change changes the stored fields of an operation, as a release with other fields would.
 func (s *Store) Change(ctx context.Context, ref journal.Ref, change func(*journal.Operation)) error {
 	return s.do(ctx, &request{run: func(b *batch) error {
-		e, err := b.byName(ref)
+		e, err := b.byName(ref, s.Digest(ref))
 		if err == nil {
 			op := e.now.op
 			change(&op)

@@ -22,7 +22,7 @@ func (s *Store) Get(ctx context.Context, ref journal.Ref) (op journal.Operation,
 		}
 		b := newBatch(ctx, s, nil, Head{}, NoLock, false)
 		b.take(Keys{Names: []Digest{name}}, found)
-		e, err := b.byName(ref)
+		e, err := b.byName(ref, name)
 		if err != nil {
 			return err
 		}
@@ -118,10 +118,11 @@ func selected(row *Row, f *journal.Filter) (op journal.Operation, is bool, err e
 	if err == nil {
 		err = it.fillHeads(row)
 	}
-	if err == nil {
-		op, err = it.operation(false)
+	if err != nil || !store.Selects(f, &it.op) {
+		return op, false, err
 	}
-	return op, err == nil && store.Selects(f, &op), err
+	op, err = it.operation(false)
+	return op, err == nil, err
 }
 
 // operation returns the operation of a row that was read whole.

@@ -163,7 +163,7 @@ func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool
 
 // refuses returns the error that Next has for an event.
 func (b *batch) refuses(p *prepared) error {
-	e, err := b.named(&p.Event)
+	e, err := b.named(p)
 	if err != nil {
 		return err
 	}

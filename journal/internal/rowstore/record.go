@@ -42,6 +42,11 @@ func (it *item) names(key *format.HashKey) []Digest {
 	return names
 }
 
+// isNamedAs reports whether both items are there and have the same names.
+func (it *item) isNamedAs(other *item) bool {
+	return it != nil && other != nil && it.op.Ref == other.op.Ref && it.op.Alias == other.op.Alias
+}
+
 // marks returns the hashes by which the item is found in look-ups and evidence. An operation in flight that has only
 // its key has none, since FindBy reads all of these.
 func (it *item) marks(key *format.HashKey) (marks []int64) {

@@ -91,6 +91,9 @@ func (b *batch) findLives(ids []string) {
 	var unknown []string
 	for _, id := range ids {
 		if _, known := b.lives[id]; !known && id != "" && !b.s.sessions.has(id) {
+			if b.lives == nil {
+				b.lives = make(map[string]Life)
+			}
 			unknown, b.lives[id] = append(unknown, id), Life{}
 		}
 	}

@@ -9,12 +9,17 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
+// firstPage is the size of the first page of a list. Many readers need no more.
+const firstPage = 16
+
 // InPages yields the operations that read returns, page by page, within the filter's limit. It asks read for as many
-// operations as it can use, at most pageSize. read reports whether that was the last page. InPages ends after an error.
+// operations as it can use. The first page is small, and the later ones have at most pageSize. read reports whether that
+// was the last page. InPages ends after an error.
 func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []journal.Operation, last bool, err error)) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
-		for left := filter.Limit; ; {
-			size := pageSize
+		left := filter.Limit
+		for most := firstPage; ; most = min(4*most, pageSize) {
+			size := most
 			if filter.Limit > 0 {
 				size = min(size, left)
 			}

@@ -19,7 +19,7 @@ import (
 // Database is the rows of a journal. Several drivers may use it at once, as processes use a server.
 type Database struct {
 	mu    sync.Mutex
-	ended chan struct{} // closed and replaced when a transaction ends
+	ended chan struct{} // closed when a transaction ends; nil if none waits for that
 
 	content
 	known int64           // the number of the latest commit, as a witness beside the database has it
@@ -59,7 +59,7 @@ func New() *Database {
 }
 
 func of(c content) *Database {
-	return &Database{ended: make(chan struct{}), content: c, known: c.head.Number, alive: make(map[string]bool), held: make(map[any]*tx)}
+	return &Database{content: c, known: c.head.Number, alive: make(map[string]bool), held: make(map[any]*tx)}
 }
 
 // clone returns a copy. Rows never change: a commit replaces them.
@@ -118,6 +118,9 @@ func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Loc
 			t.waits = nil
 			return false, rowstore.ErrLocked
 		}
+		if db.ended == nil {
+			db.ended = make(chan struct{})
+		}
 		ended, late := db.ended, false
 		db.faults.waiting++
 		db.mu.Unlock()
@@ -169,8 +172,10 @@ func (db *Database) end(t *tx) {
 	for _, what := range t.holds {
 		delete(db.held, what)
 	}
-	close(db.ended)
-	db.ended = make(chan struct{})
+	if db.ended != nil {
+		close(db.ended)
+		db.ended = nil
+	}
 }
 
 // Driver is one process's access to a database.

@@ -3,7 +3,6 @@ package mapdb
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/onceward/onceward/journal"
@@ -16,21 +15,27 @@ type (
 	flowName   rowstore.Digest
 )
 
-func (v *view) allFlows() map[int64]*rowstore.Flow {
-	all := maps.Clone(v.db.flows)
+// allFlows yields each flow as the view has it.
+func (v *view) allFlows(yield func(*rowstore.Flow) bool) {
+	var staged map[int64]*rowstore.Flow
 	if v.t != nil {
-		maps.Copy(all, v.t.flows)
+		staged = v.t.flows
 	}
-	return all
+	for _, f := range staged {
+		if !yield(f) {
+			return
+		}
+	}
+	for handle, f := range v.db.flows {
+		if staged[handle] == nil && !yield(f) {
+			return
+		}
+	}
 }
 
 func (v *view) findFlow(handle int64, name rowstore.Digest) *rowstore.Flow {
-	all := v.allFlows()
-	if handle != 0 {
-		return all[handle]
-	}
-	for _, f := range all {
-		if f.Name == name {
+	for f := range v.allFlows {
+		if f.Handle == handle || handle == 0 && f.Name == name {
 			return f
 		}
 	}
@@ -82,7 +87,7 @@ func (v *view) Flows(_ context.Context, scan rowstore.FlowScan) (page []*rowstor
 		f  *rowstore.Flow
 	}
 	var all []placed
-	for _, f := range v.allFlows() {
+	for f := range v.allFlows {
 		if at, is := flowPlace(f, &scan); is && (scan.Newest || compare(at, scan.After) > 0) {
 			own := *f
 			all = append(all, placed{at, &own})
@@ -121,7 +126,7 @@ func (v *view) CountFlows(_ context.Context, late int64) (n rowstore.FlowCount, 
 	v.db.mu.Lock()
 	defer v.db.mu.Unlock()
 	n.Begun = v.db.flow
-	for _, f := range v.allFlows() {
+	for f := range v.allFlows {
 		switch journal.FlowState(f.State) {
 		case journal.FlowStateRunning:
 			n.Running++

@@ -15,7 +15,7 @@ import (
 func (v *view) Scan(_ context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
 	v.db.mu.Lock()
 	defer v.db.mu.Unlock()
-	for _, row := range v.all() {
+	for row := range v.all {
 		if at, is := place(row, &scan); is && (scan.Newest || after(at, scan.After)) {
 			page = append(page, at)
 		}
@@ -32,7 +32,7 @@ func (v *view) Count(_ context.Context, scans []rowstore.Scan) ([]rowstore.Count
 	v.db.mu.Lock()
 	defer v.db.mu.Unlock()
 	counts := make([]rowstore.Count, len(scans))
-	for _, row := range v.all() {
+	for row := range v.all {
 		for i := range scans {
 			if at, is := place(row, &scans[i]); !is || !after(at, scans[i].After) {
 				continue
@@ -91,20 +91,22 @@ func (v *view) Marks(_ context.Context, after rowstore.Mark, limit int) (page []
 	return page[:min(len(page), limit)], nil
 }
 
-func (v *view) all() (rows []*rowstore.Row) {
-	for handle := range v.db.rows {
-		if row := v.row(handle); row != nil {
-			rows = append(rows, row)
-		}
-	}
+// all yields each row as the view has it.
+func (v *view) all(yield func(*rowstore.Row) bool) {
+	var staged map[int64]*rowstore.Row
 	if v.t != nil {
-		for handle, row := range v.t.rows {
-			if row != nil && v.db.rows[handle] == nil {
-				rows = append(rows, row)
-			}
+		staged = v.t.rows
+	}
+	for _, row := range staged {
+		if row != nil && !yield(row) {
+			return
 		}
 	}
-	return rows
+	for handle, row := range v.db.rows {
+		if _, is := staged[handle]; !is && !yield(row) {
+			return
+		}
+	}
 }
 
 func compare(a, b rowstore.Position) int {
@@ -170,7 +172,7 @@ func (v *view) Holders(context.Context) ([]string, error) {
 	v.db.mu.Lock()
 	defer v.db.mu.Unlock()
 	holders := make(map[string]bool)
-	for _, row := range v.all() {
+	for row := range v.all {
 		if row.Holder != "" {
 			holders[row.Holder] = true
 		}

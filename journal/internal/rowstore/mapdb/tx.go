@@ -80,23 +80,26 @@ func (v *view) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, er
 }
 
 func (v *view) find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
-	found := rowstore.Found{Names: make(map[rowstore.Digest]int64), Marks: make(map[int64][]int64)}
-	whole := make(map[int64]bool) // by handle
-	for _, handle := range keys.Handles {
-		whole[handle] = keys.Whole
-	}
+	var found rowstore.Found
+	handles, named := slices.Clone(keys.Handles), keys.Handles[:0:0]
 	for _, name := range keys.Names {
 		if handle := v.name(name); handle != 0 {
-			found.Names[name], whole[handle] = handle, true
+			if found.Names == nil {
+				found.Names = make(map[rowstore.Digest]int64, len(keys.Names))
+			}
+			found.Names[name], handles, named = handle, append(handles, handle), append(named, handle)
 		}
 	}
-	for _, handle := range slices.Sorted(maps.Keys(whole)) {
+	slices.Sort(handles)
+	slices.Sort(named)
+	for _, handle := range slices.Compact(handles) {
 		row, err := v.read(ctx, handle, keys.Lock)
 		if err != nil {
 			return found, err
 		}
 		if row != nil {
-			row.Whole = whole[handle] && !row.Locked && !keys.Heads
+			_, byName := slices.BinarySearch(named, handle)
+			row.Whole = (keys.Whole || byName) && !row.Locked && !keys.Heads
 			switch {
 			case keys.Heads:
 				row.Request, row.Answer = head(row.Request), head(row.Answer)
@@ -111,6 +114,9 @@ func (v *view) find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, er
 			if _, err := v.db.take(ctx, v.t, mark(m), rowstore.WaitLock); err != nil {
 				return found, err
 			}
+		}
+		if found.Marks == nil {
+			found.Marks = make(map[int64][]int64, len(keys.Marks))
 		}
 		found.Marks[m] = v.marked(m)
 	}
@@ -162,9 +168,6 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 }
 
 func (t *tx) put(ctx context.Context, changes []*rowstore.Change) error {
-	if t.rows == nil {
-		t.rows, t.names, t.marks = make(map[int64]*rowstore.Row), make(map[rowstore.Digest]int64), make(map[int64]map[int64]bool)
-	}
 	for _, c := range changes {
 		if err := t.one(ctx, c); err != nil {
 			return err
@@ -183,7 +186,7 @@ func (t *tx) one(ctx context.Context, c *rowstore.Change) error {
 		return rowstore.ErrRefused
 	}
 	for _, name := range c.RemoveNames {
-		t.names[name] = 0
+		t.setName(name, 0)
 	}
 	for _, name := range c.AddNames {
 		if is, err := t.db.take(ctx, t, name, t.lock); err != nil || !is {
@@ -192,7 +195,7 @@ func (t *tx) one(ctx context.Context, c *rowstore.Change) error {
 		if t.name(name) != 0 {
 			return rowstore.ErrMissed
 		}
-		t.names[name] = handle
+		t.setName(name, handle)
 	}
 	t.stage(c, was)
 	t.mark(c.AddMarks, handle, true)
@@ -201,7 +204,17 @@ func (t *tx) one(ctx context.Context, c *rowstore.Change) error {
 	return nil
 }
 
+func (t *tx) setName(name rowstore.Digest, handle int64) {
+	if t.names == nil {
+		t.names = make(map[rowstore.Digest]int64)
+	}
+	t.names[name] = handle
+}
+
 func (t *tx) stage(c *rowstore.Change, was *rowstore.Row) {
+	if t.rows == nil {
+		t.rows = make(map[int64]*rowstore.Row)
+	}
 	if c.Remove {
 		t.rows[c.Row.Handle] = nil
 		return
@@ -218,6 +231,9 @@ func (t *tx) stage(c *rowstore.Change, was *rowstore.Row) {
 
 func (t *tx) mark(marks []int64, handle int64, there bool) {
 	for _, m := range marks {
+		if t.marks == nil {
+			t.marks = make(map[int64]map[int64]bool)
+		}
 		if t.marks[m] == nil {
 			t.marks[m] = make(map[int64]bool)
 		}
