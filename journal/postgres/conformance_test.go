@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -13,15 +14,21 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
+// The journal keeps the promises of package journaltest, and no statement that it sends for that reads a whole table.
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t) // the tests restart the server
 	server.Exec(t, shadows)
+	sends := &sent{settings: make(map[*pgx.Conn]statement), all: make(map[statementText]statement)}
 	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
 		if !strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server
 			t.Parallel()
 		}
 		opts := options(t, server)
+		opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
+			cfg.Tracer = ofSchema{to: sends, schema: opts.Schema}
+			return nil
+		}
 		first := open(t, server, opts)
 		next := func(t *testing.T) journal.Journal { return open(t, server, opts) }
 		table := func(name string) string { return pgx.Identifier{opts.Schema, name}.Sanitize() }
@@ -58,6 +65,9 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 			},
 		}
 	})
+	if postgres.Rows && !t.Failed() {
+		sends.requirePlanned(t, server)
+	}
 }
 
 // shadows are functions of another schema that match calls by their bare names better than PostgreSQL's own. The role's

@@ -183,7 +183,7 @@ func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {
 
 // Forget implements rowstore.Tx.
 func (t *tx) Forget(ctx context.Context, before int64, limit int) error {
-	_, err := t.c.Exec(ctx, t.d.in("DELETE FROM {{s}}.heard WHERE digest IN (SELECT digest FROM {{s}}.heard WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)"), before, limit)
+	_, err := t.c.Exec(ctx, t.d.in("DELETE FROM {{s}}.heard WHERE digest = ANY(ARRAY(SELECT digest FROM {{s}}.heard WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))"), before, limit)
 	return meaning(err)
 }
 
