@@ -11,28 +11,35 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 )
 
-// settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is.
-const settings = connection.Settings + ", set_config('search_path', 'pg_catalog', true)"
+// settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is. Each
+// statement has one plan, by indices, however few rows its table has: planning takes longer than execution, and a table
+// soon outgrows the one that was planned for. A statement about some rows names them as an array, so that no join reads
+// all of a table.
+const settings = connection.Settings + ", set_config('search_path', 'pg_catalog', true), set_config('plan_cache_mode', 'force_generic_plan', true), " +
+	"set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
 
-// The guard goes before the first statements of each transaction, also of one that will write nothing. It passes if
+// The guard goes before the first statements of each transaction, also of one that will write nothing. Unless it passes, it
+// divides by zero, and the server skips the statements behind it. It passes if
 //   - the lane's row is as the lane knows it, and no other lane of the process lacks a commit,
 //   - the process and its sessions live,
-//   - the server is the one that was checked, and commits are durable.
+//   - the server is the one that was checked, and commits are durable,
+//   - the head is as the transaction was decided by it, if that was decided before ($11).
 //
 // It locks the lane's row. So a process that ends this one's sessions first ends a transaction whose client is gone or
 // stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time, the
 // jump that was seen last, and the least margin.
 const (
-	guard = `SELECT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 FOR NO KEY UPDATE)
+	guard = `SELECT 1 / (EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 FOR NO KEY UPDATE)
 		AND EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL)
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
 		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($9::int[]), pg_catalog.unnest($10::bigint[])) a (number, least)
 			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
 		AND ($7 OR coalesce(current_setting('synchronous_standby_names', true), '') = '')
-		AND {{place}}, clock_timestamp(), ` + clocks
+		AND ($11::bigint[] IS NULL OR j.restored IS NULL AND j.promoted IS NULL AND $11 = ARRAY[j.epoch, l.jumped, l.margin, l.ahead])
+		AND {{place}})::int, clock_timestamp(), ` + clocks
 	clocks = `l.*, j.hooked, j.naming, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
 		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
-		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l`
+		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l (seq, last, jumped, margin, ahead)`
 
 	// commitLane moves the row of a lane to the next batch. It divides by zero if another process has fenced the lane off.
 	commitLane = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1, seq = pg_catalog.nextval('{{s}}.commits'), last_at = $5, jumped_at = $6, least_margin = $7, ahead_at = $8" + ofLane

@@ -91,7 +91,7 @@ func (p *pipeline) send(ctx context.Context, c apptx.Runner) (failed int, err er
 		if f == nil {
 			p.tag, err = results.Exec()
 		} else {
-			err = each(results, f)
+			err = eachRow(results, f)
 		}
 		if err != nil {
 			_ = results.Close()
@@ -101,8 +101,8 @@ func (p *pipeline) send(ctx context.Context, c apptx.Runner) (failed int, err er
 	return len(p.answers), results.Close()
 }
 
-// each reads the rows of the next statement.
-func each(results pgx.BatchResults, f answer) error {
+// eachRow reads the rows of the next statement.
+func eachRow(results pgx.BatchResults, f answer) error {
 	rows, err := results.Query()
 	if err != nil {
 		return err
@@ -152,8 +152,12 @@ func newFinding(keys rowstore.Keys) *finding {
 	return f
 }
 
+func (f *finding) isEmpty() bool {
+	return len(f.names)+len(f.keys.Handles)+len(f.keys.Marks) == 0
+}
+
 const (
-	byNames = "SELECT handle FROM {{s}}.names WHERE digest = ANY($1)"
+	byNames = "= ANY(ARRAY(SELECT handle FROM {{s}}.names WHERE digest = ANY($1)))"
 	columns = "o.handle, o.state, coalesce(o.holder, ''), o.wake_at, coalesce(o.settled_at, 0), o.delivered, o.tombstone, o.provider, o.facts"
 )
 
@@ -162,9 +166,9 @@ const (
 func (f *finding) queue(p *pipeline) {
 	lock := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.keys.Lock]
 	if len(f.names) > 0 {
-		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle IN ("+byNames+") ORDER BY o.handle"+lock, f.names)
+		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle "+byNames+" ORDER BY o.handle"+lock, f.names)
 		p.queue(f.name, "SELECT digest, handle FROM {{s}}.names WHERE digest = ANY($1)", f.names)
-		f.queueParts(p, "IN ("+byNames+")", f.names)
+		f.queueParts(p, byNames, f.names)
 	}
 	if len(f.keys.Handles) > 0 {
 		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle = ANY($1) ORDER BY o.handle"+lock, f.keys.Handles)

@@ -7,10 +7,9 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// exactly ends a WITH statement that fails, and with it the transaction, unless it changed n rows.
-func exactly(n int) string {
-	return fmt.Sprintf(" RETURNING 1) SELECT 1 / (count(*) = %d)::int FROM w", n)
-}
+// each ends a WITH statement that fails, and with it the transaction, unless it changed a row for each element of its
+// first array.
+const each = " RETURNING 1) SELECT 1 / (count(*) = pg_catalog.cardinality($1))::int FROM w"
 
 // unnest is parameters, arrays of these types, as the columns of a table. It names the function in full, since another
 // schema of the application's may have one.
@@ -56,7 +55,7 @@ func (l *rowList) args() []any {
 var (
 	unnested = unnest("bigint", "smallint", "text", "bigint", "bigint", "boolean", "boolean", "bytea", "bytea")
 	update   = `WITH w AS (UPDATE {{s}}.operations o SET state = c.state, holder = c.holder, wake_at = c.wake_at, settled_at = c.settled_at, delivered = c.delivered,
-		tombstone = c.tombstone, provider = c.provider, facts = c.facts FROM ` + unnested + ` c (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) WHERE o.handle = c.handle`
+		tombstone = c.tombstone, provider = c.provider, facts = c.facts FROM ` + unnested + ` c (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) WHERE o.handle = ANY($1) AND o.handle = c.handle`
 )
 
 // partList is new parts as columns, and the handles of those that go.
@@ -127,22 +126,22 @@ func queueChanges(p *pipeline, changes []*rowstore.Change) {
 		marks.add(c.LeaveMarks, 0)
 	}
 	if len(removed) > 0 {
-		p.queue(nil, "WITH w AS (DELETE FROM {{s}}.operations WHERE handle = ANY($1)"+exactly(len(removed)), removed)
+		p.queue(nil, "WITH w AS (DELETE FROM {{s}}.operations WHERE handle = ANY($1)"+each, removed)
 	}
 	if len(noNames.of) > 0 {
-		p.queue(nil, "DELETE FROM {{s}}.names n USING "+unnest("bytea", "bigint")+" c (digest, handle) WHERE n.digest = c.digest AND n.handle = c.handle", noNames.of, noNames.handle)
+		p.queue(nil, "DELETE FROM {{s}}.names n USING "+unnest("bytea", "bigint")+" c (digest, handle) WHERE n.digest = ANY($1) AND n.digest = c.digest AND n.handle = c.handle", noNames.of, noNames.handle)
 	}
 	if len(noMarks.of) > 0 {
-		p.queue(nil, "DELETE FROM {{s}}.marks m USING "+unnest("bigint", "bigint")+" c (mark, handle) WHERE m.mark = c.mark AND m.handle = c.handle", noMarks.of, noMarks.handle)
+		p.queue(nil, "DELETE FROM {{s}}.marks m USING "+unnest("bigint", "bigint")+" c (mark, handle) WHERE m.mark = ANY($1) AND m.mark = c.mark AND m.handle = c.handle", noMarks.of, noMarks.handle)
 	}
 	if len(names.of) > 0 {
-		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.names SELECT * FROM "+unnest("bytea", "bigint")+" c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+exactly(len(names.of)), names.of, names.handle)
+		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.names SELECT * FROM "+unnest("bytea", "bigint")+" c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+each, names.of, names.handle)
 	}
-	if n := len(inserted.handle); n > 0 {
-		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.operations (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) SELECT * FROM "+unnested+exactly(n), inserted.args()...)
+	if len(inserted.handle) > 0 {
+		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.operations (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) SELECT * FROM "+unnested+each, inserted.args()...)
 	}
-	if n := len(updated.handle); n > 0 {
-		p.queue(nil, update+exactly(n), updated.args()...)
+	if len(updated.handle) > 0 {
+		p.queue(nil, update+each, updated.args()...)
 	}
 	requests.queue(p, "requests")
 	answers.queue(p, "answers")
