@@ -216,7 +216,8 @@ type Driver interface {
 	// transactions at once, or let the next one wait until ctx ends.
 	//
 	// Begin also proves that this process may still write, even if the transaction writes nothing. After ErrUndecided,
-	// it first finds out whether that commit landed.
+	// it first finds out whether that commit landed. Without keys and with TryLock, a driver may return a head that it
+	// has read lately, and prove all this with the first statement or with Commit. These return ErrMissed then.
 	Begin(ctx context.Context, keys Keys) (Tx, Head, Found, error)
 
 	// BeginTx starts a transaction for the application.

@@ -56,6 +56,7 @@ type Driver struct {
 	pool     *pgxpool.Pool
 	apps     *pgxpool.Pool // for the application's transactions
 	fleet    *fleet.Fleet
+	head     head
 	schema   string
 	identity string
 	key      format.HashKey

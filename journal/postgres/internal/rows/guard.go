@@ -51,17 +51,21 @@ const (
 		FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $2 AND lane = $3) ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane`
 )
 
-// queueGuard queues the guard of the lane's next transaction.
-func (l *lane) queueGuard(p *pipeline, needs []string, f answer) {
+// queueGuard queues the guard of the lane's next transaction. decided is the head by which that was decided, or nil.
+func (l *lane) queueGuard(p *pipeline, needs []string, decided *rowstore.Head, f answer) {
 	numbers, least := []int{}, []int64{}
 	for number, batch := range l.d.fleet.Acknowledged.Of(l.Member) {
 		numbers, least = append(numbers, number), append(least, batch)
 	}
+	var by []int64
+	if decided != nil {
+		by = []int64{decided.Epoch, toColumn(decided.Clock.Jumped), int64(decided.Clock.LeastMargin), toColumn(decided.Clock.Ahead)}
+	}
 	place := connection.SoundSettings("$8")
-	args := []any{l.Member.ID, l.Number, l.Batch, l.Tenure, l.Member.Epoch, needs, l.Looked.Load(), l.d.fleet.Unsafe(), numbers, least}
+	args := []any{l.Member.ID, l.Number, l.Batch, l.Tenure, l.Member.Epoch, needs, l.Looked.Load(), l.d.fleet.Unsafe(), numbers, least, by}
 	// If the server can't report its start, only each beat checks whether it is the same.
 	if started := l.d.fleet.Started(); started != nil {
-		place += " AND " + check.StartSQL + " = $11"
+		place += " AND " + check.StartSQL + " = $12"
 		args = append(args, *started)
 	}
 	p.queue(f, strings.Replace(guard, "{{place}}", place, 1), args...)

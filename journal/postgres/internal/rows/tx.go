@@ -1,9 +1,12 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -23,9 +27,12 @@ type tx struct {
 	caller context.Context // of Begin
 	ctx    context.Context // of the transaction's statements
 	cancel func()
+	wait   string   // lock_timeout
+	needs  []string // sessions that live
 	read   rowstore.Head
 
 	recorded string // journal.restored, as it was read
+	begun    bool   // the guard has passed. Else nothing was sent yet
 	ended    bool
 }
 
@@ -38,14 +45,22 @@ const (
 
 // Begin implements rowstore.Driver. The end of ctx ends the wait for a connection. Then the transaction has its own time,
 // which ends a grace.Period after ctx.
+//
+// Without keys, a transaction that waits for no lock sends nothing if this process has read the head lately. Then the guard
+// goes with the first statement or, before the changes, with Commit: that is one round trip. Commit returns ErrMissed if
+// the head has changed meanwhile.
 func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	wait := sharedWait
 	if keys.Lock == rowstore.WaitLock {
 		wait = ownWait
 	}
-	var f *finding
+	f := newFinding(keys)
+	if head, known := d.head.lately(); known && f.isEmpty() && keys.Lock == rowstore.TryLock && d.fleet.Why() == "" {
+		t, err := d.open(ctx, wait, func(t *tx) (bool, error) { t.read = head; return true, nil })
+		return t, head, f.found, err
+	}
 	t, err := d.begin(ctx, wait, func(p *pipeline) {
-		f = newFinding(keys)
+		*f = *newFinding(keys)
 		f.queue(p)
 	})
 	if err != nil {
@@ -60,6 +75,17 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 
 // begin starts a transaction, and sends statements with the guard. It returns once the guard has passed.
 func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) (*tx, error) {
+	return d.open(ctx, wait, func(t *tx) (bool, error) {
+		p := &pipeline{d: d}
+		t.queueBegin(p, nil)
+		queue(p)
+		return t.sendBegin(ctx, p)
+	})
+}
+
+// open makes a transaction on a lane that is ready, and calls start. If start reports that the guard refuses, open finds
+// out why, and mends the cause if it can.
+func (d *Driver) open(ctx context.Context, wait string, start func(*tx) (bool, error)) (*tx, error) {
 	l, err := d.take(ctx)
 	if err != nil {
 		return nil, err
@@ -78,16 +104,17 @@ func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) 
 			}
 			break
 		}
-		var t *tx
-		needs := d.sessions()
-		if t, err = l.begin(ctx, wait, needs, queue); err == nil && t != nil {
+		t := l.transaction(ctx, wait)
+		var passed bool
+		if passed, err = start(t); err == nil && passed {
 			return t, nil
 		}
+		t.cancel()
 		switch {
 		case err != nil && broken():
 			continue
 		case err == nil:
-			if err = l.diagnose(ctx, needs); err == nil {
+			if err = l.diagnose(ctx, t.needs); err == nil {
 				continue
 			}
 		}
@@ -107,59 +134,147 @@ func (d *Driver) sessions() []string {
 	return ids
 }
 
-// begin sends BEGIN, the guard and the first statements at once. It returns nil if the guard refuses.
-func (l *lane) begin(ctx context.Context, wait string, needs []string, queue func(*pipeline)) (*tx, error) {
+// transaction makes the lane's next transaction, which has not begun.
+func (l *lane) transaction(ctx context.Context, wait string) *tx {
 	whole, leave := grace.After(ctx)
 	within, end := context.WithTimeout(whole, l.d.opts.Time)
 	stop := context.AfterFunc(l.d.background, end)
-	t := &tx{reader: reader{d: l.d}, lane: l, caller: ctx, ctx: within, cancel: func() { stop(); end(); leave() }}
-	t.c = bounded{l.conn, within}
-	t.read = rowstore.Head{Identity: l.d.identity, Key: l.d.key}
-	p := &pipeline{d: l.d}
+	t := &tx{reader: reader{d: l.d}, lane: l, caller: ctx, ctx: within, cancel: func() { stop(); end(); leave() }, wait: wait, needs: l.d.sessions()}
+	t.c = bounded{t}
+	return t
+}
+
+// theGuard is the number of the guard among the statements of queueBegin.
+const theGuard = 2
+
+// queueBegin queues BEGIN, the settings and the guard. decided is the head by which the transaction was decided, or nil.
+func (t *tx) queueBegin(p *pipeline, decided *rowstore.Head) {
+	l := t.lane
 	p.queue(nil, connection.BeginSQL)
-	p.queue(nil, settings, wait)
+	p.queue(nil, settings, t.wait)
 	l.Warned.Store(false)
 	sent := time.Now()
-	passed := false
-	l.queueGuard(p, needs, func(row pgx.Rows) error {
+	l.queueGuard(p, t.needs, decided, func(row pgx.Rows) (err error) {
+		var one int32
 		var now time.Time
-		var err error
-		t.recorded, err = l.d.scanHead(row, &t.read, &passed, &now)
+		t.read = rowstore.Head{Identity: l.d.identity, Key: l.d.key}
+		if t.recorded, err = l.d.scanHead(row, &t.read, &one, &now); err != nil {
+			return err
+		}
+		t.begun = true
 		l.d.fleet.Time.HeardAt(sent, now)
-		return err
+		l.d.head.note(&t.read, sent)
+		return nil
 	})
-	queue(p)
-	_, err := p.send(ctx, t.c)
-	l.Guarded(time.Since(sent))
-	if err != nil || !passed {
-		l.rollback()
-		t.cancel()
-		return nil, err
-	}
-	return t, nil
 }
 
-// bounded is a connection whose statements end with a transaction's time.
-type bounded struct {
-	conn *pgx.Conn
-	ctx  context.Context
+// sendBegin sends the begin of the transaction, and reports whether the guard has passed.
+func (t *tx) sendBegin(ctx context.Context, p *pipeline) (passed bool, err error) {
+	sent := time.Now()
+	failed, err := p.send(ctx, t.lane.conn)
+	t.lane.Guarded(time.Since(sent))
+	if err == nil {
+		return true, nil
+	}
+	t.begun = false
+	t.lane.rollback()
+	if failed == theGuard && pgerr.FateOf(err) == pgerr.Guard {
+		return false, nil
+	}
+	return false, err
 }
+
+// start begins the transaction before a statement, if it has not begun.
+func (t *tx) start() error {
+	if t.begun {
+		return nil
+	}
+	p := &pipeline{d: t.d}
+	t.queueBegin(p, &t.read)
+	passed, err := t.sendBegin(t.ctx, p)
+	if err == nil && passed {
+		return nil
+	}
+	t.d.head.forget()
+	return fmt.Errorf("%w: the transaction did not begin: %w", rowstore.ErrMissed, meaning(cmp.Or(err, errRefused)))
+}
+
+// errRefused is the reason why a transaction that was decided before has not begun. The next Begin finds out more.
+var errRefused = errors.New("the guard has refused it")
+
+// head is what this process has read last of the journal's head.
+type head struct {
+	mu   sync.Mutex
+	is   rowstore.Head
+	read time.Time // zero: none counts
+}
+
+// recent is how old the head may be by which a transaction is decided. A transaction may last as long.
+const recent = connection.CommitTime
+
+func (h *head) lately() (is rowstore.Head, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.is, !h.read.IsZero() && time.Since(h.read) < recent
+}
+
+// note keeps a head that was read at a time, unless the journal counts as restored.
+func (h *head) note(is *rowstore.Head, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.is, h.read = *is, at; is.Restored != "" {
+		h.read = time.Time{}
+	}
+}
+
+// committed notes the clock of a commit of this process's.
+func (h *head) committed(clock store.Clock) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.is.Clock = clock
+}
+
+func (h *head) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.read = time.Time{}
+}
+
+// bounded is the connection of a transaction. Its first statement begins the transaction, and all end with its time.
+type bounded struct{ t *tx }
 
 func (b bounded) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return b.conn.Exec(b.ctx, sql, args...)
+	if err := b.t.start(); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return b.t.lane.conn.Exec(b.t.ctx, sql, args...)
 }
 
 func (b bounded) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return b.conn.Query(b.ctx, sql, args...)
+	if err := b.t.start(); err != nil {
+		return nil, err
+	}
+	return b.t.lane.conn.Query(b.t.ctx, sql, args...)
 }
 
 func (b bounded) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
-	return b.conn.QueryRow(b.ctx, sql, args...)
+	if err := b.t.start(); err != nil {
+		return failedRow{err}
+	}
+	return b.t.lane.conn.QueryRow(b.t.ctx, sql, args...)
 }
 
 func (b bounded) SendBatch(_ context.Context, batch *pgx.Batch) pgx.BatchResults {
-	return b.conn.SendBatch(b.ctx, batch)
+	if err := b.t.start(); err != nil {
+		return pgx.FailedBatchResults(batch, err)
+	}
+	return b.t.lane.conn.SendBatch(b.t.ctx, batch)
 }
+
+// failedRow is the row of a statement that was not sent.
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }
 
 // Handle implements rowstore.Tx.
 func (t *tx) Handle(ctx context.Context) (int64, error) {
@@ -199,7 +314,19 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 // ends.
 func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	p := &pipeline{d: t.d}
+	switch {
+	case t.begun:
+	case head.Restored != t.read.Restored:
+		if err := t.start(); err != nil {
+			t.Rollback()
+			return err
+		}
+	default:
+		decided := t.read
+		t.queueBegin(p, &decided)
+	}
 	queueChanges(p, changes)
+	t.d.operations.queue(p, inserted(changes))
 	if head.Reset {
 		// A process that is about to commit by the former latest time checks first.
 		p.queue(nil, resetLanes, toColumn(head.Clock.Last), t.lane.Member.ID, t.lane.Number)
@@ -224,11 +351,21 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 	err := t.commit(p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
 	switch {
 	case err == nil:
+		t.d.head.committed(head.Clock)
 		adopted()
 	case errors.Is(err, rowstore.ErrLocked) && head.Reset:
 		t.d.fleet.Evict(t.caller, "true")
 	}
 	return err
+}
+
+func inserted(changes []*rowstore.Change) (n int) {
+	for _, c := range changes {
+		if c.Insert {
+			n++
+		}
+	}
+	return n
 }
 
 // commit sends statements, the lane's row by next, and COMMIT.
@@ -237,16 +374,22 @@ func (t *tx) commit(p *pipeline, next string, args ...any) error {
 	l := t.lane
 	p.queue(nil, next, append([]any{l.Member.ID, l.Number, l.Batch, l.Tenure}, args...)...)
 	p.queue(nil, "COMMIT")
-	_, err := p.send(t.ctx, t.c)
+	_, err := p.send(t.ctx, l.conn)
+	if err != nil {
+		t.d.head.forget()
+	}
 	return l.committed(t.caller, p.tag.String(), err)
 }
 
 // Rollback implements rowstore.Tx.
 func (t *tx) Rollback() {
-	if !t.ended {
-		t.lane.rollback()
-		t.end()
+	if t.ended {
+		return
 	}
+	if t.begun {
+		t.lane.rollback()
+	}
+	t.end()
 }
 
 // end gives the lane back.

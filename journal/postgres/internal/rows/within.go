@@ -59,7 +59,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	}
 	t := &within{&tx{reader: reader{d: d, c: c}, read: rowstore.Head{Identity: d.identity, Key: d.key}}}
 	f := newFinding(keys)
-	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
+	if f.isEmpty() {
 		return t, t.read, f.found, nil
 	}
 	p, isOurs := t.pipeline()

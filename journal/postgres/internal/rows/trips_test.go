@@ -1,0 +1,168 @@
+package rows_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/internal/pgproxy"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/leased"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/postgres/internal/rows"
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+)
+
+// trips counts the round trips of a driver, but for those of its heartbeat.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) during(t *testing.T, f func() error) int {
+	t.Helper()
+	before := c.n.Load()
+	require.NoError(t, f())
+	return int(c.n.Load() - before)
+}
+
+// counted opens a driver whose round trips are counted.
+func counted(t *testing.T, server *postgrestest.Cluster, schema string) (*rows.Driver, *trips) {
+	t.Helper()
+	c := new(trips)
+	proxy, err := pgproxy.Start("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
+	proxy.Arm(pgproxy.Fault{Match: func(ex pgproxy.Exchange) bool {
+		if !slices.ContainsFunc(ex.SQL, func(sql string) bool { return strings.Contains(sql, "beats") }) {
+			c.n.Add(1)
+		}
+		return false
+	}})
+	opts := options(schema)
+	opts.Fleet.Pace = leased.Pace{TTL: time.Hour, Beat: time.Hour, Again: time.Hour, Lost: time.Hour}
+	d, err := rows.Open(t.Context(), config(t, server.URLThrough(proxy.Addr().String())), opts)
+	require.NoError(t, err)
+	return d, c
+}
+
+func TestRoundTripsOfAnEvent(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	driver(t, server, schema).Close()
+	d, c := counted(t, server, schema)
+	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
+	require.NoError(t, err)
+	defer j.Close()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+
+	var begun journal.Result
+	begin := func(id string, naming journal.Naming) func() error {
+		return func() (err error) {
+			begun, err = j.Apply(t.Context(), journal.Event{
+				Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, New: naming == journal.Generated, At: time.Now(), Session: s.ID(),
+				Intent: &journal.Intent{
+					Naming: naming, Provider: "ledger", Fingerprint: "v1:" + id, Key: id,
+					Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
+					Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+				},
+			})
+			return err
+		}
+	}
+	complete := func() error {
+		_, err := j.Apply(t.Context(), journal.Event{
+			Kind: journal.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(),
+			Claim: begun.Operation.Claim, Generation: begun.Operation.Generation, Attempts: 1, Delivered: true,
+			Answer: &journal.Answer{Status: 201, Body: []byte("paid")},
+		})
+		return err
+	}
+	once := func(id string) { // it prepares the statements
+		require.NoError(t, begin(id, journal.Generated)())
+		require.NoError(t, complete())
+		require.NoError(t, begin(id+"-named", journal.Named)())
+		require.NoError(t, complete())
+	}
+	once("first")
+	once("second")
+
+	for i := range 3 * 256 {
+		assert.Equal(t, 1, c.during(t, begin(fmt.Sprint("made-up-", i), journal.Generated)), "a made-up name, begun as number %d", i)
+		if t.Failed() {
+			return
+		}
+	}
+	assert.Equal(t, 2, c.during(t, complete))
+	assert.Equal(t, 2, c.during(t, begin("carried", journal.Named)))
+	assert.Equal(t, 2, c.during(t, complete))
+	assert.Equal(t, 2, c.during(t, begin("carried", journal.Named)), "its answer is read, and the transaction rolled back")
+	assert.Equal(t, journal.Replay, begun.Decision)
+}
+
+// A batch reads all of its rows in one round trip.
+func TestRoundTripsOfABatch(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	driver(t, server, schema).Close()
+	d, c := counted(t, server, schema)
+	defer d.Close()
+	var keys rowstore.Keys
+	for i := range 100 {
+		keys.Names = append(keys.Names, rowstore.Digest{byte(i), 1})
+		keys.Handles = append(keys.Handles, int64(i+1))
+		keys.Marks = append(keys.Marks, int64(i+1))
+	}
+	keys.Lock = rowstore.TryLock
+	batch := func() error {
+		tx, _, _, err := d.Begin(t.Context(), keys)
+		if err == nil {
+			tx.Rollback()
+		}
+		return err
+	}
+	require.NoError(t, batch())
+	assert.Equal(t, 2, c.during(t, batch), "the second is the rollback")
+}
+
+// What another process has done to the clock since makes a begin be decided anew.
+func TestBeginByAnOldHeadIsDecidedAnew(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	d, other := driver(t, server, schema), driver(t, server, schema)
+	defer d.Close()
+	defer other.Close()
+	shared := rowstore.Keys{Lock: rowstore.TryLock}
+	commit := func(d *rows.Driver, change func(*rowstore.Head)) error {
+		tx, head, _, err := d.Begin(t.Context(), shared)
+		require.NoError(t, err)
+		defer tx.Rollback()
+		change(&head)
+		return tx.Commit(t.Context(), head, nil)
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	moves := func(h *rowstore.Head) { h.Clock.Last = now }
+	require.NoError(t, commit(d, moves))
+	require.NoError(t, commit(d, moves), "its own commits are no news")
+	for _, news := range []struct {
+		name   string
+		change func(*rowstore.Head)
+	}{
+		{"a jump", func(h *rowstore.Head) { h.Clock.Jumped = now.Add(time.Hour) }},
+		{"a least margin", func(h *rowstore.Head) { h.Clock.LeastMargin = time.Hour }},
+		{"a clock that was set back", func(h *rowstore.Head) { h.Clock.Ahead = now.Add(time.Hour) }},
+		{"a reset", func(h *rowstore.Head) { h.Reset, h.Clock.Last = true, now.Add(-time.Hour) }},
+		{"an adoption", func(h *rowstore.Head) { h.Restored, h.Epoch = "it is adopted", h.Epoch+1 }},
+	} {
+		require.NoError(t, commit(other, news.change), news.name)
+		require.ErrorIs(t, commit(d, moves), rowstore.ErrMissed, news.name)
+		tx, _, _, err := d.Begin(t.Context(), shared)
+		require.NoError(t, err, news.name)
+		tx.Rollback()
+	}
+}
