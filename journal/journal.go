@@ -36,12 +36,12 @@ type Journal interface {
 	// yields an operation that changes meanwhile once, as before or after the change. It ends after an error.
 	List(ctx context.Context, filter Filter) iter.Seq2[Operation, error]
 
-	// Claim applies ev, of kind EventClaim and without Ref, in one commit to at most limit operations that are
-	// claimable at ev.At. Operations created first come first. Claimable are pending operations to be woken (by ev.Due
+	// Claim applies ev, of kind EventClaim and without Ref, to at most limit operations that are claimable at ev.At. It
+	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable are pending operations to be woken (by ev.Due
 	// if that is set), operations in flight whose session is dead, and undelivered outcomes that no session holds.
 	// Claim skips operations that ev.From and ev.Today exclude, and, in a store for many processes, operations that
 	// another process has locked. The results are whole, with bodies. Fewer than limit results mean that no more were
-	// claimable.
+	// claimable, or that a later commit failed.
 	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
 
 	// Reap applies ev, of kind EventReap and without Ref, to at most limit operations. It returns how many were shrunk

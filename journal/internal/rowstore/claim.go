@@ -12,6 +12,10 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
+// claimPast is after how many operations a claim begins another transaction, so that other processes write meanwhile, and
+// what it passes over fills no memory.
+const claimPast = 512
+
 // claimPage is how many places of an index a claim reads more than it needs, since some may turn out not to be claimable.
 const claimPage = 64
 
@@ -23,11 +27,12 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 	if err := store.CheckClaim(ev); err != nil {
 		return nil, err
 	}
-	var refused error
-	for most := limit; ; {
+	var all []*outcome
+	var passed, refused error
+	for most, after := limit, int64(0); ; {
 		var c *claim
 		err := s.alone(ctx, &request{run: func(b *batch) error {
-			c = &claim{b: b, p: s.prepare(ev), limit: most}
+			c = &claim{b: b, p: s.prepare(ev), limit: most, after: after}
 			return c.run()
 		}})
 		switch {
@@ -38,14 +43,21 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 			handle := c.outs[0].it.op.Handle
 			s.refusals.add(handle)
 			s.log.Warn("the database refuses the claim of an operation, which is passed over for a minute", "handle", handle, "error", err)
-			most, refused = limit, fmt.Errorf("operation %d is passed over for a minute: %w", handle, err)
+			most, refused = limit-len(all), fmt.Errorf("operation %d is passed over for a minute: %w", handle, err)
 			continue
-		case err != nil:
+		case err != nil && len(all) == 0:
 			return nil, err
-		case len(c.outs) == 0:
-			return nil, cmp.Or(c.passed, refused)
+		case err != nil: // a caller gets those of the earlier transactions
+			return results(all)
 		}
-		return results(c.outs)
+		all, passed = append(all, c.outs...), cmp.Or(passed, c.passed)
+		if most, after = limit-len(all), c.after; c.more {
+			continue
+		}
+		if len(all) == 0 {
+			return nil, cmp.Or(passed, refused)
+		}
+		return results(all)
 	}
 }
 
@@ -66,6 +78,8 @@ type claim struct {
 	b      *batch
 	p      *prepared
 	limit  int
+	after  int64    // it has come so far
+	more   bool     // it is to go on from there in another transaction
 	dead   []string // sessions that hold something
 	outs   []*outcome
 	passed error // why an operation was passed over, for a caller that gets none
@@ -84,8 +98,8 @@ func (c *claim) run() error {
 	if err := c.findDead(); err != nil {
 		return err
 	}
-	for after := int64(0); len(c.outs) < c.limit; {
-		handles, more, err := c.next(after, c.limit-len(c.outs)+claimPage)
+	for past := 0; len(c.outs) < c.limit; {
+		handles, more, err := c.next(c.after, c.limit-len(c.outs)+claimPage)
 		if err != nil {
 			return c.b.fail(err)
 		}
@@ -95,7 +109,10 @@ func (c *claim) run() error {
 		if !more {
 			return nil
 		}
-		after = handles[len(handles)-1]
+		c.after, past = handles[len(handles)-1], past+len(handles)
+		if c.more = past >= claimPast && len(c.outs) < c.limit; c.more {
+			return nil
+		}
 	}
 	return nil
 }
