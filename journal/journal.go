@@ -63,6 +63,7 @@ type Filter struct {
 	Scope       *string
 	Provider    string
 	WakeBefore  time.Time // pending operations to be woken before this
+	WakeAfter   time.Time // pending operations to be woken after this; ByWake begins there
 	Undelivered bool      // outcomes that are not delivered, also of unknown operations that are looked for
 	ByWake      bool      // pending operations without Attention by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // zero means no limit

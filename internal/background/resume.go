@@ -170,18 +170,13 @@ func (w *Worker) untilNext(ctx context.Context, swept time.Time) time.Duration {
 	if o := w.Throttle.Openings(now); !o.Next.IsZero() {
 		pause = min(pause, o.Next.Sub(now))
 	}
-	for op, err := range w.Journal.List(ctx, journal.Filter{ByWake: true, Limit: lookAhead}) {
-		if err == nil && op.WakeAt.After(swept) { // else it was passed over
+	for op, err := range w.Journal.List(ctx, journal.Filter{ByWake: true, WakeAfter: swept, Limit: 1}) { // earlier ones were passed over
+		if err == nil {
 			pause = min(pause, op.WakeAt.Sub(now))
-			break
 		}
 	}
 	return max(pause, 0)
 }
-
-// lookAhead is the number of operations that Run looks through for the next one that becomes due. Those that were
-// passed over stand before it.
-const lookAhead = 100
 
 // pass is one walk over what the journal has to do, or Run's many.
 type pass struct {

@@ -118,6 +118,9 @@ func (s *history) list() {
 	if s.sometimes(6) {
 		f.WakeBefore = s.anyOf(all).WakeAt
 	}
+	if s.sometimes(6) {
+		f.WakeAfter = s.anyOf(all).WakeAt
+	}
 	if s.sometimes(4) {
 		f.After = s.anyOf(all).Handle
 	}

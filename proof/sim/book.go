@@ -257,7 +257,7 @@ func (b *book) Get(ctx context.Context, ref journal.Ref) (journal.Operation, err
 
 func (b *book) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
 	off := b.clock.off()
-	f.WakeBefore = off.out(f.WakeBefore)
+	f.WakeBefore, f.WakeAfter = off.out(f.WakeBefore), off.out(f.WakeAfter)
 	all := b.Journal.List(ctx, f)
 	return func(yield func(journal.Operation, error) bool) {
 		if b.ails() {

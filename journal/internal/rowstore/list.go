@@ -3,6 +3,7 @@ package rowstore
 import (
 	"context"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/onceward/onceward/journal"
@@ -43,7 +44,10 @@ func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Op
 	scan := Scan{Index: ByHandle, After: Position{Handle: f.After}, Before: f.Before, Newest: f.Newest}
 	switch {
 	case f.ByWake:
-		scan.Index, scan.After, scan.Before, scan.Newest = PendingByWake, Position{}, 0, false
+		scan = Scan{Index: PendingByWake}
+		if !f.WakeAfter.IsZero() {
+			scan.After = Position{Key: f.WakeAfter.UnixMilli(), Handle: math.MaxInt64}
+		}
 	case len(f.States) > 0 && !f.Newest && f.Before == 0 && !slices.Contains(f.States, journal.StateCompleted):
 		scan.Index = Unanswered
 	}

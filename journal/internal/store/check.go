@@ -124,6 +124,7 @@ func Selects(f *journal.Filter, op *journal.Operation) bool {
 		f.Scope != nil && *f.Scope != op.Scope,
 		f.Provider != "" && f.Provider != op.Provider,
 		!f.WakeBefore.IsZero() && (op.State != journal.StatePending || !op.WakeAt.Before(f.WakeBefore)),
+		!f.WakeAfter.IsZero() && (op.State != journal.StatePending || !op.WakeAt.After(f.WakeAfter)),
 		f.Undelivered && !Undelivered(op),
 		!f.NeedsAttention.IsZero() && op.NeedsAttention(f.NeedsAttention) == "",
 		op.Handle <= f.After && f.After > 0,
