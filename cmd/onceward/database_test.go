@@ -82,7 +82,7 @@ func (p *inPostgres) one(t *testing.T, query string) (value string) {
 // change. The application renews sessions and lanes, so only their identifiers and epochs are included.
 func (p *inPostgres) rows(t *testing.T) (all string) {
 	t.Helper()
-	for _, table := range []string{"operations", "requests", "answers", "flows", "flow_steps", "marks", "heard", "leases"} {
+	for _, table := range []string{"operations", "names", "requests", "answers", "flows", "flow_steps", "marks", "heard"} {
 		all += table + ": " + p.one(t, "SELECT coalesce(string_agg(ctid::text || xmin::text || r::text, E'\\n' ORDER BY ctid), '') FROM {{schema}}."+table+" r") + "\n"
 	}
 	return all + p.one(t, "SELECT (SELECT string_agg(id || epoch, ',' ORDER BY id) FROM {{schema}}.sessions) || (SELECT string_agg(process || lane, ',' ORDER BY process, lane) FROM {{schema}}.lanes) || "+

@@ -23,7 +23,7 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 	for _, at := range []struct{ name, do, undo, says string }{
 		{"fsync", "ALTER SYSTEM SET fsync = off", "ALTER SYSTEM RESET fsync", "fsync is off"},
 		{"full_page_writes", "ALTER SYSTEM SET full_page_writes = off", "ALTER SYSTEM RESET full_page_writes", "full_page_writes is off"},
-		{"unlogged", "ALTER TABLE " + quoted + ".leases SET UNLOGGED", "ALTER TABLE " + quoted + ".leases SET LOGGED", "unlogged"},
+		{"unlogged", "ALTER TABLE " + quoted + ".heard SET UNLOGGED", "ALTER TABLE " + quoted + ".heard SET LOGGED", "unlogged"},
 	} {
 		t.Run(at.name, func(t *testing.T) {
 			server.Exec(t, at.do)

@@ -85,15 +85,10 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 }
 
 // Reap applies ev, of kind EventReap, to at most limit operations, those settled first coming first. It returns how
-// many were shrunk or removed, also with an error. It takes 100 a commit, so that no caller waits long. One process
-// reaps at a time: the others do nothing. It skips an operation whose row is damaged, and returns its error if there is
-// nothing else to reap. An operation whose answer alone is damaged is reaped.
+// many were shrunk or removed, also with an error. It takes 100 a commit, so that no caller waits long. It skips
+// operations that another transaction is changing, as of another process that reaps. It skips an operation whose row is
+// damaged, and returns its error if there is nothing else to reap. An operation whose answer alone is damaged is reaped.
 func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
-	if !j.opts.ReadOnly {
-		if reaps, err := j.driver.Lease(ctx, "reap"); err != nil || !reaps {
-			return 0, explain("reap", err)
-		}
-	}
 	reaped, err := j.store.Reap(ctx, ev, limit)
 	return reaped, explain("reap", err)
 }

@@ -145,7 +145,7 @@ func (d *Driver) store() fleet.Store {
 	}
 	return fleet.Store{
 		Operations: "operations", Handles: "handles", Given: fmt.Sprint("last_value + ", blockOfHandles-1),
-		Tables: []string{"operations", "names", "requests", "answers", "leases", "marks", "heard", "flows", "flow_steps", "receipts", "heads"},
+		Tables: []string{"operations", "names", "requests", "answers", "marks", "heard", "flows", "flow_steps", "receipts", "heads"},
 		Cut:    cut, Fold: d.in(foldLanes),
 		Version: schema.Check, NoJournal: d.opts.NoJournal, Lacks: d.opts.Lacks, Explain: explain,
 		Transact: d.transact, ReadClock: d.readClock,

@@ -53,9 +53,6 @@ CREATE TABLE {{schema}}.lanes (
   PRIMARY KEY (process, lane)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0.02);
 
--- A process that has a lease does some work for all processes.
-CREATE TABLE {{schema}}.leases (name text PRIMARY KEY, session text NOT NULL, expires_at timestamptz NOT NULL);
-
 -- Texts of callers and providers are bytes: they may hold NUL, and what is not UTF-8.
 CREATE TABLE {{schema}}.operations (
   handle bigint PRIMARY KEY,
