@@ -87,7 +87,7 @@ func turnovers(ctx context.Context, d *database, o options, out io.Writer) error
 		if err != nil {
 			return err
 		}
-		asked, err := s.lookUp(ctx, d)
+		asked, err := s.lookUp(ctx)
 		if err != nil {
 			return err
 		}
@@ -116,22 +116,19 @@ func turnovers(ctx context.Context, d *database, o options, out io.Writer) error
 }
 
 // lookUp returns the median time of a Get by an operation's generated key.
-func (s shortLived) lookUp(ctx context.Context, d *database) (time.Duration, error) {
-	rows, err := d.conn.Query(ctx, "SELECT id FROM onceward.operations ORDER BY id LIMIT 200") // random ones
-	if err != nil {
-		return 0, err
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	if err != nil {
-		return 0, err
-	}
+func (s shortLived) lookUp(ctx context.Context) (time.Duration, error) {
 	var times []time.Duration
-	for _, id := range ids {
-		began := time.Now()
-		if _, err := s.journal.Get(ctx, journal.Ref{ID: string(id)}); err != nil {
+	for op, err := range s.journal.List(ctx, journal.Filter{}) {
+		if err != nil {
 			return 0, err
 		}
-		times = append(times, time.Since(began))
+		began := time.Now()
+		if _, err := s.journal.Get(ctx, op.Ref); err != nil {
+			return 0, err
+		}
+		if times = append(times, time.Since(began)); len(times) == 200 {
+			break
+		}
 	}
 	slices.Sort(times)
 	return percentile(times, 50), nil

@@ -67,9 +67,9 @@ func (d *database) fill(ctx context.Context, rows int) (err error) {
 		fmt.Fprintf(os.Stderr, "\r\x1b[K%d of %d rows", done, rows)
 		if err := execute(ctx, d.direct, fmt.Sprintf(`
 			CREATE TEMP TABLE new AS SELECT nextval('onceward.handles') AS handle FROM generate_series(1, %d);
-			INSERT INTO onceward.operations (handle, identity, alias, scope, parent, id, naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, revision, facts)
-				SELECT n.handle, identity, alias, scope, parent, convert_to(gen_random_uuid()::text, 'UTF8'), naming, provider, state, holder, wake_at, settled_at, delivered, tombstone, revision, facts
-				FROM new n, (SELECT * FROM onceward.operations ORDER BY handle LIMIT 1) o;
+			INSERT INTO onceward.names (digest, handle) SELECT decode(md5(gen_random_uuid()::text), 'hex'), handle FROM new;
+			INSERT INTO onceward.operations (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts)
+				SELECT n.handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts FROM new n, (SELECT * FROM onceward.operations ORDER BY handle LIMIT 1) o;
 			INSERT INTO onceward.requests (handle, head, body) SELECT n.handle, head, body FROM new n, (SELECT * FROM onceward.requests ORDER BY handle LIMIT 1) o;
 			INSERT INTO onceward.answers (handle, head, body) SELECT n.handle, head, body FROM new n, (SELECT * FROM onceward.answers ORDER BY handle LIMIT 1) o;`,
 			min(rowsAtOnce, rows-done))); err != nil {

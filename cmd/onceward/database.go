@@ -174,15 +174,14 @@ func (d *database) in(query string) string {
 }
 
 func (d *database) clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error) {
-	var lastAt int64
-	var jumpedAt sql.NullInt64
+	var lastAt, jumpedAt sql.NullInt64
 	err = d.look(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, d.in("SELECT greatest(last_at, (SELECT coalesce(max(last_at), 0) FROM {{schema}}.lanes)), jumped_at FROM {{schema}}.journal")).Scan(&lastAt, &jumpedAt)
+		return tx.QueryRow(ctx, d.in("SELECT nullif(max(last_at), 0), nullif((array_agg(jumped_at ORDER BY seq DESC))[1], 0) FROM {{schema}}.lanes")).Scan(&lastAt, &jumpedAt)
 	})
 	if err != nil {
 		return last, unconfirmed, err
 	}
-	last, unconfirmed = believed(now, sql.NullInt64{Int64: lastAt, Valid: lastAt > 0}, jumpedAt)
+	last, unconfirmed = believed(now, lastAt, jumpedAt)
 	return last, unconfirmed, nil
 }
 

@@ -98,7 +98,7 @@ func (d *database) examineTime(ctx context.Context, tx pgx.Tx, x *examination) e
 	sent := time.Now()
 	var now time.Time
 	var lastAt int64
-	if err := tx.QueryRow(ctx, d.in("SELECT clock_timestamp(), greatest(last_at, (SELECT coalesce(max(last_at), 0) FROM {{schema}}.lanes)) FROM {{schema}}.journal")).Scan(&now, &lastAt); err != nil {
+	if err := tx.QueryRow(ctx, d.in("SELECT clock_timestamp(), coalesce(max(last_at), 0) FROM {{schema}}.lanes")).Scan(&now, &lastAt); err != nil {
 		return err
 	}
 	took := time.Since(sent)

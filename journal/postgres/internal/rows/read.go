@@ -25,22 +25,19 @@ type reader struct {
 const readTries = 5
 
 // Read implements rowstore.Source. If the connection breaks, it calls f again. So it does if a standby's replay is in its
-// way.
+// way. A journal that is only read is read in READ ONLY transactions.
 func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
-	return d.read(ctx, pgx.TxOptions{}, f)
+	return d.read(ctx, d.opts.Fleet.ReadOnly, f)
 }
 
 // Snapshot implements rowstore.Source.
 func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
-	return d.read(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
+	return d.read(ctx, true, f)
 }
 
-func (d *Driver) read(ctx context.Context, opts pgx.TxOptions, f func(rowstore.Reader) error) error {
-	if d.opts.Fleet.ReadOnly {
-		opts.AccessMode = pgx.ReadOnly
-	}
+func (d *Driver) read(ctx context.Context, snapshot bool, f func(rowstore.Reader) error) error {
 	for try := 1; ; try++ {
-		err := d.readOnce(ctx, opts, f)
+		err := d.readOnce(ctx, snapshot, f)
 		if err == nil {
 			return nil
 		}
@@ -51,8 +48,8 @@ func (d *Driver) read(ctx context.Context, opts pgx.TxOptions, f func(rowstore.R
 	}
 }
 
-func (d *Driver) readOnce(ctx context.Context, opts pgx.TxOptions, f func(rowstore.Reader) error) error {
-	if opts == (pgx.TxOptions{}) {
+func (d *Driver) readOnce(ctx context.Context, snapshot bool, f func(rowstore.Reader) error) error {
+	if !snapshot {
 		c, err := d.pool.Acquire(ctx)
 		if err != nil {
 			return err
@@ -60,7 +57,7 @@ func (d *Driver) readOnce(ctx context.Context, opts pgx.TxOptions, f func(rowsto
 		defer c.Release()
 		return f(&reader{d: d, c: c.Conn(), alone: true})
 	}
-	tx, err := d.pool.BeginTx(ctx, opts)
+	tx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return meaning(err)
 	}
