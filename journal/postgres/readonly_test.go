@@ -44,7 +44,7 @@ func served(t *testing.T, server *postgrestest.Cluster, opts postgres.Options) {
 func kept(t *testing.T, server *postgrestest.Cluster, schema string) (all string) {
 	t.Helper()
 	conn := server.Conn(t)
-	for _, table := range []string{"journal", "sessions", "lanes", "operations", "requests", "answers", "flows", "marks", "heard", "leases"} {
+	for _, table := range []string{"journal", "sessions", "lanes", "operations", "names", "requests", "answers", "flows", "marks", "heard"} {
 		all += table + ": " + setting(t, conn, fmt.Sprintf(`SELECT coalesce(string_agg(ctid::text || xmin::text || r::text, E'\n' ORDER BY r::text), '') FROM "%s".%s r`, schema, table)) + "\n"
 	}
 	return all
