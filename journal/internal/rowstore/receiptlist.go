@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -12,43 +13,47 @@ import (
 )
 
 // LookReceipt implements journal.Receipts.
-func (s *Store) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (s *Store) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (result journal.ReceiptResult, err error) {
 	if err := s.checkTime(ev.At); err != nil {
-		return journal.ReceiptResult{}, err
+		return result, err
 	}
-	r, err := s.readReceipt(ctx, ev.ReceiptKey)
-	if err != nil {
-		return journal.ReceiptResult{}, err
-	}
-	s.clock.shows(&ev)
-	result, err := journal.NextReceipt(r, ev)
-	if err == nil && result.Decision == journal.Execute {
-		err = s.trusted(ctx)
-	}
+	err = s.readReceipt(ctx, ev.ReceiptKey, func(rd Reader, r journal.Receipt) error {
+		s.clock.shows(&ev)
+		if result, err = journal.NextReceipt(r, ev); err != nil || result.Decision != journal.Execute {
+			return err
+		}
+		head, err := rd.Head(ctx)
+		return cmp.Or(err, head.trusted())
+	})
 	return result, err
 }
 
-// readReceipt reads a receipt that is committed, the zero one if there is none.
-func (s *Store) readReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, err error) {
+// readReceipt calls f with a receipt that is committed, the zero one if there is none.
+func (s *Store) readReceipt(ctx context.Context, key journal.ReceiptKey, f func(Reader, journal.Receipt) error) error {
 	if err := s.open(ctx); err != nil {
-		return r, err
+		return err
 	}
-	err = s.source.Read(ctx, func(rd Reader) error {
+	return s.source.Read(ctx, func(rd Reader) error {
 		found, err := rd.Receipt(ctx, key)
+		var r journal.Receipt
 		if err == nil && found.Receipt != nil {
 			r, err = decodeReceipt(found.Receipt)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return f(rd, r)
 	})
-	return r, err
 }
 
 // GetReceipt implements journal.Receipts.
-func (s *Store) GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error) {
-	r, err := s.readReceipt(ctx, key)
-	if err == nil && r.State == journal.ReceiptAbsent {
-		err = fmt.Errorf("%w: receipt", journal.ErrNotFound)
-	}
+func (s *Store) GetReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, err error) {
+	err = s.readReceipt(ctx, key, func(_ Reader, is journal.Receipt) error {
+		if r = is; r.State == journal.ReceiptAbsent {
+			return fmt.Errorf("%w: receipt", journal.ErrNotFound)
+		}
+		return nil
+	})
 	return r, err
 }
 

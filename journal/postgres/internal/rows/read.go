@@ -17,7 +17,8 @@ import (
 type reader struct {
 	d     *Driver
 	c     apptx.Runner
-	alone bool // no transaction has begun
+	alone bool           // no transaction has begun
+	head  *rowstore.Head // that was read with a receipt; nil means none
 }
 
 // readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a pool

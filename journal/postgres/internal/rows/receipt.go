@@ -62,9 +62,15 @@ func scanReceipt(rows pgx.Rows, further ...any) (*rowstore.Receipt, error) {
 	return r, err
 }
 
-// Receipt implements rowstore.Reader.
+// Receipt implements rowstore.Reader. It also reads the head, since a caller without a receipt asks for that next.
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
-	return r.receipt(ctx, &pipeline{d: r.d}, key, false)
+	p := &pipeline{d: r.d}
+	head := r.queueHead(p)
+	found, err := r.receipt(ctx, p, key, false)
+	if err == nil {
+		r.head = head
+	}
+	return found, err
 }
 
 // Receipt implements rowstore.Tx. It waits for neither the key nor the row.

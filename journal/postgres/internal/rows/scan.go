@@ -151,11 +151,20 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 
 // Head implements rowstore.Reader.
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
-	head := rowstore.Head{Identity: r.d.identity, Key: r.d.key}
+	if r.head != nil {
+		return *r.head, nil
+	}
 	p := &pipeline{d: r.d}
-	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
+	head := r.queueHead(p)
 	_, err := p.send(ctx, r.c)
-	return head, meaning(err)
+	return *head, meaning(err)
+}
+
+// queueHead queues a statement that reads the head into the result.
+func (r *reader) queueHead(p *pipeline) *rowstore.Head {
+	head := &rowstore.Head{Identity: r.d.identity, Key: r.d.key}
+	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, head); return err }, "SELECT "+clocks)
+	return head
 }
 
 // totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.

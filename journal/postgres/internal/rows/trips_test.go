@@ -166,3 +166,21 @@ func TestBeginByAnOldHeadIsDecidedAnew(t *testing.T) {
 		tx.Rollback()
 	}
 }
+
+func TestRoundTripsOfALookAtAReceipt(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	driver(t, server, schema).Close()
+	d, c := counted(t, server, schema)
+	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
+	require.NoError(t, err)
+	defer j.Close()
+	look := func() error {
+		result, err := j.LookReceipt(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Key: "new"}, At: time.Now(), Place: "here",
+			Fingerprint: "-", Keep: time.Hour, Same: func(*journal.Receipt) (bool, error) { return true, nil }})
+		assert.Equal(t, journal.Execute, result.Decision)
+		return err
+	}
+	require.NoError(t, look())
+	assert.Equal(t, 1, c.during(t, look), "it reads the receipt, and whether the journal may have a gap")
+}
