@@ -28,7 +28,7 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 		return nil, err
 	}
 	var all []*outcome
-	var passed, refused error
+	var passed error
 	for most, after := limit, int64(0); ; {
 		var c *claim
 		err := s.alone(ctx, &request{run: func(b *batch) error {
@@ -41,9 +41,9 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 			continue
 		case isOfRow(err) && len(c.outs) == 1:
 			handle := c.outs[0].it.op.Handle
-			s.refusals.add(handle)
+			s.refusals.add(handle, fmt.Errorf("operation %d is passed over for a minute: %w", handle, err))
 			s.log.Warn("the database refuses the claim of an operation, which is passed over for a minute", "handle", handle, "error", err)
-			most, refused = limit-len(all), fmt.Errorf("operation %d is passed over for a minute: %w", handle, err)
+			most = limit - len(all)
 			continue
 		case err != nil && len(all) == 0:
 			return nil, err
@@ -55,7 +55,7 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 			continue
 		}
 		if len(all) == 0 {
-			return nil, cmp.Or(passed, refused)
+			return nil, passed
 		}
 		return results(all)
 	}
@@ -200,7 +200,8 @@ func (c *claim) lock(handles []int64) error {
 }
 
 func (c *claim) one(handle int64) error {
-	if c.b.s.refusals.has(handle) {
+	if refused := c.b.s.refusals.of(handle); refused != nil {
+		c.passed = refused
 		return nil
 	}
 	e, err := c.b.entries[handle].usable()

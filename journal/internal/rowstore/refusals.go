@@ -7,30 +7,35 @@ import (
 
 // refusals are operations whose claim the database has refused.
 type refusals struct {
-	mu    sync.Mutex
-	until map[int64]time.Time
+	mu  sync.Mutex
+	all map[int64]refusal
+}
+
+type refusal struct {
+	until time.Time
+	err   error
 }
 
 // refusedFor is how long claims pass over an operation whose claim was refused.
 const refusedFor = time.Minute
 
-func (r *refusals) add(handle int64) {
+func (r *refusals) add(handle int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.until == nil {
-		r.until = make(map[int64]time.Time)
+	if r.all == nil {
+		r.all = make(map[int64]refusal)
 	}
-	r.until[handle] = time.Now().Add(refusedFor)
+	r.all[handle] = refusal{time.Now().Add(refusedFor), err}
 }
 
-// has reports whether claims pass over an operation.
-func (r *refusals) has(handle int64) bool {
+// of returns the error of an operation that claims pass over, else nil.
+func (r *refusals) of(handle int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	until, refused := r.until[handle]
-	if refused && time.Now().After(until) {
-		delete(r.until, handle)
-		return false
+	is := r.all[handle]
+	if is.err != nil && time.Now().After(is.until) {
+		delete(r.all, handle)
+		return nil
 	}
-	return refused
+	return is.err
 }
