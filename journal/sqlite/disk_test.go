@@ -195,6 +195,18 @@ func (d *disk) remove(name string, do func() int32) int32 {
 	return d.change(name, diskEvent{did: removed}, do)
 }
 
+func (d *disk) rewritten(name string) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	file, _ := beside(d.path, name)
+	d.append(diskEvent{did: wrote, file: file, data: content})
+	d.append(diskEvent{did: synced, file: file, since: len(d.events)})
+}
+
 func (d *disk) sync(address uintptr, name string) int32 {
 	file, _ := beside(d.path, name)
 	d.mu.Lock()
@@ -436,3 +448,4 @@ func (careless) write(_ string, _ int64, _ []byte, do func() int32) int32 { retu
 func (careless) truncate(_ string, _ int64, do func() int32) int32        { return do() }
 func (careless) remove(_ string, do func() int32) int32                   { return do() }
 func (careless) sync(uintptr, string) int32                               { return sqlite3.SQLITE_OK }
+func (careless) rewritten(string)                                         {}

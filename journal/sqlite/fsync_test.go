@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -85,4 +86,42 @@ func TestPagesThatASyncLostStayInTheWAL(t *testing.T) {
 	assert.NoFileExists(t, path+"-wal", "it is moved again")
 	d.stop()
 	d.after(t, map[string]promise{}, cuts, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
+}
+
+// A commit whose sync failed may look like one that is recorded, once the process has ended. Commits after it do not depend
+// on what the disk lacks of it.
+func TestCommitsAfterOneWhoseSyncFailed(t *testing.T) {
+	t.Cleanup(sqlite.MarkNever())
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := record(t, path)
+	opts := sqlite.Options{ExternalCheckpointer: true} // Close leaves the WAL as a kill does
+	var failing atomic.Bool
+	fails := func(what diskDid, file string) int32 {
+		if what == synced && failing.Load() {
+			return sqlite3.SQLITE_IOERR_FSYNC
+		}
+		return sqlite3.SQLITE_OK
+	}
+	d.fault.Store(&fails)
+	for life := range 2 {
+		j, err := sqlite.Open(path, opts)
+		require.NoError(t, err)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		for n := range 5 {
+			ev := begin(fmt.Sprint("operation-", life, "-", n), s)
+			ev.Intent.Request.Body = bodyOf(ev.Ref.ID)
+			_, err := j.Apply(t.Context(), ev)
+			require.NoError(t, err)
+			d.tell(func(known map[string]promise) { known[ev.Ref.ID] = promise{} })
+		}
+		failing.Store(life == 0)
+		_, err = j.Apply(t.Context(), begin(fmt.Sprint("fails-", life), s))
+		require.Equal(t, life == 0, err != nil)
+		_ = j.Close()
+		failing.Store(false)
+	}
+	d.stop()
+	lost := []cut{{len(d.events), loss{random: rand.New(rand.NewPCG(1, 0))}}}
+	d.after(t, map[string]promise{}, lost, func(c cut, err error) bool { return assert.NoError(t, err, "%s", c) })
 }

@@ -13,6 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 )
 
 // The driver's own VFS hooks (modernc.org/sqlite/vfs) can only read. So the tests replace the default VFS by one with
@@ -29,6 +30,15 @@ type watcher interface {
 	truncate(name string, size int64, do func() int32) int32
 	sync(handle uintptr, name string) int32 // no file is really synced
 	remove(name string, do func() int32) int32
+	rewritten(name string) // by this package, and synced
+}
+
+func init() {
+	inplace.Rewritten = func(name string) {
+		if w := watcherOf(name); w != nil {
+			w.rewritten(name)
+		}
+	}
 }
 
 // watchers are the watchers of this process.

@@ -8,6 +8,8 @@ package inplace
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -174,6 +176,28 @@ func (o *Files) Mixed() bool {
 	_, stamp, err := osfile.Look(o.path)
 	older := err == nil && o.notOlder(stamp) != nil
 	return older || o.notCut() != nil || !o.leadsTo(2)
+}
+
+// Rewritten is called with the name of a WAL that Rewrite has synced. It is for tests.
+var Rewritten = func(name string) {}
+
+// Rewrite writes the WAL once more as it is, and syncs it. After a sync that failed, the kernel still shows what it could
+// not write. A process that opens the journal then takes it for recorded, and a later sync leaves it out. The caller has
+// the journal's write lock, so that no process writes or cuts the WAL meanwhile.
+func (o *Files) Rewrite() error {
+	wal, err := os.OpenFile(o.names[1], os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer wal.Close()
+	if size, err := io.Copy(io.NewOffsetWriter(wal, 0), io.NewSectionReader(wal, 0, math.MaxInt64)); err != nil || size == 0 {
+		return err
+	}
+	if err := wal.Sync(); err != nil {
+		return err
+	}
+	Rewritten(o.names[1])
+	return o.InPlace()
 }
 
 // Close closes the WAL.

@@ -153,7 +153,7 @@ func (d *Driver) open() (err error) {
 			return err
 		}
 	}
-	return d.inTransaction(context.Background(), func(*tx) error { return nil }) // compares the file with its sidecar
+	return d.inTransaction(context.Background(), func(*tx) error { return d.files.Rewrite() }) // once the file was compared with its sidecar
 }
 
 // keepWAL opens the connection that keeps the WAL in place, unless it is open.
