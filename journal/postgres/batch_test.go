@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -454,6 +455,15 @@ func marksGoWithTheLane(t *testing.T, pooled bool) {
 	require.Len(t, matches, 1)
 }
 
+// incompressible is a body that stays as large as it is.
+var incompressible = func() (body []byte) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1 << 20 {
+		body = append(body, byte(random.Uint32()))
+	}
+	return body
+}()
+
 // A batch that does not arrive in time is sent again in halves, instead of unchanged again and again.
 func TestBatchThatIsLateIsHalved(t *testing.T) {
 	t.Parallel()
@@ -483,7 +493,7 @@ func TestBatchThatIsLateIsHalved(t *testing.T) {
 	ask := func(id string) {
 		asked.Go(func() {
 			ev := begin(id, s)
-			ev.Intent.Request.Body = make([]byte, size)
+			ev.Intent.Request.Body = incompressible[:size]
 			result, err := j.Apply(t.Context(), ev)
 			assert.NoError(t, err)
 			assert.Equal(t, journal.Execute, result.Decision)

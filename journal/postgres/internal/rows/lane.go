@@ -191,6 +191,8 @@ func (l *lane) committed(ctx context.Context, tag string, err error) error {
 		return l.replicate(ctx)
 	case err == nil: // a warning came with the answer
 		return rowstore.ErrMissed
+	case pgerr.IsLate(err): // less at once may be in time
+		return fmt.Errorf("%w: %w", rowstore.ErrLocked, pgerr.Explain("", err))
 	}
 	return fmt.Errorf("%w: %w", rowstore.ErrMissed, pgerr.Explain("", err))
 }
