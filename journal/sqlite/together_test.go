@@ -4,7 +4,9 @@ package sqlite_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -127,4 +129,70 @@ func TestSessionThatEndedIsNotLost(t *testing.T) {
 	require.NoError(t, j.Close())
 	assert.False(t, s.Lost())
 	assert.True(t, other.Lost(), "it was not ended")
+}
+
+// If a journal can't be written as it is closed, Close returns an error, and the journal is closed. So do the requests
+// that wait.
+func TestCloseOfAnUnwritableJournal(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		require.NoError(t, open(t, path).Close())
+		other := anotherProcess(t, path)
+		synctest.Test(t, func(t *testing.T) { // no test waits for the busy timeout
+			j := open(t, path)
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			_, err = other.ExecContext(context.Background(), "BEGIN IMMEDIATE")
+			require.NoError(t, err)
+			asked := make(chan error, 1)
+			if !alone {
+				go func() {
+					_, err := j.Apply(t.Context(), begin("invoice-1", s))
+					asked <- err
+				}()
+				synctest.Wait()
+			}
+			require.ErrorContains(t, j.Close(), "another process has kept the file locked")
+			if !alone {
+				require.ErrorContains(t, <-asked, "another process has kept the file locked")
+			}
+			require.ErrorIs(t, j.Close(), journal.ErrClosed)
+			_, err = other.ExecContext(context.Background(), "ROLLBACK")
+			require.NoError(t, err)
+		})
+		j := open(t, path)
+		assert.False(t, has(t, j, "invoice-1"))
+		assert.Empty(t, verify(t, j))
+	}
+}
+
+// Of very many deliveries that can't be recorded, one returns an error. None is lost.
+func TestDeliveriesThatCantBeRecorded(t *testing.T) {
+	path, j, s := joined(t)
+	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+	done := complete(begun.Operation, s)
+	done.Delivered = false
+	_, err = j.Apply(t.Context(), done)
+	require.NoError(t, err)
+	deliver := func() (failed int) {
+		for range 1024 {
+			result, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: done.Ref, At: time.Now(), Outcome: journal.StateCompleted})
+			if err != nil {
+				require.ErrorContains(t, err, "refused by the test")
+				failed++
+				continue
+			}
+			require.Equal(t, journal.Recorded, result.Decision)
+		}
+		return failed
+	}
+	stop := refuse(t, path, "UPDATE ON onceward_head")
+	assert.Equal(t, 1, deliver())
+	stop()
+	assert.Zero(t, deliver())
+	require.NoError(t, sqlite.Flush(j))
+	op, err := j.Get(t.Context(), done.Ref)
+	require.NoError(t, err)
+	assert.True(t, op.Delivered)
 }

@@ -178,7 +178,7 @@ func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct
 		return context.Cause(ctx)
 	}
 	for try := 0; ; try++ {
-		err := s.transact(ctx, []*request{r}, WaitLock, true)
+		_, err := s.transact(ctx, []*request{r}, WaitLock, true)
 		switch {
 		case err == nil:
 			return r.err
@@ -191,9 +191,9 @@ func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct
 	}
 }
 
-// transact decides requests in one transaction, and commits it. Each request has its own error in err. If transact
-// fails, nothing of them was recorded, except after ErrUndecided.
-func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, sure bool) (err error) {
+// transact decides requests in one transaction, and commits it. It reports whether there was something to record. Each
+// request has its own error in err. If transact fails, nothing of them was recorded, except after ErrUndecided.
+func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, sure bool) (landed bool, err error) {
 	began, keys := time.Now(), Keys{Lock: lock}
 	for _, r := range requests {
 		if r.event != nil {
@@ -202,9 +202,9 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 	}
 	tx, head, found, err := s.driver.Begin(ctx, keys)
 	if err != nil {
-		return err
+		return false, err
 	}
-	b, landed := newBatch(ctx, s, tx, head, lock, sure), false
+	b := newBatch(ctx, s, tx, head, lock, sure)
 	defer func() {
 		if !landed {
 			s.clock.owe(b.swept)
@@ -222,13 +222,13 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 		}
 	}
 	if b.broken != nil {
-		return b.broken
+		return false, b.broken
 	}
 	landed, err = b.commit()
 	if landed && s.opts.Committed != nil {
 		s.opts.Committed(len(requests), time.Since(began))
 	}
-	return err
+	return landed, err
 }
 
 // commit makes the batch durable, if it has changed anything.

@@ -26,6 +26,8 @@ type request struct {
 	run   func(*batch) error // may run again after a rollback
 	rides bool               // a delivery, for whose commit no caller waits
 
+	flushes bool // its caller waits for the deliveries
+
 	ctx  context.Context // of its caller
 	done chan error
 	mu   sync.Mutex // held while it runs, so that a caller that leaves may change its event
@@ -200,7 +202,7 @@ func (g *group) end() error {
 	if runs != nil {
 		<-runs
 	}
-	last := newRequest(context.Background(), &request{run: func(b *batch) error {
+	last := newRequest(context.Background(), &request{flushes: true, run: func(b *batch) error {
 		b.keep = !b.clock.kept().Last.Equal(b.head.Clock.Last)
 		return nil
 	}})
@@ -213,7 +215,7 @@ func (g *group) end() error {
 func (g *group) commit(requests []*request) {
 	s := g.s
 	for try := 0; ; try++ {
-		err := s.transact(s.ctx, requests, TryLock, try > 0)
+		_, err := s.transact(s.ctx, requests, TryLock, try > 0)
 		if err == nil {
 			for _, r := range requests {
 				s.finish(r)
@@ -243,26 +245,33 @@ func (g *group) commit(requests []*request) {
 }
 
 // without commits the requests after a transaction with deliveries has failed. A delivery never fails others again: it
-// is recorded on its own. It waits for the next commit only if the others fail too, as without a database.
-func (g *group) without(riders, requests []*request, err error) {
-	retried := false
+// is recorded on its own. It waits for the next commit only if the others fail too, or record nothing, as without a
+// database or on a full disk.
+func (g *group) without(riders, requests []*request, failed error) {
+	landed, err := false, failed
 	if !isOfRow(err) && !errors.Is(err, ErrUndecided) {
-		err = g.s.transact(g.s.ctx, requests, TryLock, true)
-		retried = err == nil
+		landed, err = g.s.transact(g.s.ctx, requests, TryLock, true)
 	}
-	if err != nil && !isOfRow(err) {
+	if !landed && !isOfRow(err) {
 		g.mu.Lock()
 		g.riders = append(riders, g.riders...)
 		g.mu.Unlock()
 		for _, r := range requests {
-			r.done <- err
+			switch {
+			case err != nil:
+				r.done <- err
+			case r.flushes:
+				r.done <- failed
+			default:
+				g.s.finish(r)
+			}
 		}
 		return
 	}
 	for _, r := range riders {
 		g.s.aside.take(r)
 	}
-	if !retried {
+	if !landed {
 		g.commit(requests)
 		return
 	}

@@ -140,6 +140,24 @@ func TestADeliveryBesideACommitThatFails(t *testing.T) {
 	})
 }
 
+// A request that records nothing does not show that the database can be written: the delivery waits on, without a warning.
+func TestADeliveryWaitsUntilSomethingIsRecorded(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		p.decide(p.of(journal.EventDeliver, p.complete1("a")), journal.Recorded)
+		db.NextCommits(mapdb.Fails)
+		require.Error(t, p.j.Flush(t.Context()))
+		db.NextCommits(mapdb.Fails)
+		p.decide(p.begin("a"), journal.Replay)
+		assert.False(t, p.get("a").Delivered)
+		assert.Zero(t, p.log.count())
+		p.executed("b")
+		assert.True(t, p.get("a").Delivered)
+		p.decide(p.of(journal.EventDeliver, p.complete1("c")), journal.Recorded)
+		db.NextCommits(mapdb.Fails)
+		require.Error(t, p.j.Close(), "the delivery is lost")
+	})
+}
+
 func TestAHeldDeliveryDelaysNoOtherRequest(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")

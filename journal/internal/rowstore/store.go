@@ -188,7 +188,7 @@ func (s *Store) ride(ctx context.Context, p *prepared) (journal.Result, error) {
 
 // Flush commits the deliveries that were noted, and waits for those that other transactions hold up.
 func (s *Store) Flush(ctx context.Context) error {
-	if err := s.do(ctx, &request{run: func(*batch) error { return nil }}); err != nil {
+	if err := s.do(ctx, &request{flushes: true, run: func(*batch) error { return nil }}); err != nil {
 		return err
 	}
 	return s.aside.wait(ctx)
