@@ -2,6 +2,7 @@ package rowstore_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/memory"
@@ -185,4 +187,33 @@ func requireExecuted(t *testing.T, replies []reply) {
 		require.NoError(t, r.err)
 		require.Equal(t, journal.Execute.String(), r.Decision.String())
 	}
+}
+
+// joining is a driver that calls joined as a session has started.
+type joining struct {
+	rowstore.Driver
+	joined func()
+	left   []string
+}
+
+func (d *joining) Join(ctx context.Context) (string, error) {
+	id, err := d.Driver.Join(ctx)
+	d.joined()
+	return id, err
+}
+
+func (d *joining) Leave(ctx context.Context, id string) error {
+	d.left = append(d.left, id)
+	return d.Driver.Leave(ctx, id)
+}
+
+// A session that starts while its journal is closed is ended.
+func TestJoinOfAJournalThatIsBeingClosed(t *testing.T) {
+	d := &joining{Driver: mapdb.New().Open()}
+	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
+	require.NoError(t, err)
+	d.joined = func() { require.NoError(t, j.Close()) }
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrClosed)
+	assert.Len(t, d.left, 1)
 }

@@ -38,6 +38,7 @@ func (s *Store) Join(ctx context.Context) (journal.Session, error) {
 	}
 	n := &session{s: s, id: id}
 	if !s.sessions.add(n) {
+		_ = s.driver.Leave(context.WithoutCancel(ctx), id) // no caller can end it
 		return nil, journal.ErrClosed
 	}
 	return n, nil
