@@ -108,3 +108,34 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 	require.ErrorIs(t, closed.Close(), journal.ErrClosed)
 	require.NoError(t, s.End(t.Context()), "the file is open yet")
 }
+
+// A session that is to start while its journal is closed is none, or is lost. It leaves neither a row nor a file.
+func TestJoinOfAJournalThatIsBeingClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, other := open(t, path), open(t, path)
+	release := sqlite.HoldTurn(other)
+	type joins struct {
+		s   journal.Session
+		err error
+	}
+	joined := make(chan joins, 1)
+	go func() {
+		s, err := j.Join(t.Context())
+		joined <- joins{s, err}
+	}()
+	until(t, func() bool { return sqlite.Turns(other) == 1 })
+	closed := make(chan error, 1)
+	go func() { closed <- j.Close() }()
+	until(t, func() bool { return sqlite.Turns(other) == 2 })
+	release()
+	require.NoError(t, <-closed)
+	if is := <-joined; is.err == nil {
+		assert.True(t, is.s.Lost())
+	} else {
+		require.ErrorIs(t, is.err, journal.ErrClosed)
+	}
+	s, err := other.Join(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{path + "-session-" + s.ID()}, sessionFiles(t, path), "its file went with its row")
+	assert.Equal(t, 1, number(t, path, "SELECT count(*) FROM onceward_sessions"))
+}

@@ -162,3 +162,24 @@ func TestReadOnlyOfTheLog(t *testing.T) {
 		assert.Equal(t, journal.StateInFlight, op.State, where)
 	}
 }
+
+// If reading a file that no process has open is no longer permitted, each call is an error.
+func TestReadOnlyWithoutPermission(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{dir, filepath.Dir(dir)} { // its entries can be looked up
+		require.NoError(t, os.Chmod(name, 0o755))
+	}
+	path := filepath.Join(dir, "journal.db")
+	w := open(t, path)
+	goOn(t, w, "invoice-1")
+	require.NoError(t, w.Close())
+	j, err := sqlite.Open(path, readOnly)
+	require.NoError(t, err)
+	defer j.Close()
+	require.NoError(t, os.Chmod(path, 0))
+	asNobody(t)
+	for range 2 {
+		_, err = j.Stats(t.Context())
+		require.ErrorContains(t, err, "unable to open")
+	}
+}

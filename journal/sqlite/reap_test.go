@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,39 +12,30 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A damaged operation keeps no other from being reaped, and its segment is examined again.
+// An operation whose row is damaged keeps no other from being reaped. It stays, and each reap that is not full says so.
 func TestReapBesideADamagedOperation(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		damage string
-		least  int
-	}{
-		"in a row": {"UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE instr(record, CAST('key-of-damaged' AS BLOB)) > 0", 1000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal.db")
-			parked(t, path, "damaged")
-			j := open(t, path)
-			s, err := j.Join(t.Context())
-			require.NoError(t, err)
-			others(t, j, s, "many")
-			require.NoError(t, s.End(t.Context()))
-			require.NoError(t, j.Close())
-			alter(t, path, tc.damage)
-			j = open(t, path)
-			now := time.Now()
-			for range 4 {
-				now = now.Add(journal.Leap / 2)
-				seenAt(t, j, now)
-			}
-			reap := func() int {
-				n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: now, Keep: time.Hour}, 1e6)
-				require.NoError(t, err)
-				return n
-			}
-			assert.GreaterOrEqual(t, reap(), tc.least)
-			assert.Zero(t, reap())
-		})
+	path, j, s := joined(t)
+	then := time.Now().Add(-1000 * time.Hour)
+	for n := range 250 {
+		ev := begin(fmt.Sprint("op-", n, "."), s)
+		ev.At = then
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		done := complete(begun.Operation, s)
+		done.At = then
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+	}
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	alter(t, path, "UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE instr(record, CAST('key-of-op-120.' AS BLOB)) > 0")
+	n, err := reap(t, j, 200)
+	require.NoError(t, err)
+	assert.Equal(t, 200, n)
+	for _, want := range []int{49, 0} {
+		n, err := reap(t, j, 200)
+		require.ErrorContains(t, err, "damaged")
+		assert.Equal(t, want, n)
 	}
 }
 

@@ -227,3 +227,39 @@ func TestFindOfADamagedOperation(t *testing.T) {
 		assert.Len(t, found, 1)
 	}
 }
+
+// A damaged operation prevents neither the look-ups of other due operations nor a begin beside them.
+func TestLooksBesideADamagedOperation(t *testing.T) {
+	for _, damage := range []string{damagedRow, "UPDATE onceward_requests SET body = x'00' WHERE handle = 1"} {
+		_, j := unknowns(t, 3, damage)
+		now := time.Now().Add(time.Hour)
+		looks := func(limit int) (ids []string, err error) {
+			results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, limit)
+			for _, r := range results {
+				ids = append(ids, r.Operation.ID)
+			}
+			return ids, err
+		}
+		for _, id := range []string{"op-1", "op-2"} {
+			ids, err := looks(1)
+			require.NoError(t, err, damage)
+			assert.Equal(t, []string{id}, ids, damage)
+		}
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		release := sqlite.HoldTurn(j)
+		began, looked := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := j.Apply(t.Context(), generate("beside", s))
+			began <- err
+		}()
+		go func() {
+			_, err := looks(10)
+			looked <- err
+		}()
+		until(t, func() bool { return sqlite.Turns(j) == 2 })
+		release()
+		require.NoError(t, <-began, damage)
+		require.ErrorContains(t, <-looked, "damaged", damage)
+	}
+}

@@ -113,3 +113,26 @@ func TestAdoptAsWithAFailedCommit(t *testing.T) {
 	_, err = sqlite.Open(clone, sqlite.Options{Deployment: "staging"})
 	require.ErrorIs(t, err, sqlite.ErrDeployment)
 }
+
+// A dead session whose end can't be recorded is still dead, and its operations are claimed.
+func TestDeadSessionIsStillDead(t *testing.T) {
+	path, j, died := joined(t)
+	_, err := j.Apply(t.Context(), begin("invoice-1", died))
+	require.NoError(t, err)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	sqlite.Kill(died)
+	stop := refuse(t, path, "DELETE ON onceward_sessions")
+	for range 2 {
+		_, err = j.Join(t.Context())
+		require.ErrorContains(t, err, "refused by the test")
+	}
+	results, err := j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	assert.Len(t, results, 1)
+	stop()
+	last, err := j.Join(t.Context())
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{path + "-session-" + s.ID(), path + "-session-" + last.ID()}, sessionFiles(t, path))
+	assert.Empty(t, verify(t, j))
+}

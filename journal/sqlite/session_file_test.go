@@ -25,7 +25,8 @@ func TestJoinWhereNoFileCanBeMade(t *testing.T) {
 			require.NoError(t, os.Rename(what(path), away))
 			for range 3 {
 				_, err := j.Join(t.Context())
-				require.Error(t, err)
+				require.ErrorContains(t, err, path)
+				require.ErrorContains(t, err, "check that its directory exists")
 			}
 			assert.Empty(t, sessionFiles(t, path))
 			require.NoError(t, os.Rename(away, what(path)))

@@ -333,8 +333,8 @@ func TestSidecarThatCantBeReadOrWritten(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 	_, err = j.Join(t.Context())
-	require.Error(t, err)
-	require.Error(t, j.Close())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.ErrorContains(t, j.Close(), "sidecar can't be read")
 	_, err = sqlite.Open(path, sqlite.Options{})
 	require.ErrorContains(t, err, "sidecar can't be read")
 

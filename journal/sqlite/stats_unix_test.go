@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -57,9 +58,17 @@ func TestStatsOfCommits(t *testing.T) {
 			continue
 		}
 		release := sqlite.Hold(j)
-		together := queued(t, j, 0, func() error { _, err := j.Apply(t.Context(), begin("together", s)); return err })
-		release()
-		require.NoError(t, <-together)
+		var together []chan error
+		for n := range 2 {
+			together = append(together, queued(t, j, n, func() error {
+				_, err := j.Apply(t.Context(), begin(fmt.Sprint("together ", n), s))
+				return err
+			}))
+		}
+		release() // one commit has both
+		for _, done := range together {
+			require.NoError(t, <-done)
+		}
 	}
 	var st sqlite.Stats
 	until(t, func() bool {
@@ -69,9 +78,9 @@ func TestStatsOfCommits(t *testing.T) {
 		return err != nil || int(st.Commits) == len(carried) // Committed is called for the last one after its caller got the answer
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, carried, "the session is no request")
-	assert.Equal(t, int64(7), st.Requests)
-	assert.Equal(t, []int{1, 1}, []int{st.BatchP50, st.BatchMax})
+	assert.Equal(t, []int{1, 1, 1, 1, 2, 1, 1}, carried, "the session is no request")
+	assert.Equal(t, int64(8), st.Requests)
+	assert.Equal(t, []int{1, 2}, []int{st.BatchP50, st.BatchMax})
 	slices.Sort(took)
 	assert.Equal(t, []time.Duration{took[3], took[5], took[6]}, []time.Duration{st.CommitP50, st.CommitP99, st.CommitMax})
 }

@@ -200,8 +200,10 @@ func (k *checking) head() error {
 	if err != nil {
 		return err
 	}
-	return k.each("SELECT handle FROM onceward_rows WHERE handle > (SELECT newest FROM onceward_head)", func(v []driver.Value) error {
-		k.found(journal.Violation{Handle: v[0].(int64), Invariant: "its handle was given out"})
+	return k.each(`SELECT handle, 0 FROM onceward_rows WHERE handle > (SELECT newest FROM onceward_head) OR handle < 1
+		UNION ALL SELECT handle, 1 FROM onceward_flows WHERE handle < 1
+		UNION ALL SELECT handle, 2 FROM onceward_receipts WHERE handle < 1`, func(v []driver.Value) error {
+		k.found(journal.Violation{Handle: v[0].(int64), Flow: v[1] == int64(1), Receipt: v[1] == int64(2), Invariant: "its handle was given out"})
 		return nil
 	})
 }
