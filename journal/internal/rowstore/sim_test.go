@@ -200,10 +200,13 @@ func (w *world) request(p *pod) {
 	})
 }
 
-// remembers is how long the provider remembers the keys of half of the names. It remembers no others.
+// remembers is how long the provider remembers the keys of requests that half of the names make. It remembers no others.
 const remembers = 24 * time.Hour
 
 func isRemembered(name string) bool { return (name[len(name)-1]-'0')%2 == 0 }
+
+// maker returns the name whose caller made the operation's request: its own, or its second one.
+func maker(op *journal.Operation) string { return string(op.Request.Body) }
 
 // now dates an event, and gives its intent the provider's terms.
 func now(ev journal.Event) journal.Event {
@@ -216,7 +219,7 @@ func now(ev journal.Event) journal.Event {
 
 // send has the provider execute a request, unless it remembers the key. The caller holds w.mu.
 func (w *world) send(op *journal.Operation) {
-	if at, is := w.sent[op.Key]; is && isRemembered(op.ID) && time.Since(at) < remembers {
+	if at, is := w.sent[op.Key]; is && isRemembered(maker(op)) && time.Since(at) < remembers {
 		return
 	}
 	w.sent[op.Key] = time.Now()
@@ -287,7 +290,7 @@ func (w *world) ends(p *pod) func() {
 	case !h.sent:
 		ev = p.of(journal.EventPark, h.op)
 		ev.Unsent = true
-	case how == 1 && isRemembered(h.op.ID):
+	case how == 1 && isRemembered(maker(&h.op)):
 		ev = p.of(journal.EventPark, h.op)
 		ev.Open, ev.Attempts = true, 1
 	case how < 2:
