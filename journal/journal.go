@@ -17,8 +17,9 @@ type Journal interface {
 	//
 	// The store sets ev.Last. It finds the operation by ev.Handle if that is not zero, and otherwise by ev.Ref. If
 	// ev.New is set it may skip the look-up. After an error the caller must assume that nothing is recorded. The
-	// commit may have landed all the same if ctx ended or the store failed in the middle. If Next refuses an event,
-	// Apply returns its *EventError and changes nothing.
+	// commit may have landed all the same if ctx ended or the store failed in the middle. If ctx ended, the store may
+	// still read the maps, the slices and the functions of ev. If Next refuses an event, Apply returns its *EventError
+	// and changes nothing.
 	//
 	// EventBegin and EventClaim need a live session of this store, or Apply returns ErrSessionLost. Apply accepts the
 	// other events from a lost session too, since a late final answer must not be lost.

@@ -1,6 +1,7 @@
 package rowstore_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -129,6 +130,29 @@ func owes(t *testing.T, db *mapdb.Database, p *process) {
 	_, err := p.j.Apply(t.Context(), p.begin("once it is believed"))
 	require.Error(t, err)
 	require.False(t, p.get("x").WindowClosed)
+}
+
+// A caller whose time is over leaves, although its own request sweeps and waits for a held row.
+func TestACallerLeavesDuringItsOwnSweep(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		before := p.now
+		p.now = before.Add(2 * time.Hour)
+		held := p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+		p.now = before
+		p.executed("while the clock is behind")
+		p.now = before.Add(journal.Confirmation)
+		release := db.Hold([]int64{held.Handle}, nil)
+		defer release()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := p.j.Apply(ctx, p.begin("once it is believed"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(began))
+		release()
+		p.executed("next")
+		assert.True(t, p.get("x").WindowClosed)
+	})
 }
 
 // A sweep whose commit failed is repeated by the next transaction.

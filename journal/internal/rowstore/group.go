@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -30,9 +31,8 @@ type request struct {
 
 	ctx  context.Context // of its caller
 	done chan error
-	mu   sync.Mutex // held while it runs, so that a caller that leaves may change its event
-	left bool
-	err  error // its own, of the latest run
+	left atomic.Bool // its caller waits no more
+	err  error       // its own, of the latest run
 }
 
 func newRequest(ctx context.Context, r *request) *request {
@@ -42,9 +42,7 @@ func newRequest(ctx context.Context, r *request) *request {
 
 // decide runs the request in a batch, unless its caller has left. Its error undoes its own changes alone.
 func (r *request) decide(b *batch) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.left {
+	if r.left.Load() {
 		r.err = context.Canceled
 		return
 	}
@@ -52,13 +50,6 @@ func (r *request) decide(b *batch) {
 	if r.err = r.run(b); r.err != nil {
 		b.revert()
 	}
-}
-
-// leave ends the request for its caller.
-func (r *request) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.left = true
 }
 
 // group commits requests. Those that arrive during a transaction share the next one.
@@ -86,7 +77,7 @@ func (s *Store) do(ctx context.Context, r *request) error {
 	case err := <-r.done:
 		return err
 	case <-ctx.Done():
-		r.leave()
+		r.left.Store(true)
 		return ctx.Err()
 	}
 }
