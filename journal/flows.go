@@ -31,8 +31,8 @@ type Flows interface {
 	// GetFlow returns the whole flow, with steps, or ErrNotFound.
 	GetFlow(ctx context.Context, ref Ref) (Flow, error)
 
-	// ListFlows yields flows with their steps but without input and results, those created first coming first. It ends
-	// after an error.
+	// ListFlows yields flows with their steps but without input and results, those created first coming first. It passes
+	// over damaged ones, and yields the error of one at the end. It ends after an error.
 	ListFlows(ctx context.Context, filter FlowFilter) iter.Seq2[Flow, error]
 
 	// ReapFlows applies ev, of kind FlowEventReap and without Ref, to at most limit flows. It returns how many were

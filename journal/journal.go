@@ -34,7 +34,8 @@ type Journal interface {
 	Get(ctx context.Context, ref Ref) (Operation, error)
 
 	// List yields operations without request and answer bodies. It reads in pages, so a slow reader pins nothing. It
-	// yields an operation that changes meanwhile once, as before or after the change. It ends after an error.
+	// yields an operation that changes meanwhile once, as before or after the change. It passes over damaged ones, and
+	// yields the error of one at the end. It ends after an error.
 	List(ctx context.Context, filter Filter) iter.Seq2[Operation, error]
 
 	// Claim applies ev, of kind EventClaim and without Ref, to at most limit operations that are claimable at ev.At. It

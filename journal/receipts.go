@@ -32,7 +32,8 @@ type Receipts interface {
 	// GetReceipt returns a receipt that is committed, or an error that wraps ErrNotFound.
 	GetReceipt(ctx context.Context, key ReceiptKey) (Receipt, error)
 
-	// ListReceipts yields receipts in the order of their creation, or against it, without the bodies of their answers.
+	// ListReceipts yields receipts in the order of their creation, or against it, without the bodies of their answers. It
+	// passes over damaged ones, and yields the error of one at the end.
 	ListReceipts(ctx context.Context, f ReceiptFilter) iter.Seq2[Receipt, error]
 
 	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a transaction of its own, and returns how

@@ -48,16 +48,20 @@ func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.S
 		scan.Index = FlowsRunning
 	}
 	return func(yield func(journal.Flow, error) bool) {
+		var passed error // of the first damaged one
 		for n, more := 0, true; more; {
 			var page []journal.Flow
 			err := s.open(ctx)
 			if err == nil {
-				from := scan
+				from, before := scan, passed
 				err = s.source.Read(ctx, func(r Reader) (err error) {
-					scan = from
-					page, more, err = flowsOf(ctx, r, &scan, &filter)
+					scan, passed = from, before
+					page, more, err = flowsOf(ctx, r, &scan, &filter, &passed)
 					return err
 				})
+			}
+			if !more {
+				err = cmp.Or(err, passed)
 			}
 			for _, f := range page {
 				if n++; !yield(f, nil) || n == filter.Limit {
@@ -72,8 +76,8 @@ func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.S
 	}
 }
 
-// flowsOf reads a page, and moves the scan behind it.
-func flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *journal.FlowFilter) (page []journal.Flow, more bool, err error) {
+// flowsOf reads a page, and moves the scan behind it. It passes over damaged flows.
+func flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *journal.FlowFilter, passed *error) (page []journal.Flow, more bool, err error) {
 	rows, err := r.Flows(ctx, *scan)
 	if err != nil {
 		return nil, false, err
@@ -85,13 +89,16 @@ func flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *journal.Flow
 			scan.After.Key = row.Due
 		}
 		f, err := decodeFlow(row)
-		if err != nil {
-			return page, false, err
-		}
-		if !selectsFlow(filter, &f) {
+		if err == nil && !selectsFlow(filter, &f) {
 			continue
 		}
-		if f.Steps, err = stepsOf(ctx, r, f.Handle); err != nil {
+		if err == nil {
+			f.Steps, err = stepsOf(ctx, r, f.Handle)
+		}
+		if passes(err, passed) {
+			continue
+		}
+		if err != nil {
 			return page, false, err
 		}
 		f.Input = nil

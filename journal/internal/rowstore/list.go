@@ -2,11 +2,13 @@ package rowstore
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"slices"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
@@ -51,23 +53,29 @@ func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Op
 	case len(f.States) > 0 && !f.Newest && f.Before == 0 && !slices.Contains(f.States, journal.StateCompleted):
 		scan.Index = Unanswered
 	}
+	var passed error // of the first damaged one
+	read := false
 	return store.InPages(f, listPage, func(size int) (ops []journal.Operation, last bool, err error) {
 		if err := s.open(ctx); err != nil {
 			return nil, false, err
 		}
-		from := scan
+		if read {
+			return nil, true, passed
+		}
+		from, before := scan, passed
 		err = s.source.Read(ctx, func(r Reader) error {
-			scan = from
-			ops, last, err = page(ctx, r, &scan, &f, size)
+			scan, passed = from, before
+			ops, last, err = page(ctx, r, &scan, &f, size, &passed)
 			return err
 		})
-		return ops, last, err
+		read = last
+		return ops, last && passed == nil, err
 	})
 }
 
 // page reads size operations that the filter selects, and moves the scan behind them. The fewer it selects, the more it
-// reads at once.
-func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int) (ops []journal.Operation, last bool, err error) {
+// reads at once. It passes over damaged ones.
+func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int, passed *error) (ops []journal.Operation, last bool, err error) {
 	for scan.Limit = size; ; scan.Limit = min(2*scan.Limit, listPage) {
 		places, err := r.Scan(ctx, *scan)
 		if err != nil {
@@ -84,7 +92,7 @@ func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int
 				scan.After = at
 			}
 			op, is, err := selected(rows[at.Handle], f)
-			if err != nil {
+			if err != nil && !passes(err, passed) {
 				return nil, false, err
 			}
 			if !is {
@@ -98,6 +106,15 @@ func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int
 			return ops, true, nil
 		}
 	}
+}
+
+// passes reports whether an error is that of a damaged row, and keeps the first such error.
+func passes(err error, first *error) bool {
+	is := errors.Is(err, format.ErrDamaged)
+	if is && *first == nil {
+		*first = passedOver(err)
+	}
+	return is
 }
 
 // load returns the rows of a page, with the parts that keys ask for.

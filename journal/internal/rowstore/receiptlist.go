@@ -67,8 +67,12 @@ func (s *Store) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.
 		Reserved: slices.Equal(f.States, []journal.ReceiptState{journal.ReceiptReserved}),
 	}
 	return func(yield func(journal.Receipt, error) bool) {
+		var passed error // of the first damaged one
 		for n := 0; ; {
-			page, more, err := s.receiptPage(ctx, &scan, &f)
+			page, more, err := s.receiptPage(ctx, &scan, &f, &passed)
+			if !more {
+				err = cmp.Or(err, passed)
+			}
 			for _, r := range page {
 				if n++; !yield(r, nil) || n == f.Limit {
 					return
@@ -84,8 +88,8 @@ func (s *Store) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.
 	}
 }
 
-// receiptPage reads the receipts of a page that a filter selects, and moves the scan behind it.
-func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.ReceiptFilter) (page []journal.Receipt, more bool, err error) {
+// receiptPage reads the receipts of a page that a filter selects, and moves the scan behind it. It passes over damaged ones.
+func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.ReceiptFilter, passed *error) (page []journal.Receipt, more bool, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, false, err
 	}
@@ -95,12 +99,15 @@ func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.R
 		return err
 	})
 	for _, row := range rows {
-		r, _, err := decodeReceiptLight(row)
-		if err != nil {
-			return page, false, err
-		}
 		if scan.After.Handle = row.Handle; scan.Newest {
 			scan.After.Handle, scan.Before = f.After, row.Handle
+		}
+		r, _, err := decodeReceiptLight(row)
+		if passes(err, passed) {
+			continue
+		}
+		if err != nil {
+			return page, false, err
 		}
 		if store.TakesReceipt(f, &r) {
 			page = append(page, r)

@@ -182,7 +182,8 @@ func (s *Store) FindBy(ctx context.Context, provider string, by journal.By, valu
 	}
 	err = s.source.Read(ctx, func(r Reader) error {
 		matches = nil
-		handles, err := marked(ctx, r, s.key.OfMark(byte(by), store.MarkValue(by, value)))
+		known, err := marked(ctx, r, s.key.OfMark(byte(by), store.MarkValue(by, value)))
+		handles := slices.Clone(known)
 		if err == nil && by == journal.ByKey {
 			err = inFlight(ctx, r, func(page []int64) { handles = append(handles, page...) })
 		}
@@ -191,7 +192,7 @@ func (s *Store) FindBy(ctx context.Context, provider string, by journal.By, valu
 		}
 		slices.Sort(handles)
 		for page := range slices.Chunk(slices.Compact(handles), listPage) {
-			more, err := matching(ctx, r, page, provider, by, value)
+			more, err := matching(ctx, r, page, known, provider, by, value)
 			if err != nil {
 				return err
 			}
@@ -225,8 +226,9 @@ func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
 	}
 }
 
-// matching returns the operations of the provider that have the value.
-func matching(ctx context.Context, r Reader, handles []int64, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+// matching returns the operations of the provider that have the value. It passes over damaged ones that are not known to
+// have its mark: otherwise one of them would keep events from all other operations.
+func matching(ctx context.Context, r Reader, handles, known []int64, provider string, by journal.By, value string) (matches []journal.Match, err error) {
 	found, err := r.Find(ctx, Keys{Handles: handles, Heads: true})
 	if err != nil {
 		return nil, err
@@ -236,6 +238,9 @@ func matching(ctx context.Context, r Reader, handles []int64, provider string, b
 		it, err := decode(row)
 		if err == nil {
 			err = it.fillHeads(row)
+		}
+		if errors.Is(err, format.ErrDamaged) && !slices.Contains(known, row.Handle) {
+			continue
 		}
 		if err != nil {
 			return nil, err
