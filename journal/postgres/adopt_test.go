@@ -29,7 +29,6 @@ type adoptable struct {
 // restoredWith returns a journal that counts as restored, with six operations in flight.
 func restoredWith(t *testing.T) *adoptable {
 	t.Helper()
-	onRows(t)
 	server := postgrestest.Shared(t)
 	a := &adoptable{server: server, opts: options(t, server)}
 	a.j = open(t, server, a.opts)

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,48 +15,21 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// multiply gives a schema n due pending operations, each with its own request: copies of one.
-func multiply(t testing.TB, server *postgrestest.Cluster, opts postgres.Options, j *postgres.Journal, n int) {
+// multiply makes n operations that are due.
+func multiply(t testing.TB, j *postgres.Journal, n int) {
 	t.Helper()
 	s := join(t, j)
-	ev := begin("due", s)
-	ev.New, ev.Intent.Naming, ev.Intent.Key = true, journal.Generated, "due"
-	begun, err := j.Apply(t.Context(), ev)
-	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventPark, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref, Claim: begun.Operation.Claim,
-		At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
-	require.NoError(t, err)
-	schema := `"` + opts.Schema + `".`
-	if postgres.Rows {
-		multiplyRows(t, j, s, n)
-		return
-	}
-	server.Exec(t, "DROP INDEX "+schema+"operations_generated") // so many entries with one key make one long list
-	server.Exec(t, "INSERT INTO "+schema+"operations (alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts) "+
-		"SELECT alias, scope, parent, id, naming, provider, state, wake_at, delivered, tombstone, revision, facts FROM "+schema+"operations, generate_series(2, $1::int)", n)
-	server.Exec(t, "INSERT INTO "+schema+"requests SELECT o.handle, r.head, r.body FROM "+schema+"operations o, "+schema+"requests r WHERE r.handle = $1 AND o.handle <> $1", begun.Operation.Handle)
-}
-
-// multiplyRows makes further operations that are due.
-func multiplyRows(t testing.TB, j *postgres.Journal, s journal.Session, n int) {
-	t.Helper()
-	var group sync.WaitGroup
-	for g := range 50 {
-		group.Go(func() {
-			for i := 1 + g; i < n; i += 50 {
-				ev := begin(fmt.Sprint("due-", i), s)
-				ev.Intent.Request.Body = []byte("due")
-				begun, err := j.Apply(t.Context(), ev)
-				if !assert.NoError(t, err) {
-					return
-				}
-				op := begun.Operation
-				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventPark, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
-				assert.NoError(t, err)
-			}
-		})
-	}
-	group.Wait()
+	sideBySide(n, func(i int) {
+		ev := begin(fmt.Sprint("due-", i), s)
+		ev.Intent.Request.Body = []byte("due")
+		begun, err := j.Apply(t.Context(), ev)
+		if !assert.NoError(t, err) {
+			return
+		}
+		op := begun.Operation
+		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventPark, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
+		assert.NoError(t, err)
+	})
 }
 
 // Four processes claim due operations, many at a time. Each operation is claimed once, and none is left.
@@ -66,7 +38,7 @@ func TestClaimsOfManyByFour(t *testing.T) {
 	many := soak.Times(5_000, 100_000)
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
-	multiply(t, server, opts, open(t, server, opts), many)
+	multiply(t, open(t, server, opts), many)
 	var mu sync.Mutex
 	claimed := make(map[int64]int)
 	var workers sync.WaitGroup
@@ -110,7 +82,7 @@ func TestClaimPassesOverTheRefused(t *testing.T) {
 				server := postgrestest.Shared(t)
 				opts := options(t, server)
 				j := open(t, server, opts)
-				multiply(t, server, opts, j, many)
+				multiply(t, j, many)
 				schema := `"` + opts.Schema + `".`
 				conn := server.Conn(t)
 				var least int64
@@ -139,45 +111,5 @@ func TestClaimPassesOverTheRefused(t *testing.T) {
 				assert.NotContains(t, claimed, least+7)
 			})
 		}
-	}
-}
-
-// Large operations are claimed and reaped a part in each commit. None is left out.
-func TestLargeOnesAreSomeInACommit(t *testing.T) {
-	t.Parallel()
-	const many, size, atOnce = 10, 10_000, 3
-	server := postgrestest.Shared(t)
-	opts := options(t, server)
-	j := open(t, server, opts)
-	postgres.ReadBytes(j, (2*atOnce-1)*size/2)
-	commits := func(of string) string {
-		return setting(t, server.Conn(t), `SELECT count(DISTINCT xmin::text)::text || ' of ' || count(*) FROM "`+opts.Schema+`".operations WHERE `+of)
-	}
-	s := join(t, j)
-	for i := range many {
-		ev := begin(fmt.Sprint("order-", i), s)
-		ev.Intent.Request.Body = []byte(strings.Repeat("x", size))
-		_, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-	}
-	require.NoError(t, postgres.Kill(t.Context(), s))
-	s = join(t, j)
-	results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 2*many)
-	require.NoError(t, err)
-	require.Len(t, results, many)
-	if !postgres.Rows { // which claims them in one
-		assert.Equal(t, "4 of 10", commits("holder IS NOT NULL"))
-	}
-	for i, r := range results {
-		assert.Equal(t, fmt.Sprint("order-", i), r.Operation.ID)
-		assert.Len(t, r.Operation.Request.Body, size)
-		_, err := j.Apply(t.Context(), complete(r.Operation, s))
-		require.NoError(t, err)
-	}
-	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 2*many)
-	require.NoError(t, err)
-	assert.Equal(t, many, n)
-	if !postgres.Rows { // which reaps about a megabyte in a commit
-		assert.Equal(t, "4 of 10", commits("tombstone"))
 	}
 }

@@ -19,7 +19,7 @@ func TestClaimThroughAForeignBacklog(t *testing.T) {
 	opts := options(t, server)
 	j := open(t, server, opts)
 	const many = 700
-	multiply(t, server, opts, j, many)
+	multiply(t, j, many)
 	server.Exec(t, `UPDATE "`+opts.Schema+`".operations SET provider = 'foreign' WHERE handle % 150 <> 149`)
 	var ours []int64
 	rows, err := server.Conn(t).Query(t.Context(), `SELECT handle FROM "`+opts.Schema+`".operations WHERE provider = 'ledger' ORDER BY handle`)

@@ -15,9 +15,6 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 )
 
-// Rows is true: the journal is over the rows of the database.
-const Rows = true
-
 // within returns the journal's part in the leases, connections to the database, the schema, and a context that ends once
 // the journal waits for the server no more.
 func within(j *Journal) (*fleet.Fleet, *pgxpool.Pool, string, context.Context) {

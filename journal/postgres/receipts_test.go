@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -94,12 +92,8 @@ func TestUniqueKeyOfATenantByAnIndex(t *testing.T) {
 		decides(t, j, tx, ev, journal.Execute)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
-	column, handle := "", ""
-	if postgres.Rows {
-		column, handle = "handle, ", "handle + 1000, "
-	}
-	_, err = server.Conn(t).Exec(t.Context(), "INSERT INTO "+schema+".receipts ("+column+"identity, scope, key, place, state, ends_at, written_in, facts)"+
-		" SELECT "+handle+"identity, scope, key, place, state, ends_at, written_in, facts FROM "+schema+".receipts WHERE scope = 't acme'")
+	_, err = server.Conn(t).Exec(t.Context(), "INSERT INTO "+schema+".receipts (handle, identity, scope, key, place, state, ends_at, written_in, facts)"+
+		" SELECT handle + 1000, identity, scope, key, place, state, ends_at, written_in, facts FROM "+schema+".receipts WHERE scope = 't acme'")
 	var refused *pgconn.PgError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, "receipts_identity", refused.ConstraintName)
@@ -341,30 +335,6 @@ func TestDamagedReceiptsArePassedOver(t *testing.T) {
 	assert.Len(t, wrong, damaged, "each is listed")
 }
 
-// A journal that an earlier release migrated goes on, and keeps receipts once it is migrated.
-func TestReceiptsOfAnEarlierSchema(t *testing.T) {
-	if postgres.Rows {
-		t.Skip("no earlier schema has its tables")
-	}
-	t.Parallel()
-	server := postgrestest.Shared(t)
-	opts := options(t, server)
-	first, err := fs.ReadFile(postgres.Migrations(), "0001_journal.sql")
-	require.NoError(t, err)
-	require.NoError(t, postgres.MigrateBy(t.Context(), server.URL(), opts.Schema, fstest.MapFS{"0001_journal.sql": {Data: first}}))
-	opts.Migrate = false
-	j := open(t, server, opts)
-	_, err = j.Apply(t.Context(), begin("order", join(t, j)))
-	require.NoError(t, err)
-	err = j.MakeReceipts(t.Context(), "keys")
-	require.ErrorIs(t, err, journal.ErrVersion)
-	require.ErrorContains(t, err, "postgres.Migrate")
-	verified(t, j)
-	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
-	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
-	verified(t, j)
-}
-
 // Another transaction may hold a receipt that is due to be reaped, or raise the number of an entity.
 func TestReceiptsBesideOthers(t *testing.T) {
 	t.Parallel()
@@ -424,10 +394,6 @@ func TestReceiptsAreVerified(t *testing.T) {
 	r := begun.Receipt
 	r.SettledAt = r.CreatedAt
 	args, _ := format.ReceiptArgsUntil(&r, math.MaxInt64, -1)
-	if !postgres.Rows {
-		r.Handle = 0
-		args, _ = format.ReceiptArgs(&r, -1)
-	}
 	server.Exec(t, fmt.Sprintf("UPDATE %s.receipts SET facts = '\\x%x'", schema, args[5]))
 	violations, err := j.Verify(t.Context())
 	require.NoError(t, err)

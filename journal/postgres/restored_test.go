@@ -166,9 +166,6 @@ func TestStateFromBeforeARestoreIsDropped(t *testing.T) {
 	server.Exec(t, "UPDATE "+table("journal")+" SET restored = 'a test says so'")
 	require.Eventually(t, func() bool { _, err := other.Join(t.Context()); return err != nil }, soon, tick)
 	require.NoError(t, other.Adopt(t.Context()))
-	if !postgres.Rows {
-		server.Exec(t, "UPDATE "+table("operations")+" SET revision = 2") // as after another event
-	}
 	park.Claim = claimed[0].Operation.Claim
 	late, err := j.Apply(t.Context(), park)
 	require.NoError(t, err)

@@ -207,14 +207,10 @@ func (c *askingConn) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	var live bool
-	named := "o.id = $1"
-	if postgres.Rows { // the record has the name
-		named = "position($1::bytea IN o.facts) > 0"
-	}
 	ask := func() error {
 		return c.direct.QueryRow(context.Background(), `SELECT EXISTS (SELECT 1 FROM "`+c.schema+`".operations o JOIN "`+c.schema+`".sessions s
 			ON s.id = o.holder OR o.settled_at IS NOT NULL AND s.started_at < $3
-			WHERE `+named+` AND s.pid = $2 AND s.id <> s.process AND s.buried_at IS NULL AND s.expires_at > clock_timestamp())`,
+			WHERE position($1::bytea IN o.facts) > 0 AND s.pid = $2 AND s.id <> s.process AND s.buried_at IS NULL AND s.expires_at > clock_timestamp())`,
 			name[1], os.Getpid(), time.Unix(0, c.began.Load())).Scan(&live)
 	}
 	err := ask()

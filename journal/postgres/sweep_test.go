@@ -43,14 +43,6 @@ func (r roundTrips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trac
 func (roundTrips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (roundTrips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// onRows skips a test of the journal over rows if another one is chosen.
-func onRows(t *testing.T) {
-	t.Helper()
-	if !postgres.Rows {
-		t.Skip("the journal is not over rows")
-	}
-}
-
 // sideBySide calls f for each number below n, from 50 goroutines.
 func sideBySide(n int, f func(i int)) {
 	var group sync.WaitGroup
@@ -70,7 +62,6 @@ const manySwept = 600
 // swept opens a journal with operations, a third each pending, in flight and cancelled. trips counts its round trips.
 func swept(t *testing.T, server *postgrestest.Cluster, opts *postgres.Options, trips *atomic.Int64) (*postgres.Journal, []journal.Ref) {
 	t.Helper()
-	onRows(t)
 	postgres.Still(opts)
 	opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
 		cfg.Tracer = roundTrips{of: trips}
@@ -172,7 +163,6 @@ type leapt struct {
 // leap returns a journal that uses a tracer, with n operations.
 func leap(t *testing.T, tracer pgx.QueryTracer, n int) *leapt {
 	t.Helper()
-	onRows(t)
 	server := postgrestest.Shared(t)
 	l := &leapt{server: server, opts: options(t, server), right: time.Now().Truncate(time.Millisecond).UTC()}
 	opts := l.opts
