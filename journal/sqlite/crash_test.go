@@ -216,6 +216,42 @@ func TestProcessesOpenANewFileTogether(t *testing.T) {
 	assert.ElementsMatch(t, held, ids)
 }
 
+// A journal that is moved with all its files goes on without an adoption. The operations of a killed process are taken over.
+func TestJournalThatIsMoved(t *testing.T) {
+	for name, move := range map[string]func(t *testing.T, from, to string){
+		"within a file system": func(t *testing.T, from, to string) {
+			require.NoError(t, os.Rename(filepath.Dir(from), filepath.Dir(to)))
+		},
+		"to another": func(t *testing.T, from, to string) {
+			require.NoError(t, os.Mkdir(filepath.Dir(to), 0o700))
+			for _, name := range filesOf(t, from) {
+				copyFile(t, name, to+strings.TrimPrefix(name, from))
+			}
+			require.NoError(t, os.RemoveAll(filepath.Dir(from)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			from, to := filepath.Join(dir, "from", "journal.db"), filepath.Join(dir, "to", "journal.db")
+			require.NoError(t, os.Mkdir(filepath.Dir(from), 0o700))
+			cmd, lines := start(t, "hold", from)
+			require.True(t, lines.Scan())
+			require.NoError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+			move(t, from, to)
+			j := open(t, to)
+			goOn(t, j, "after")
+			s, err := j.Join(t.Context())
+			require.NoError(t, err)
+			results, err := j.Claim(t.Context(), claim(s), 10)
+			require.NoError(t, err)
+			require.Len(t, results, 1)
+			assert.Equal(t, lines.Text(), results[0].Operation.ID)
+			assert.Empty(t, verify(t, j))
+		})
+	}
+}
+
 // childFillsTheDisk writes until files can't grow any more, and then until they can again.
 func childFillsTheDisk(path string) error {
 	signal.Ignore(syscall.SIGXFSZ) // the test wants the write's own error

@@ -124,7 +124,8 @@
 // Reap removes expired operations little by little, with priority for other callers. To keep them elsewhere, run
 // `onceward export` before. Removed data is overwritten with zeros (secure_delete). The name of a named operation and its
 // outcome stay, without a digest of its request. Traces may remain in the -wal file until it starts over, and in copies of
-// the file. A digest may also remain in an unused part of a page until that is written again.
+// the file. A piece of a row, such as a key or a digest, may also remain in an unused part of a page until that is written
+// again.
 //
 // Freed space is used again. The file keeps its largest size, because incremental vacuum would make every
 // commit write pages of pointers too. A Backup is packed: to make the file smaller, restore one and adopt it.

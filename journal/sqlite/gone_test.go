@@ -20,39 +20,33 @@ func TestReapedDataIsGoneFromTheFile(t *testing.T) {
 	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	for _, phase := range []string{"blocks", "rows"} {
-		sideBySide(1500, func(i int) {
-			ev := begin(fmt.Sprint(phase, "-", i), s)
-			ev.Intent.Fingerprint = fmt.Sprint("v1:digest-", i)
-			ev.Intent.Request.Body = bytes.Repeat(fmt.Append(nil, "jane@example.com ", i, " "), 20)
-			begun, err := j.Apply(t.Context(), ev)
-			if !assert.NoError(t, err) {
-				return
-			}
-			ev = complete(begun.Operation, s)
-			ev.Answer.Body = bytes.Repeat(fmt.Append(nil, "receipt for jane ", i, " "), 20)
-			if phase == "rows" {
-				ev.Delivered = false
-			}
-			_, err = j.Apply(t.Context(), ev)
-			assert.NoError(t, err)
-			if phase == "rows" {
-				_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
-					Handle: begun.Operation.Handle, At: time.Now(), Outcome: journal.StateCompleted})
-				assert.NoError(t, err)
-			}
-		})
+	const many = 600
+	for i := range many { // one after the other, so that the pages are the same each time
+		ev := begin(fmt.Sprint("invoice-", i), s)
+		ev.Intent.Fingerprint = fmt.Sprint("v1:digest-", i, ".")
+		ev.Intent.Request.Body = bytes.Repeat(fmt.Append(nil, "jane@example.com ", i, " "), 20)
+		begun, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		ev = complete(begun.Operation, s)
+		ev.Answer.Body = bytes.Repeat(fmt.Append(nil, "receipt for jane ", i, " "), 20)
+		ev.Delivered = i%2 == 0
+		_, err = j.Apply(t.Context(), ev)
+		require.NoError(t, err)
+		if !ev.Delivered {
+			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
+				Handle: begun.Operation.Handle, At: time.Now(), Outcome: journal.StateCompleted})
+			require.NoError(t, err)
+		}
 	}
 	now := time.Now()
 	for _, step := range []struct {
 		hours time.Duration
 		want  int
-	}{{12, 0}, {25, 3000}} { // the retention is a day, and neither step is a leap of the clock
+	}{{12, 0}, {25, many}} { // the retention is a day, and neither step is a leap of the clock
 		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: now.Add(step.hours * time.Hour)}, 10_000)
 		require.NoError(t, err)
 		require.Equal(t, step.want, n)
 	}
-	others(t, j, s, "later") // overwrites the contents of the log's pages
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
 	content, err := os.ReadFile(path)
@@ -60,5 +54,6 @@ func TestReapedDataIsGoneFromTheFile(t *testing.T) {
 	for _, what := range []string{"jane@", "receipt for"} {
 		assert.Zero(t, bytes.Count(content, []byte(what)), what)
 	}
-	assert.Contains(t, string(content), "blocks-7", "its name stays")
+	assert.Contains(t, string(content), "invoice-7", "its name stays")
+	assert.Less(t, bytes.Count(content, []byte("v1:digest-")), many/50, "a piece of a row may stay where SQLite has moved it")
 }

@@ -378,8 +378,11 @@ func TestAdoptionTakesOverCopiedSessions(t *testing.T) {
 
 func TestAdoptOfACompleteJournalDoesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	leave(t, path)
 	j := open(t, path)
+	require.NoError(t, j.Adopt(t.Context()), "it is new")
+	require.NoError(t, j.Close())
+	leave(t, path)
+	j = open(t, path)
 	before, err := os.ReadFile(path + "-sidecar")
 	require.NoError(t, err)
 	require.NoError(t, j.Adopt(t.Context()))

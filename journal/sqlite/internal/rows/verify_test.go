@@ -195,7 +195,12 @@ func TestVerifyComparesTheSidecar(t *testing.T) {
 	require.NoError(t, err)
 	side.Number += 100
 	require.NoError(t, side.Place(path))
-	saysThat(t, verifyFile(t, path), []string{fmt.Sprintf("the file: it has come as far as its sidecar says: it ends with commit %d, not %d", side.Number-100, side.Number)})
+	behind := fmt.Sprintf("the file: it has come as far as its sidecar says: it ends with commit %d, not %d", side.Number-100, side.Number)
+	saysThat(t, verifyFile(t, path), []string{behind})
+	execute(t, path, "INSERT INTO onceward_backup VALUES (1, 0, 0)")
+	assert.Empty(t, verifyFile(t, path), "a backup is before all that its sidecar names")
+	execute(t, path, "DELETE FROM onceward_backup")
+	saysThat(t, verifyFile(t, path), []string{behind})
 	side.Identity = "another"
 	require.NoError(t, side.Place(path))
 	assert.Empty(t, verifyFile(t, path), "it is another journal's")

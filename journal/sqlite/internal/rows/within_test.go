@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -130,4 +132,42 @@ func TestLostSessionBesideEnqueue(t *testing.T) {
 	_, err = j.Apply(t.Context(), begin("second", s))
 	assert.ErrorIs(t, err, journal.ErrSessionLost)
 	assert.True(t, s.Lost())
+}
+
+// After each transaction a process pauses for others, for as long as one has written recently.
+func TestPauseWhereOthersWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	synctest.Test(t, func(t *testing.T) {
+		j, s := joined(t, path)
+		other, of := joined(t, path)
+		pauses := func() bool {
+			t.Helper()
+			before := time.Now()
+			require.NoError(t, j.Flush(t.Context()))
+			return time.Since(before) > 0
+		}
+		writes := func(id string) {
+			t.Helper()
+			_, err := other.Apply(t.Context(), begin(id, of))
+			require.NoError(t, err)
+		}
+		<-time.After(time.Second) // virtual
+		_ = pauses()              // for the session that has started
+		<-time.After(time.Second)
+		_ = pauses()
+		assert.False(t, pauses(), "no other process has written")
+		writes("a")
+		for range 3 {
+			assert.True(t, pauses(), "another has")
+		}
+		<-time.After(time.Second)
+		_ = pauses()
+		assert.False(t, pauses(), "that was long ago")
+		writes("b")
+		assert.True(t, pauses(), "it has again")
+		require.NoError(t, s.End(t.Context()))
+		require.NoError(t, j.Close())
+		require.NoError(t, of.End(t.Context()))
+		require.NoError(t, other.Close())
+	})
 }
