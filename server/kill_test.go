@@ -67,7 +67,7 @@ type branch struct {
 
 // openLedger opens a journal with a ledger in its file.
 func openLedger(ctx context.Context, path string) (*sqlite.Journal, error) {
-	j, err := sqlite.Open(path, sqlite.Options{Volatile: true, BusyTimeout: time.Minute})
+	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	if err != nil {
 		return nil, err
 	}

@@ -82,16 +82,14 @@ func TestFileWithOtherPagesKeepsThem(t *testing.T) {
 func TestWALIsCutAfterItWasKept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
+	j := open(t, path)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	large := func(name string) {
 		t.Helper()
 		sideBySide(128, func(i int) {
 			ev := generate(fmt.Sprint(name, "-", i), s)
-			ev.Intent.Request.Body = make([]byte, 128<<10)
+			ev.Intent.Request.Body = noise(128<<10)
 			_, err := j.Apply(t.Context(), ev)
 			assert.NoError(t, err)
 		})

@@ -69,7 +69,7 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 		"long": {func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) {
 			for n := 0; sizeOf(t, path+"-wal") < 12<<20; n++ {
 				ev := generate(fmt.Sprint("invoice-", n), s)
-				ev.Intent.Request.Body = make([]byte, 256<<10)
+				ev.Intent.Request.Body = noise(256<<10)
 				_, err := j.Apply(t.Context(), ev)
 				require.NoError(t, err)
 			}
@@ -81,7 +81,7 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
-			j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
+			j, err := sqlite.Open(path, sqlite.Options{})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = j.Close() })
 			s, err := j.Join(t.Context())
@@ -124,7 +124,7 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, cmem.PointerTo[extensionEntry](writtenEntry)))
 	defer sqlite3.Xsqlite3_cancel_auto_extension(tls, cmem.PointerTo[extensionEntry](writtenEntry))
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, sqlite.Options{CompressAbove: -1})
+	j, err := sqlite.Open(path, sqlite.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	s, err := j.Join(t.Context())
@@ -133,7 +133,7 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 		before := one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_head")
 		for i := range 20 { // some 32 pages each
 			ev := generate(fmt.Sprint("invoice-", n, "-", i), s)
-			ev.Intent.Request.Body = make([]byte, 256<<10)
+			ev.Intent.Request.Body = noise(256<<10)
 			_, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
 		}

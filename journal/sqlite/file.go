@@ -24,7 +24,7 @@ func open(path string, opts Options) (*Journal, error) {
 		return nil, err
 	}
 	s, err := rowstore.Open(context.Background(), onDriver{p.driver, p, opts.rows()}, rowstore.Options{
-		Logger: cmp.Or(opts.Logger, slog.Default()), CompressAbove: opts.CompressAbove,
+		Logger: cmp.Or(opts.Logger, slog.Default()),
 		Committed: func(requests int, took time.Duration) {
 			p.commits.add(requests, took)
 			if opts.Committed != nil {
@@ -65,7 +65,7 @@ func openToRead(path string, opts Options) (*Journal, error) {
 func (o Options) rows() rows.Options {
 	return rows.Options{
 		Deployment: o.Deployment, Existing: o.Existing, NoMigration: o.NoMigration, External: o.ExternalCheckpointer,
-		BusyTimeout: o.BusyTimeout, Logger: o.Logger,
+		Logger: o.Logger,
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // If a row does not match its sum, no caller gets its content.
@@ -32,9 +31,7 @@ func TestGetOfARowThatIsDamaged(t *testing.T) {
 // Get does not wait for writers, whatever it finds and wherever.
 func TestGetDoesNotWaitForWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
+	j := open(t, path)
 	goOn(t, j, "in a block")
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

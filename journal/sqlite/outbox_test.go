@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -547,35 +548,35 @@ func TestEnqueueOfOneKeyTwice(t *testing.T) {
 // Nothing is enqueued or delivered while the file is not in its place, or while another process has it locked.
 func TestEnqueueWhereTheFileIsNot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	begun, err := j.Apply(t.Context(), begin("order-1", s))
-	require.NoError(t, err)
-	done := complete(begun.Operation, s)
-	done.Delivered = false
-	_, err = j.Apply(t.Context(), done)
-	require.NoError(t, err)
-	db := application(t, path)
-	delivers := func() error {
-		_, err := j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "order-1"}, At: time.Now(), Outcome: journal.StateCompleted},
-			func(context.Context, journal.Tx) error { return nil })
-		return err
-	}
-	require.NoError(t, os.Rename(path+"-shm", path+"-shm.old"))
-	tx, err := db.Begin()
-	require.NoError(t, err)
-	_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-2"))
-	require.ErrorIs(t, err, journal.ErrRestored)
-	require.NoError(t, tx.Rollback())
-	require.ErrorIs(t, delivers(), journal.ErrRestored)
-	require.NoError(t, os.Rename(path+"-shm.old", path+"-shm"))
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, path)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		begun, err := j.Apply(t.Context(), begin("order-1", s))
+		require.NoError(t, err)
+		done := complete(begun.Operation, s)
+		done.Delivered = false
+		_, err = j.Apply(t.Context(), done)
+		require.NoError(t, err)
+		db := application(t, path)
+		delivers := func() error {
+			_, err := j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "order-1"}, At: time.Now(), Outcome: journal.StateCompleted},
+				func(context.Context, journal.Tx) error { return nil })
+			return err
+		}
+		require.NoError(t, os.Rename(path+"-shm", path+"-shm.old"))
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		_, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("order-2"))
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.NoError(t, tx.Rollback())
+		require.ErrorIs(t, delivers(), journal.ErrRestored)
+		require.NoError(t, os.Rename(path+"-shm.old", path+"-shm"))
 
-	tx, err = db.Begin()
-	require.NoError(t, err)
-	require.ErrorContains(t, delivers(), "another process has kept the file locked")
-	require.NoError(t, tx.Rollback())
-	require.NoError(t, delivers())
+		tx, err = db.Begin()
+		require.NoError(t, err)
+		require.ErrorContains(t, delivers(), "another process has kept the file locked")
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, delivers())
+	})
 }

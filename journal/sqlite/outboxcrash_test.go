@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,7 +30,7 @@ type counter struct {
 }
 
 func openTill(path string, step func(string)) (*counter, error) {
-	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: time.Minute})
+	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -398,17 +399,17 @@ func TestAdoptOfACompleteJournalDoesNothing(t *testing.T) {
 
 func TestAnAdoptionThatIsNotCommittedIsNone(t *testing.T) {
 	path := restored["a copy without its sidecar"].make(t)
-	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 20 * time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	other := anotherProcess(t, path)
-	_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	require.NoError(t, err)
-	require.ErrorContains(t, j.Adopt(t.Context()), "another process")
-	_, err = other.ExecContext(t.Context(), "ROLLBACK")
-	require.NoError(t, err)
-	_, err = j.Join(t.Context())
-	require.ErrorIs(t, err, journal.ErrRestored)
-	require.NoError(t, j.Adopt(t.Context()))
-	goOn(t, j, "after")
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, path)
+		other := anotherProcess(t, path)
+		_, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		require.ErrorContains(t, j.Adopt(t.Context()), "another process")
+		_, err = other.ExecContext(t.Context(), "ROLLBACK")
+		require.NoError(t, err)
+		_, err = j.Join(t.Context())
+		require.ErrorIs(t, err, journal.ErrRestored)
+		require.NoError(t, j.Adopt(t.Context()))
+		goOn(t, j, "after")
+	})
 }

@@ -46,15 +46,6 @@ type Options struct {
 	// Only Linux can detect that.
 	Deployment string
 
-	// BusyTimeout is how long a commit waits for its turn while other processes write, before it fails.
-	// Default: ten seconds.
-	BusyTimeout time.Duration
-
-	// CompressAbove is the size in bytes above which bodies of requests and answers are compressed (zstd), by
-	// the calling goroutine. Negative means no compression. Compressed bodies are readable with any setting.
-	// Default: 4 KiB.
-	CompressAbove int
-
 	// Existing stops Open from making anything. Open returns fs.ErrNotExist if no file exists, and
 	// ErrNotJournal if the file has no journal. Without it, a mistyped path becomes a new, empty journal.
 	Existing bool

@@ -33,36 +33,34 @@ func invoice(size int) []byte {
 }
 
 // BenchmarkLargeBodies measures operations whose request and answer have large bodies,
-// by 8 callers, with and without compression.
+// by 8 callers.
 func BenchmarkLargeBodies(b *testing.B) {
 	for _, size := range []int{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10} {
-		for name, above := range map[string]int{"compressed": 1, "plain": -1} {
-			b.Run(fmt.Sprintf("bytes=%d/%s", size, name), func(b *testing.B) {
-				path := filepath.Join(b.TempDir(), "journal.db")
-				j, err := sqlite.Open(path, sqlite.Options{CompressAbove: above})
-				require.NoError(b, err)
-				b.Cleanup(func() { _ = j.Close() })
-				s, err := j.Join(b.Context())
-				require.NoError(b, err)
-				body := invoice(size)
-				run(b, 8, func(key string) error {
-					ev := generate(key, s)
-					ev.Intent.Request.Body = body
-					begun, err := j.Apply(b.Context(), ev)
-					if err != nil {
-						return err
-					}
-					ev = complete(begun.Operation, s)
-					ev.Answer.Body = body
-					_, err = j.Apply(b.Context(), ev)
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "journal.db")
+			j, err := sqlite.Open(path, sqlite.Options{})
+			require.NoError(b, err)
+			b.Cleanup(func() { _ = j.Close() })
+			s, err := j.Join(b.Context())
+			require.NoError(b, err)
+			body := invoice(size)
+			run(b, 8, func(key string) error {
+				ev := generate(key, s)
+				ev.Intent.Request.Body = body
+				begun, err := j.Apply(b.Context(), ev)
+				if err != nil {
 					return err
-				})
-				require.NoError(b, sqlite.Flush(j))
-				st, err := j.Stats(b.Context())
-				require.NoError(b, err)
-				b.ReportMetric(float64(st.FileBytes)/float64(b.N), "disk-B/op")
+				}
+				ev = complete(begun.Operation, s)
+				ev.Answer.Body = body
+				_, err = j.Apply(b.Context(), ev)
+				return err
 			})
-		}
+			require.NoError(b, sqlite.Flush(j))
+			st, err := j.Stats(b.Context())
+			require.NoError(b, err)
+			b.ReportMetric(float64(st.FileBytes)/float64(b.N), "disk-B/op")
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -72,22 +73,22 @@ func TestTheWALStaysBoundedUnderConstantLoad(t *testing.T) {
 // A commit waits for its turn, and then says what blocked it.
 func TestTurnOfACommitThatWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, sqlite.Options{BusyTimeout: 50 * time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	other := anotherProcess(t, path)
-	_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), begin("invoice-1", s))
-	require.ErrorContains(t, err, "another process has kept the file locked")
-	_, err = j.Get(t.Context(), journal.Ref{ID: "by name"})
-	require.Error(t, err, "who is not found by name is asked of the writer")
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, path)
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		other := anotherProcess(t, path)
+		_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		_, err = j.Apply(t.Context(), begin("invoice-1", s))
+		require.ErrorContains(t, err, "another process has kept the file locked")
+		_, err = j.Get(t.Context(), journal.Ref{ID: "by name"})
+		require.Error(t, err, "who is not found by name is asked of the writer")
 
-	_, err = other.ExecContext(t.Context(), "ROLLBACK")
-	require.NoError(t, err)
-	result, err := j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err, "it goes on once the fault is gone")
-	assert.Equal(t, journal.Execute, result.Decision)
+		_, err = other.ExecContext(t.Context(), "ROLLBACK")
+		require.NoError(t, err)
+		result, err := j.Apply(t.Context(), begin("invoice-1", s))
+		require.NoError(t, err, "it goes on once the fault is gone")
+		assert.Equal(t, journal.Execute, result.Decision)
+	})
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// DefaultCompressAbove is from where on compression makes operations faster, by
+	// compressAbove is the size in bytes above which compression makes operations faster, by
 	// BenchmarkLargeBodies: below, it costs the processor more than it saves the disk.
-	DefaultCompressAbove = 4 << 10
+	compressAbove = 4 << 10
 	// maxCompressed is how large a body may be to be compressed, so that no damaged one
 	// takes more memory than that.
 	maxCompressed = 1 << 30
@@ -30,10 +30,10 @@ var (
 	})
 )
 
-// Compress returns a copy of a body as it is stored, and whether the copy is compressed. It is if the body has more
-// than above bytes and compression saves at least an eighth. A negative above never compresses.
-func Compress(body []byte, above int) (stored []byte, compressed bool) {
-	if above >= 0 && len(body) > above && len(body) <= maxCompressed {
+// Compress returns a copy of a body as it is stored, and whether the copy is compressed. It is if the body is
+// large and compression saves at least an eighth.
+func Compress(body []byte) (stored []byte, compressed bool) {
+	if len(body) > compressAbove && len(body) <= maxCompressed {
 		packed := compressor().EncodeAll(body, nil)
 		if len(packed) <= len(body)-len(body)/8 {
 			return packed, true

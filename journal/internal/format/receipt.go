@@ -34,13 +34,13 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 }
 
 // ReceiptArgs are the values of a receipt's row after its handle, and the answer's body as it is stored. The checksum
-// includes the handle. A body of more than above bytes is compressed, and none if above is negative.
-func ReceiptArgs(r *journal.Receipt, above int) (args []any, body []byte) {
-	return ReceiptArgsUntil(r, ReceiptEnds(r).UnixMilli(), above)
+// includes the handle.
+func ReceiptArgs(r *journal.Receipt) (args []any, body []byte) {
+	return ReceiptArgsUntil(r, ReceiptEnds(r).UnixMilli())
 }
 
 // ReceiptArgsUntil is ReceiptArgs with another end than ReceiptEnds.
-func ReceiptArgsUntil(r *journal.Receipt, ends int64, above int) (args []any, body []byte) {
+func ReceiptArgsUntil(r *journal.Receipt, ends int64) (args []any, body []byte) {
 	facts, _ := json.Marshal(receiptFacts{ // numbers and strings: it can't fail
 		Claim: r.Claim, Fingerprint: r.Fingerprint, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt),
 		Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause,
@@ -48,7 +48,7 @@ func ReceiptArgsUntil(r *journal.Receipt, ends int64, above int) (args []any, bo
 	var answer []byte
 	if r.Answer != nil {
 		var compressed bool
-		body, compressed = Compress(r.Answer.Body, above)
+		body, compressed = Compress(r.Answer.Body)
 		answer = EncodeAnswer(r.Answer, compressed)
 	}
 	facts = binary.LittleEndian.AppendUint32(facts, receiptSum(r.Handle, &r.ReceiptKey, r.Place, r.State, ends, facts, answer))

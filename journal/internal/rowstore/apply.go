@@ -19,31 +19,30 @@ type prepared struct {
 	name            Digest // of Ref
 	request, answer *Part
 	answered        journal.Answer // that answer encodes
-	compressAbove   int            // bytes of a body
 }
 
 // prepare encodes the parts of an event, so that the transaction need not.
 func (s *Store) prepare(ev journal.Event) *prepared {
-	p := &prepared{Event: ev, name: NameDigest(&s.key, ev.Ref), compressAbove: s.compressAbove}
+	p := &prepared{Event: ev, name: NameDigest(&s.key, ev.Ref)}
 	if ev.Evidence != nil && ev.Answer != nil { // it is kept with the evidence
 		own := *ev.Answer
 		own.Header, own.Trailer, own.Body = ev.Answer.Header.Clone(), ev.Answer.Trailer.Clone(), bytes.Clone(ev.Answer.Body)
 		p.Event.Answer = &own
 	}
 	if ev.Intent != nil {
-		body, compressed := format.Compress(ev.Intent.Request.Body, s.compressAbove)
+		body, compressed := format.Compress(ev.Intent.Request.Body)
 		p.request = &Part{Head: format.EncodeRequest(ev.Intent.Request, compressed), Body: body}
 	}
 	if ev.Kind == journal.EventComplete && ev.Answer != nil {
 		p.answered = *ev.Answer
 		p.answered.Generation = ev.Generation
-		p.answer = p.encodeAnswer(&p.answered)
+		p.answer = encodeAnswer(&p.answered)
 	}
 	return p
 }
 
-func (p *prepared) encodeAnswer(a *journal.Answer) *Part {
-	body, compressed := format.Compress(a.Body, p.compressAbove)
+func encodeAnswer(a *journal.Answer) *Part {
+	body, compressed := format.Compress(a.Body)
 	return &Part{Head: format.EncodeAnswer(a, compressed), Body: body}
 }
 
@@ -284,7 +283,7 @@ func (p *prepared) answerOf(a *journal.Answer) *Part {
 	if p.answer != nil && reflect.DeepEqual(a, &p.answered) {
 		return p.answer
 	}
-	return p.encodeAnswer(a)
+	return encodeAnswer(a)
 }
 
 // result decodes the outcome for its caller.

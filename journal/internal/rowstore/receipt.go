@@ -92,11 +92,11 @@ func (b *batch) receiveUnread(ev *journal.ReceiptEvent, later func(context.Conte
 	}
 	if ev.Kind == journal.ReceiptComplete {
 		result.Receipt.Handle = was.Handle
-		written, err = b.tx.CompleteReceipt(b.ctx, b.s.encodeReceipt(&was), b.s.encodeReceipt(&result.Receipt))
+		written, err = b.tx.CompleteReceipt(b.ctx, encodeReceipt(&was), encodeReceipt(&result.Receipt))
 	} else {
 		written, err = b.tx.ReserveReceipt(b.ctx, func(handle int64) *Receipt {
 			result.Receipt.Handle = handle
-			return b.s.encodeReceipt(&result.Receipt)
+			return encodeReceipt(&result.Receipt)
 		}, later)
 	}
 	if errors.Is(err, ErrMissed) && ev.Kind != journal.ReceiptComplete {
@@ -143,12 +143,12 @@ func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev journal.Re
 		if result.Receipt.Handle, err = b.tx.ReceiptHandle(b.ctx); err != nil {
 			return result, b.fail(err)
 		}
-		err = b.tx.InsertReceipt(b.ctx, b.s.encodeReceipt(&result.Receipt))
+		err = b.tx.InsertReceipt(b.ctx, encodeReceipt(&result.Receipt))
 	case result.Receipt.State == journal.ReceiptAbsent:
 		err = b.tx.RemoveReceipt(b.ctx, was.Handle)
 	default:
 		result.Receipt.Handle = was.Handle
-		err = b.tx.UpdateReceipt(b.ctx, b.s.encodeReceipt(&result.Receipt))
+		err = b.tx.UpdateReceipt(b.ctx, encodeReceipt(&result.Receipt))
 	}
 	if errors.Is(err, ErrMissed) {
 		return journal.ReceiptResult{Decision: journal.Wait}, nil
@@ -169,12 +169,12 @@ func (c *clock) shows(ev *journal.ReceiptEvent) (passed time.Time) {
 }
 
 // encodeReceipt returns the row of a receipt. One that is reserved is never to be reaped.
-func (s *Store) encodeReceipt(r *journal.Receipt) *Receipt {
+func encodeReceipt(r *journal.Receipt) *Receipt {
 	ends := format.ReceiptEnds(r).UnixMilli()
 	if r.State == journal.ReceiptReserved {
 		ends = math.MaxInt64
 	}
-	args, body := format.ReceiptArgsUntil(r, ends, s.compressAbove)
+	args, body := format.ReceiptArgsUntil(r, ends)
 	answer, _ := args[6].([]byte)
 	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: args[4].(int64), Facts: args[5].([]byte), Answer: answer, Body: body}
 }

@@ -16,20 +16,19 @@ import (
 
 // Store is a journal over a driver.
 type Store struct {
-	source        Source
-	driver        Driver // nil: the store only reads
-	refusal       error  // of methods that write then
-	key           format.HashKey
-	opts          Options
-	most          int         // bytes of bodies in the results of Looks
-	noting        atomic.Bool // a clock that came with a transaction of the application's is about to be seen
-	compressAbove int         // bytes of a body
-	log           *slog.Logger
-	clock         clock
-	sessions      sessions
-	refusals      refusals
-	group         group
-	aside         aside
+	source   Source
+	driver   Driver // nil: the store only reads
+	refusal  error  // of methods that write then
+	key      format.HashKey
+	opts     Options
+	most     int         // bytes of bodies in the results of Looks
+	noting   atomic.Bool // a clock that came with a transaction of the application's is about to be seen
+	log      *slog.Logger
+	clock    clock
+	sessions sessions
+	refusals refusals
+	group    group
+	aside    aside
 
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -61,9 +60,6 @@ func LimitBytes(s *Store, most int) { s.most = most }
 type Options struct {
 	Logger *slog.Logger // of warnings; nil means none
 
-	// CompressAbove is the size in bytes above which bodies are compressed. Default: format.DefaultCompressAbove. Negative
-	// means never.
-	CompressAbove int
 	// Committed is called after each commit, with the number of its requests, and how long its transaction took. Several
 	// goroutines may call it at once, and each waits for it. Nil means that nothing is called.
 	Committed func(requests int, took time.Duration)
@@ -81,7 +77,6 @@ func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
 	tx.Rollback()
 	s := newStore(d, &head)
 	s.driver, s.opts, s.most = d, opts, mostBytes
-	s.compressAbove = cmp.Or(opts.CompressAbove, format.DefaultCompressAbove)
 	if opts.Logger != nil {
 		s.log = opts.Logger
 	}

@@ -94,7 +94,6 @@ var (
 
 // Open opens the journal in a file that no other Driver of this process has open, and makes it if there is none.
 func Open(path string, opts Options) (*Driver, error) {
-	opts.BusyTimeout = cmp.Or(max(opts.BusyTimeout, 0), defaultBusyTimeout)
 	if err := sidecar.RefuseStale(path); err != nil {
 		return nil, err
 	}
@@ -251,7 +250,7 @@ func (d *Driver) takeTurn(ctx context.Context) error {
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
 	for {
-		timer := time.NewTimer(d.opts.BusyTimeout)
+		timer := time.NewTimer(turnTimeout)
 		select {
 		case d.turn <- struct{}{}:
 			timer.Stop()
@@ -283,7 +282,7 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 		return nil, err
 	}
 	begin := func() error { _, err := d.sql.begin.Exec(); return err }
-	err := conn.InTurn(d.opts.BusyTimeout, begin)
+	err := conn.InTurn(turnTimeout, begin)
 	if err != nil && !conn.IsBusy(err) {
 		_, _ = d.sql.rollback.Exec() // the last rollback may have failed too
 		err = begin()

@@ -31,7 +31,7 @@ func (d *Driver) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 		d.checkpoint.StartOver(d.writer)
 	}
 	d.theirs.Store(true)
-	tx, err := d.local.Begin(ctx, d.path, d.opts.BusyTimeout, func() {
+	tx, err := d.local.Begin(ctx, d.path, turnTimeout, func() {
 		d.theirs.Store(false)
 		d.pass()
 	})

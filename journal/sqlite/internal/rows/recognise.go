@@ -19,17 +19,14 @@ import (
 // Options configure Open.
 type Options struct {
 	Deployment  string
-	Existing    bool // a file without a journal is refused
-	NoMigration bool // and so is an application's database without a journal; an empty file becomes a journal
-	External    bool // another program moves the WAL into the file
-
-	// BusyTimeout is how long a transaction waits for other processes, and for one of the application's in this process.
-	// Default: ten seconds.
-	BusyTimeout time.Duration
+	Existing    bool         // a file without a journal is refused
+	NoMigration bool         // and so is an application's database without a journal; an empty file becomes a journal
+	External    bool         // another program moves the WAL into the file
 	Logger      *slog.Logger // nil means slog.Default()
 }
 
-const defaultBusyTimeout = 10 * time.Second
+// turnTimeout is how long a transaction waits for other processes, and for one of the application's in this process.
+const turnTimeout = 10 * time.Second
 
 // ErrLayout means that another release has made the journal in another layout.
 var ErrLayout = fmt.Errorf("%w, or in another layout", journal.ErrVersion)

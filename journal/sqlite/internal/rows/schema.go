@@ -122,7 +122,7 @@ func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
 			return false, err
 		}
 	}
-	if err := conn.InTurn(opts.BusyTimeout, func() error { return c.Set(writerPragmas) }); err != nil {
+	if err := conn.InTurn(turnTimeout, func() error { return c.Set(writerPragmas) }); err != nil {
 		return false, err
 	}
 	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
