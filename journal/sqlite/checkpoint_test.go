@@ -89,7 +89,7 @@ func TestWALIsCutAfterItWasKept(t *testing.T) {
 		t.Helper()
 		sideBySide(128, func(i int) {
 			ev := generate(fmt.Sprint(name, "-", i), s)
-			ev.Intent.Request.Body = noise(128<<10)
+			ev.Intent.Request.Body = noise(128 << 10)
 			_, err := j.Apply(t.Context(), ev)
 			assert.NoError(t, err)
 		})

@@ -18,7 +18,6 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
-	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
 )
 
 // moveWAL makes another process move the WAL into the file, and waits for other checkpoints. SQLite does not wait for
@@ -69,7 +68,7 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 		"long": {func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) {
 			for n := 0; sizeOf(t, path+"-wal") < 12<<20; n++ {
 				ev := generate(fmt.Sprint("invoice-", n), s)
-				ev.Intent.Request.Body = noise(256<<10)
+				ev.Intent.Request.Body = noise(256 << 10)
 				_, err := j.Apply(t.Context(), ev)
 				require.NoError(t, err)
 			}
@@ -109,8 +108,8 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 var writtenBefore uint32
 
 func writtenEntry(_ *libc.TLS, db, _, _ uintptr) int32 {
-	tree := cmem.At[sqlite3.TBtree](cmem.At[sqlite3.TDb](cmem.At[sqlite3.Tsqlite3](db).FaDb).FpBt)
-	pager := cmem.At[sqlite3.TPager](cmem.At[sqlite3.TBtShared](tree.FpBt).FpPager)
+	tree := at[sqlite3.TBtree](at[sqlite3.TDb](at[sqlite3.Tsqlite3](db).FaDb).FpBt)
+	pager := at[sqlite3.TPager](at[sqlite3.TBtShared](tree.FpBt).FpPager)
 	pager.FaStat[sqlite3.SQLITE_DBSTATUS_CACHE_WRITE-sqlite3.SQLITE_DBSTATUS_CACHE_HIT] = writtenBefore
 	return sqlite3.SQLITE_OK
 }
@@ -121,8 +120,8 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	writtenBefore = 1<<31 - 1000
-	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, cmem.PointerTo[extensionEntry](writtenEntry)))
-	defer sqlite3.Xsqlite3_cancel_auto_extension(tls, cmem.PointerTo[extensionEntry](writtenEntry))
+	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](writtenEntry)))
+	defer sqlite3.Xsqlite3_cancel_auto_extension(tls, pointerTo[extensionEntry](writtenEntry))
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := sqlite.Open(path, sqlite.Options{})
 	require.NoError(t, err)
@@ -133,7 +132,7 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 		before := one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_head")
 		for i := range 20 { // some 32 pages each
 			ev := generate(fmt.Sprint("invoice-", n, "-", i), s)
-			ev.Intent.Request.Body = noise(256<<10)
+			ev.Intent.Request.Body = noise(256 << 10)
 			_, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
 		}

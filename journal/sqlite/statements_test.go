@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
-
-	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
 )
 
 // fault says how a statement fails.
@@ -59,7 +57,7 @@ func newBreakerIn(t *testing.T, folder string) *breaker {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	// It stays registered. Other breakers need it, and without a breaker it does nothing.
-	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, cmem.PointerTo[extensionEntry](breakerEntry)))
+	require.EqualValues(t, sqlite3.SQLITE_OK, sqlite3.Xsqlite3_auto_extension(tls, pointerTo[extensionEntry](breakerEntry)))
 	breakers.Lock()
 	defer breakers.Unlock()
 	breakers.numbered = append(breakers.numbered, b)
@@ -142,11 +140,11 @@ func breakerEntry(tls *libc.TLS, db, _, _ uintptr) int32 {
 		return sqlite3.SQLITE_NOMEM
 	}
 	defer libc.Xfree(tls, name)
-	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, number, cmem.PointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
+	if rc := sqlite3.Xsqlite3_create_function_v2(tls, db, name, 1, sqlite3.SQLITE_UTF8|sqlite3.SQLITE_INNOCUOUS, number, pointerTo[function](refuses), 0, 0, 0); rc != sqlite3.SQLITE_OK {
 		return rc
 	}
-	sqlite3.Xsqlite3_commit_hook(tls, db, cmem.PointerTo[commitHook](refusesCommit), number)
-	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT, cmem.PointerTo[traceCallback](breakOff), number)
+	sqlite3.Xsqlite3_commit_hook(tls, db, pointerTo[commitHook](refusesCommit), number)
+	return sqlite3.Xsqlite3_trace_v2(tls, db, sqlite3.SQLITE_TRACE_STMT, pointerTo[traceCallback](breakOff), number)
 }
 
 // breakOff interrupts a statement that has just begun. It ends at its first jump.
@@ -178,7 +176,7 @@ func refusesCommit(_ *libc.TLS, number uintptr) int32 {
 // refuses gets the verb and the table of a write.
 func refuses(tls *libc.TLS, context uintptr, _ int32, values uintptr) {
 	refused := int32(0)
-	if numbered(sqlite3.Xsqlite3_user_data(tls, context)).breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *cmem.At[uintptr](values))), refusedWrite) {
+	if numbered(sqlite3.Xsqlite3_user_data(tls, context)).breaks(libc.GoString(sqlite3.Xsqlite3_value_text(tls, *at[uintptr](values))), refusedWrite) {
 		refused = 1
 	}
 	sqlite3.Xsqlite3_result_int(tls, context, refused)

@@ -12,7 +12,6 @@ import (
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/onceward/onceward/journal/sqlite/internal/cmem"
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 )
 
@@ -101,22 +100,22 @@ func replaceVFS() {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	defaultAt = sqlite3.Xsqlite3_vfs_find(tls, 0)
-	defaultVFS = cmem.At[sqlite3.Tsqlite3_vfs](defaultAt)
-	address, vfs := cmem.CopyOf(tls, defaultVFS)
+	defaultVFS = at[sqlite3.Tsqlite3_vfs](defaultAt)
+	address, vfs := copyOf(tls, defaultVFS)
 	name, err := libc.CString("watched")
 	if err != nil {
 		panic(err)
 	}
 	vfs.FpNext, vfs.FzName = 0, name
-	vfs.FxOpen = cmem.PointerTo[openMethod](vfsOpen)
-	vfs.FxDelete = cmem.PointerTo[deleteMethod](vfsDelete)
+	vfs.FxOpen = pointerTo[openMethod](vfsOpen)
+	vfs.FxDelete = pointerTo[deleteMethod](vfsDelete)
 	if rc := sqlite3.Xsqlite3_vfs_register(tls, address, 1); rc != sqlite3.SQLITE_OK {
 		panic(fmt.Sprint("sqlite3_vfs_register: ", rc))
 	}
 }
 
 func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr) int32 {
-	rc := cmem.Call[openMethod](defaultVFS.FxOpen)(tls, defaultAt, name, file, flags, outFlags)
+	rc := callOf[openMethod](defaultVFS.FxOpen)(tls, defaultAt, name, file, flags, outFlags)
 	if rc != sqlite3.SQLITE_OK || name == 0 {
 		return rc
 	}
@@ -125,15 +124,15 @@ func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr
 	if w == nil {
 		return rc
 	}
-	table := cmem.At[sqlite3.Tsqlite3_file](file)
-	watched.Store(file, &watchedFile{watcher: w, name: path, methods: cmem.At[sqlite3.Tsqlite3_io_methods](table.FpMethods)})
+	table := at[sqlite3.Tsqlite3_file](file)
+	watched.Store(file, &watchedFile{watcher: w, name: path, methods: at[sqlite3.Tsqlite3_io_methods](table.FpMethods)})
 	ours, ok := tables.Load(table.FpMethods)
 	if !ok {
-		address, methods := cmem.CopyOf(tls, cmem.At[sqlite3.Tsqlite3_io_methods](table.FpMethods))
-		methods.FxClose = cmem.PointerTo[closeMethod](vfsClose)
-		methods.FxWrite = cmem.PointerTo[writeMethod](vfsWrite)
-		methods.FxTruncate = cmem.PointerTo[truncateMethod](vfsTruncate)
-		methods.FxSync = cmem.PointerTo[syncMethod](vfsSync)
+		address, methods := copyOf(tls, at[sqlite3.Tsqlite3_io_methods](table.FpMethods))
+		methods.FxClose = pointerTo[closeMethod](vfsClose)
+		methods.FxWrite = pointerTo[writeMethod](vfsWrite)
+		methods.FxTruncate = pointerTo[truncateMethod](vfsTruncate)
+		methods.FxSync = pointerTo[syncMethod](vfsSync)
 		ours, _ = tables.LoadOrStore(table.FpMethods, address)
 	}
 	table.FpMethods = ours.(uintptr)
@@ -142,7 +141,7 @@ func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr
 }
 
 func vfsDelete(tls *libc.TLS, _, name uintptr, syncDir int32) int32 {
-	do := func() int32 { return cmem.Call[deleteMethod](defaultVFS.FxDelete)(tls, defaultAt, name, syncDir) }
+	do := func() int32 { return callOf[deleteMethod](defaultVFS.FxDelete)(tls, defaultAt, name, syncDir) }
 	path := libc.GoString(name)
 	if w := watcherOf(path); w != nil {
 		return w.remove(path, do)
@@ -159,19 +158,19 @@ func vfsClose(tls *libc.TLS, file uintptr) int32 {
 	f := fileAt(file)
 	watched.Delete(file)
 	f.closed(file)
-	return cmem.Call[closeMethod](f.methods.FxClose)(tls, file)
+	return callOf[closeMethod](f.methods.FxClose)(tls, file)
 }
 
 func vfsWrite(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32 {
 	f := fileAt(file)
-	return f.write(f.name, offset, unsafe.Slice(cmem.At[byte](data), size), func() int32 {
-		return cmem.Call[writeMethod](f.methods.FxWrite)(tls, file, data, size, offset)
+	return f.write(f.name, offset, unsafe.Slice(at[byte](data), size), func() int32 {
+		return callOf[writeMethod](f.methods.FxWrite)(tls, file, data, size, offset)
 	})
 }
 
 func vfsTruncate(tls *libc.TLS, file uintptr, size int64) int32 {
 	f := fileAt(file)
-	return f.truncate(f.name, size, func() int32 { return cmem.Call[truncateMethod](f.methods.FxTruncate)(tls, file, size) })
+	return f.truncate(f.name, size, func() int32 { return callOf[truncateMethod](f.methods.FxTruncate)(tls, file, size) })
 }
 
 func vfsSync(_ *libc.TLS, file uintptr, _ int32) int32 {
