@@ -1,8 +1,6 @@
 package sqlite_test
 
 import (
-	"bytes"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -135,50 +133,4 @@ func TestAdoptAs(t *testing.T) {
 	op, err = openAs(t, original, "prod").Get(t.Context(), journal.Ref{ID: "invoice-1"})
 	require.NoError(t, err)
 	assert.Equal(t, journal.StateCancelled, op.State)
-}
-
-// The journal warns once if it is opened on another machine. It does not warn of the same machine after a boot, or of
-// another container on it.
-func TestJournalOnAnotherMachine(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	for name, row := range map[string]struct {
-		machine, boot string
-		warns         bool
-	}{
-		"another":                       {"'another'", "'another'", true},
-		"booted since":                  {"machine", "'another'", false},
-		"another container of it":       {"'another'", "boot", false},
-		"a machine that could not tell": {"''", "''", false},
-		"opened by an older release":    {"''", "boot", false},
-		"as it was":                     {"machine", "boot", false},
-		"another, and it was not named": {"'another'", "'another'", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal.db")
-			opts := sqlite.Options{Deployment: "prod", Volatile: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-			if strings.Contains(name, "not named") {
-				opts.Deployment = ""
-			}
-			opened := func(opts sqlite.Options) string {
-				log.Reset()
-				j, err := sqlite.Open(path, opts)
-				require.NoError(t, err)
-				require.NoError(t, j.Close())
-				return log.String()
-			}
-			assert.Empty(t, opened(opts))
-			warns := row.warns && number(t, path, "SELECT machine <> '' FROM onceward_owner") == 1 // otherwise this machine can't tell
-			alter(t, path, "UPDATE onceward_owner SET machine = "+row.machine+", boot = "+row.boot)
-			for _, existing := range []bool{true, false} {
-				opts.Existing = existing
-				if says := opened(opts); existing || !warns {
-					assert.Empty(t, says)
-				} else {
-					assert.Contains(t, says, "another machine")
-				}
-			}
-			assert.Empty(t, opened(opts), "once")
-		})
-	}
 }

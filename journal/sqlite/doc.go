@@ -116,8 +116,7 @@
 // of power never makes a journal look restored. Backup marks its copies. The sidecar detects a copy of the
 // journal's file that was made by other means. It does not detect a copy of the whole folder, such as a
 // snapshot of the volume, which looks like the journal itself and sends the same operations. With
-// Options.Deployment, another deployment rejects that copy. Under the same name only the machine differs, and
-// Open warns of it.
+// Options.Deployment, another deployment rejects that copy. A copy under the same name is not detected.
 //
 // # Upkeep
 //

@@ -24,7 +24,7 @@ func TestPagesThatASyncLostStayInTheWAL(t *testing.T) {
 	t.Cleanup(sqlite.MarkNever())
 	path := filepath.Join(t.TempDir(), "journal.db")
 	d := record(t, path)
-	opts := sqlite.Options{CompressAbove: -1}
+	opts := sqlite.Options{}
 	j, err := sqlite.Open(path, opts)
 	require.NoError(t, err)
 	s, err := j.Join(t.Context())

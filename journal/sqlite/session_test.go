@@ -98,35 +98,48 @@ func TestSessionWithoutItsFileIsNotDead(t *testing.T) {
 	assert.Equal(t, copied.ID(), op.Holder)
 }
 
+// A session that lost its file and holds nothing does not stay, although the journal needs no adoption.
+func TestSessionWithoutItsFileThatHoldsNothingGoes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	idle, err := j.Join(t.Context())
+	require.NoError(t, err)
+	sqlite.Kill(idle)
+	require.NoError(t, os.Remove(path+"-session-"+idle.ID()))
+	require.NoError(t, j.Adopt(t.Context()))
+	require.NotEmpty(t, verify(t, j), "it may be a copy's")
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, verify(t, j))
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.NoError(t, err)
+}
+
 // If a session's file can't be locked, no process can tell whether it is alive. Calls for its operations return an
 // error that says so.
 func TestSessionThatCantBeProbed(t *testing.T) {
-	for _, folded := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "journal.db")
-		j := open(t, path)
-		died, err := j.Join(t.Context())
-		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), begin("invoice-1", died))
-		require.NoError(t, err)
-		if folded {
-		}
-		sqlite.Kill(died)
-		file := path + "-session-" + died.ID()
-		require.NoError(t, os.Remove(file))
-		require.NoError(t, os.Mkdir(file, 0o700))
-		s, err := j.Join(t.Context())
-		require.NoError(t, err)
-		_, err = j.Claim(t.Context(), claim(s), 10)
-		require.ErrorContains(t, err, "can't tell whether session "+died.ID()+" is alive")
-		_, err = j.Apply(t.Context(), begin("invoice-1", s))
-		require.ErrorContains(t, err, "can't tell whether session "+died.ID()+" is alive")
-		require.NoError(t, os.Remove(file))
-		require.NoError(t, os.WriteFile(file, nil, 0o600))
-		require.NoError(t, sqlite.Flush(j)) // the batch under way may have checked already
-		claimed, err := j.Claim(t.Context(), claim(s), 10)
-		require.NoError(t, err)
-		assert.Len(t, claimed, 1)
-	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	died, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Apply(t.Context(), begin("invoice-1", died))
+	require.NoError(t, err)
+	sqlite.Kill(died)
+	file := path + "-session-" + died.ID()
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Mkdir(file, 0o700))
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	_, err = j.Claim(t.Context(), claim(s), 10)
+	require.ErrorContains(t, err, "can't tell whether session "+died.ID()+" is alive")
+	_, err = j.Apply(t.Context(), begin("invoice-1", s))
+	require.ErrorContains(t, err, "can't tell whether session "+died.ID()+" is alive")
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, sqlite.Flush(j)) // the batch under way may have checked already
+	claimed, err := j.Claim(t.Context(), claim(s), 10)
+	require.NoError(t, err)
+	assert.Len(t, claimed, 1)
 }
 
 // Ending a session after its journal was closed, or twice, succeeds.

@@ -11,7 +11,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/deployment"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
@@ -28,7 +27,7 @@ var (
 	ErrSecondName = location.ErrSecondName
 	// ErrDeployment: the journal belongs to another deployment than Options.Deployment, as in a staging
 	// system started with a snapshot of production's volume. Nothing was recorded or sent.
-	ErrDeployment = deployment.ErrOther
+	ErrDeployment = rows.ErrDeployment
 	// ErrReadOnly: the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("sqlite: opened read-only")
 )
@@ -41,9 +40,6 @@ type Options struct {
 	// the journal itself and would send the same operations. Empty means that no name is recorded or
 	// required, and a file without a name opens. With ReadOnly or Existing a file of any deployment opens
 	// without a name, and then Join returns ErrDeployment. To change the name, see AdoptAs.
-	//
-	// With or without a name, Open logs one warning (Logger) if another machine had the file open before.
-	// Only Linux can detect that.
 	Deployment string
 
 	// Existing stops Open from making anything. Open returns fs.ErrNotExist if no file exists, and
@@ -71,8 +67,7 @@ type Options struct {
 	Committed func(requests int, took time.Duration)
 
 	// Logger receives a warning if the file is on a file system that may not outlive the machine's run or the
-	// container (tmpfs, ramfs, or overlayfs of a container), or if it comes from another machine (see
-	// Deployment). Only Linux can detect these. Default: slog.Default().
+	// container (tmpfs, ramfs, or overlayfs of a container). Only Linux can detect that. Default: slog.Default().
 	Logger *slog.Logger
 	// Volatile accepts such a file system without a warning, as in tests. It changes nothing else.
 	Volatile bool

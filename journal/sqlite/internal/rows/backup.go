@@ -165,11 +165,7 @@ func markCopy(ctx context.Context, name string, at time.Time) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	read, err := c.Prepare("SELECT " + headColumns + " FROM onceward_head")
-	if err != nil {
-		return err
-	}
-	h, err := readHead(read)
+	h, err := headOf(c)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
-	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -62,8 +61,7 @@ type Driver struct {
 	trusting sync.Mutex
 	trust    trust
 
-	reads  *pool
-	spares sessions.Spares
+	reads *pool
 
 	mu     sync.Mutex
 	own    map[string]*flock.Flock // sessions of this process. Each lives as long as its lock is held
@@ -122,9 +120,6 @@ func (d *Driver) open() (err error) {
 		return err
 	}
 	sidecar.Sweep(d.path)
-	if err := sessions.Sweep(d.path, d.writer); err != nil {
-		return err
-	}
 	// Other processes wait in turn (conn.InTurn), which SQLite's own waiting would starve.
 	if err := d.writer.Set([]conn.Pragma{{"busy_timeout", "0", "0"}}); err != nil {
 		return err
@@ -142,6 +137,7 @@ func (d *Driver) open() (err error) {
 	if d.member, err = d.looks.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?"); err != nil {
 		return err
 	}
+	d.sweep()
 	background, err := conn.Dial(d.path, checkpointPragmas)
 	if err != nil {
 		return err

@@ -92,7 +92,7 @@ func TestAFileOfAnotherLayoutIsRefused(t *testing.T) {
 
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	require.NoError(t, open(t, newer).Close())
-	execute(t, newer, "UPDATE onceward_head SET version = 3")
+	execute(t, newer, "UPDATE onceward_head SET version = version + 1")
 	_, err = rows.Open(newer, rows.Options{})
 	assert.ErrorIs(t, err, rows.ErrLayout)
 }

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -92,35 +89,11 @@ func (t *tx) adopts(new *rowstore.Head) (over func(committed bool), err error) {
 	case new.Restored == t.told.Restored:
 		new.Restored = t.head.Restored // the sidecar says the rest
 	case new.Restored != "":
-		err = t.endStrangers()
+		err = t.bury(true)
 	default:
 		return t.becomeItsOwn(new)
 	}
 	return over, err
-}
-
-// endStrangers removes the sessions that were copied or restored with the file. Their processes run elsewhere, or not any
-// more.
-func (t *tx) endStrangers() error {
-	var ids []string
-	err := t.sql.members.Each(func(v []driver.Value) error {
-		ids = append(ids, v[0].(string))
-		return nil
-	})
-	for _, id := range ids {
-		lock, is := sessions.Lock(t.d.path, id)
-		switch {
-		case err != nil:
-		case errors.Is(is, fs.ErrNotExist):
-			_, err = t.sql.leave.Exec(id)
-		case is != nil:
-			err = fmt.Errorf("can't tell whether session %s is alive: %w", id, is)
-		}
-		if lock != nil {
-			_ = lock.Close()
-		}
-	}
-	return err
 }
 
 // becomeItsOwn gives the journal an identity that no other copy has. The sidecar is written first: until the commit the
@@ -163,12 +136,7 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 
 // latest returns the sidecar of the latest commit, without what it says of the file alone.
 func latest(c *conn.Conn) (side sidecar.Content, err error) {
-	s, err := c.Once(selectHead)
-	if err != nil {
-		return side, err
-	}
-	defer s.Close()
-	h, err := readHead(s)
+	h, err := headOf(c)
 	side.Identity, side.Number, side.Epoch = h.Identity, h.commits, h.commits
 	return side, err
 }

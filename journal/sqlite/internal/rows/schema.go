@@ -1,9 +1,9 @@
 package rows
 
 import (
-	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +11,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/deployment"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
@@ -33,6 +32,7 @@ CREATE TABLE onceward_head (
 	naming       TEXT NOT NULL,    -- of receipts' keys
 	restored     TEXT NOT NULL,    -- why an adoption goes on; '': none does
 	adoptions    INTEGER NOT NULL, -- that were begun
+	deployment   TEXT NOT NULL,    -- Options.Deployment; '': no Open has named one
 	sum          INTEGER NOT NULL  -- of the row
 ) STRICT;
 
@@ -106,11 +106,10 @@ CREATE TABLE onceward_backup (
 	made_at INTEGER NOT NULL,
 	number  INTEGER NOT NULL -- of its latest commit
 ) STRICT;
-` + deployment.Table + `
 `
 
 // version is of tables. Another one is another layout, and is never edited.
-const version = 2
+const version = 3
 
 // prepare makes the tables of a new journal, unless the file is refused, and reports whether it has made them. A file
 // that is refused is left as it is.
@@ -145,12 +144,11 @@ func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
 
 // refuse returns ErrDeployment for the journal of another deployment.
 func refuse(c *conn.Conn, path string, opts Options) error {
-	read, err := c.Prepare(deployment.Read)
+	h, err := headOf(c)
 	if err != nil {
 		return err
 	}
-	is, err := deployment.By(read)
-	return cmp.Or(err, is.Refuses(path, opts.owner()))
+	return opts.refuses(path, h.Deployment)
 }
 
 func create(c *conn.Conn, opts Options) error {
@@ -160,19 +158,13 @@ func create(c *conn.Conn, opts Options) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
-	h := head{Head: rowstore.Head{Identity: sidecar.NewIdentity(), Key: format.NewHashKey()}, version: version, commits: 1}
-	if _, err = insert.Exec(append([]any{h.version, h.Key.Sealed()}, h.changing()...)...); err != nil {
-		return err
-	}
-	owner, err := c.Prepare(deployment.Update)
-	if err != nil {
-		return err
-	}
-	return deployment.Owner{}.After(opts.owner()).Write(owner) // in the same commit, so that a new file costs no other
+	h := head{Head: rowstore.Head{Identity: sidecar.NewIdentity(), Key: format.NewHashKey(), Deployment: opts.Deployment}, version: version, commits: 1}
+	_, err = insert.Exec(append([]any{h.version, h.Key.Sealed()}, h.changing()...)...)
+	return err
 }
 
 // applicationID marks our files in SQLite's header: "Once" in ASCII. An application that shares the file may change it
@@ -207,35 +199,43 @@ func (h *head) changing() []any {
 	}
 	epoch := format.EncodeEpoch(h.Identity, h.commits)
 	b := slices.Concat([]byte(h.Identity), h.Key.Sealed(), epoch)
-	args := make([]any, 0, len(numbers)+6)
+	args := make([]any, 0, len(numbers)+7)
 	args = append(args, h.Identity, epoch)
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		args = append(args, n)
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Epoch))
-	b = append(append(append(b, h.Naming...), 0), h.Restored...)
-	return append(args, h.Naming, h.Restored, h.Epoch, int64(format.Sum(b)))
+	b = append(b, h.Naming+"\x00"+h.Restored+"\x00"+h.Deployment...)
+	return append(args, h.Naming, h.Restored, h.Epoch, h.Deployment, int64(format.Sum(b)))
 }
 
-const headColumns = "version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, sum, (SELECT deployment FROM onceward_owner)"
+const selectHead = "SELECT version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum FROM onceward_head"
 
-const selectHead = "SELECT " + headColumns + " FROM onceward_head"
+// headOf reads the head by a connection.
+func headOf(c *conn.Conn) (h head, err error) {
+	s, err := c.Once(selectHead)
+	if err != nil {
+		return h, err
+	}
+	h, err = readHead(s)
+	return h, errors.Join(err, s.Close())
+}
 
-// readHead reads headColumns.
+// readHead reads what selectHead selects.
 func readHead(s stmt) (h head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
 		h.version, h.Identity, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64)
 		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[6].(int64)), fromColumn(v[7].(int64)), time.Duration(v[8].(int64))
 		h.Clock.Ahead, h.Hook, h.Naming = fromColumn(v[9].(int64)), v[10] == int64(1), v[11].(string)
-		h.Restored, h.Epoch, h.Deployment = v[12].(string), v[13].(int64), v[15].(string)
+		h.Restored, h.Epoch, h.Deployment = v[12].(string), v[13].(int64), v[14].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
 		if h.commits, err = format.DecodeEpoch(h.Identity, v[3].([]byte)); err != nil {
 			return err
 		}
-		if args := h.changing(); args[len(args)-1] != v[14] {
+		if args := h.changing(); args[len(args)-1] != v[15] {
 			return format.ErrSum
 		}
 		return nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	codes "modernc.org/sqlite/lib"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -25,20 +24,20 @@ func (d *Driver) Join(ctx context.Context) (string, error) {
 
 // JoinAs is Join for a Journal that was opened with these options.
 func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
-	id, lock, err := d.spares.Take(d.path)
+	id, lock, err := sessions.Make(d.path)
 	if err != nil {
 		return "", fmt.Errorf("journal %s: start a session: %w", d.path, err)
 	}
-	var dead []*flock.Flock
+	defer d.sweep()
 	// Not under the caller's context: the row and the file come and go together.
-	err = d.inTransaction(context.WithoutCancel(ctx), func(t *tx) (err error) {
+	err = d.inTransaction(context.WithoutCancel(ctx), func(t *tx) error {
 		if t.told.Restored != "" {
 			return fmt.Errorf("%w: %s; no session starts until it is adopted", journal.ErrRestored, t.told.Restored)
 		}
-		if err := d.mayJoin(opts); err != nil {
+		if err := opts.mayJoin(d.path, t.head.Deployment); err != nil {
 			return err
 		}
-		if dead, err = d.removeDead(); err != nil {
+		if err := t.bury(false); err != nil {
 			return err
 		}
 		if _, err := t.sql.join.Exec(id); err != nil {
@@ -46,20 +45,32 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 		}
 		return t.Commit(ctx, t.told, nil)
 	})
-	closeAll(dead, err == nil)
 	if err != nil {
-		if errors.Is(err, journal.ErrRestored) || errors.Is(err, ErrDeployment) || conn.Code(err) == codes.SQLITE_FULL || conn.IsBusy(err) {
-			_ = os.Remove(lock.Path()) // it has no row for certain
-			_ = lock.Close()
-			return "", err
-		}
-		d.spares.Put(id, lock)
+		_ = lock.Close() // without it the session is dead
 		return "", conn.Explain(d.path, "start a session", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.own[id] = lock
 	return id, nil
+}
+
+// sweep removes the files of sessions without a row.
+func (d *Driver) sweep() {
+	sessions.Sweep(d.path, func(id string) (bool, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.isMember(id)
+	})
+}
+
+// isMember reports whether a session has a row. The caller holds d.mu.
+func (d *Driver) isMember(id string) (bool, error) {
+	if d.looks == nil {
+		return false, journal.ErrClosed
+	}
+	found, err := d.member.First(func([]driver.Value) error { return nil }, id)
+	return found, conn.Explain(d.path, "read the sessions", err)
 }
 
 // Now implements rowstore.Driver. A file has no clock.
@@ -112,7 +123,6 @@ func (d *Driver) forget(id string) *flock.Flock {
 func (d *Driver) leaveAll() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.spares.Close()
 	var errs []error
 	for _, lock := range d.own {
 		errs = append(errs, lock.Close())
@@ -164,12 +174,9 @@ func (d *Driver) lives(id string) (bool, error) {
 	if d.own[id] != nil {
 		return true, nil
 	}
-	if d.looks == nil {
-		return false, journal.ErrClosed
-	}
-	found, err := d.member.First(func([]driver.Value) error { return nil }, id)
+	found, err := d.isMember(id)
 	if err != nil {
-		return false, conn.Explain(d.path, "read the sessions", err)
+		return false, err
 	}
 	lock, err := sessions.Lock(d.path, id)
 	switch {
@@ -185,30 +192,33 @@ func (d *Driver) lives(id string) (bool, error) {
 	return true, nil
 }
 
-// removeDead removes the rows of sessions that died, and returns their files. Their operations count as left by the
-// dead, as before.
-func (d *Driver) removeDead() (dead []*flock.Flock, err error) {
+// bury removes the rows of sessions that died. Their operations count as left by the dead, as before. A session without
+// its file was copied or restored with the journal, or its file was removed. It goes if it holds nothing, or if strangers
+// is set, as in an adoption: its process runs elsewhere, or not any more.
+func (t *tx) bury(strangers bool) error {
 	var ids []string
-	err = d.sql.members.Each(func(v []driver.Value) error {
+	err := t.sql.members.Each(func(v []driver.Value) error {
 		ids = append(ids, v[0].(string))
 		return nil
 	})
 	for _, id := range ids {
-		// One that can't be locked stays: it lives, or no one can tell.
-		if lock, failed := sessions.Lock(d.path, id); failed == nil && lock != nil && err == nil {
-			dead = append(dead, lock)
-			_, err = d.sql.leave.Exec(id)
+		lock, is := sessions.Lock(t.d.path, id)
+		dead := lock != nil
+		switch {
+		case dead:
+			_ = lock.Close() // another process may only remove the file
+		case errors.Is(is, fs.ErrNotExist):
+			holds := false
+			if !strangers && err == nil {
+				holds, err = t.sql.holds.First(func([]driver.Value) error { return nil }, id)
+			}
+			dead = !holds
+		case is != nil && strangers:
+			return fmt.Errorf("can't tell whether session %s is alive: %w", id, is)
+		}
+		if dead && err == nil {
+			_, err = t.sql.leave.Exec(id)
 		}
 	}
-	return dead, err
-}
-
-// closeAll closes files of sessions, and removes them.
-func closeAll(locks []*flock.Flock, remove bool) {
-	for _, lock := range locks {
-		if remove {
-			_ = os.Remove(lock.Path())
-		}
-		_ = lock.Close()
-	}
+	return err
 }

@@ -9,20 +9,19 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/deployment"
 )
 
 // statements are those of the connection that writes.
 type statements struct {
 	reader
-	begin, commit, rollback, save, release, undo, setHead, owner, setOwner, noBackup, skipReceipts, join, leave, member, members stmt
+	begin, commit, rollback, save, release, undo, setHead, noBackup, skipReceipts, join, leave, member, members, holds stmt
 
 	insert, update, remove, addName, removeName, addMark, removeMark stmt
 	request, noRequest, answer, noAnswer, hear, forget               stmt
 }
 
 // setHead writes what head.changing returns.
-const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, restored = ?, adoptions = ?, sum = ?"
+const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, restored = ?, adoptions = ?, deployment = ?, sum = ?"
 
 func newStatements(prepare preparer, path string) (*statements, error) {
 	r, err := newReader(prepare, path)
@@ -34,13 +33,13 @@ func newStatements(prepare preparer, path string) (*statements, error) {
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
 		{&s.setHead, setHead},
-		{&s.owner, deployment.Read}, {&s.setOwner, deployment.Update},
 		{&s.noBackup, "DELETE FROM onceward_backup"},
 		{&s.skipReceipts, "UPDATE onceward_receipts_removed SET handle = max(handle, (SELECT coalesce(max(handle), 0) FROM onceward_receipts)) + 10000000000"},
 		{&s.join, "INSERT INTO onceward_sessions VALUES (?)"},
 		{&s.leave, "DELETE FROM onceward_sessions WHERE id = ?"},
 		{&s.member, "SELECT 1 FROM onceward_sessions WHERE id = ?"},
 		{&s.members, "SELECT id FROM onceward_sessions"},
+		{&s.holds, "SELECT 1 FROM onceward_rows WHERE holder = ?1 UNION ALL SELECT 1 FROM onceward_flows WHERE state = 1 AND holder = ?1 LIMIT 1"},
 		{&s.insert, "INSERT INTO onceward_rows (handle, state, holder, wake_at, settled_at, told, reaped, provider, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&s.update, "UPDATE onceward_rows SET state = ?2, holder = ?3, wake_at = ?4, settled_at = ?5, told = ?6, reaped = ?7, provider = ?8, record = ?9 WHERE handle = ?1"},
 		{&s.remove, "DELETE FROM onceward_rows WHERE handle = ?"},
@@ -201,9 +200,6 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 	}
 	over, err := t.adopts(&new)
 	defer func() { over(err == nil) }()
-	if err == nil && new.Deployment != t.head.Deployment {
-		err = t.setDeployment(new.Deployment)
-	}
 	if err != nil {
 		return conn.Explain(t.d.path, "adopt it", err)
 	}
@@ -211,13 +207,12 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 	if _, err = t.sql.setHead.Exec(t.head.changing()...); err != nil {
 		return conn.Explain(t.d.path, "write the head", cmp.Or(t.d.outOfPlace(), err))
 	}
-	err = t.end(true)
-	return err
+	return t.end()
 }
 
 // end commits, if the files are in their places before and after. If they are not any more, later readers find another
 // file. An error of SQLite's leaves no record of the transaction, as far as this process can tell.
-func (t *tx) end(counted bool) error {
+func (t *tx) end() error {
 	defer t.Rollback()
 	d := t.d
 	if err := d.outOfPlace(); err != nil {
@@ -230,12 +225,10 @@ func (t *tx) end(counted bool) error {
 	}
 	t.ended = true
 	defer d.pass()
-	if counted {
-		d.commits = t.head.commits
-		if err := d.files.StillInPlace(); err != nil {
-			_ = d.checkpoint.Keep(d.identity, d.commits)
-			return err
-		}
+	d.commits = t.head.commits
+	if err := d.files.StillInPlace(); err != nil {
+		_ = d.checkpoint.Keep(d.identity, d.commits)
+		return err
 	}
 	d.checkpoint.Wrote(d.writer)
 	return nil

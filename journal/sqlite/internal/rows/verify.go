@@ -189,10 +189,7 @@ func (k *checking) sidecar() error {
 
 // head looks at the head, and for handles that it did not give out.
 func (k *checking) head() error {
-	s, err := k.c.Prepare(selectHead)
-	if err == nil {
-		_, err = readHead(s)
-	}
+	_, err := headOf(k.c)
 	if errors.Is(err, format.ErrDamaged) {
 		k.file("its head is as it was written")
 		return nil

@@ -8,18 +8,15 @@ package sessions
 import (
 	"cmp"
 	"crypto/rand"
-	"database/sql/driver"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/gofrs/flock"
 
 	"github.com/onceward/onceward/internal/sessionfile"
-	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
@@ -35,56 +32,9 @@ func isID(id string) bool {
 	return len(id) == len(rand.Text()) && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// Spares are the files of sessions whose commit failed but may have been stored. The next sessions use them,
-// so that repeated failures leave one file.
-type Spares struct {
-	mu     sync.Mutex
-	closed bool
-	files  map[string]*flock.Flock // by the session's ID
-}
-
-// Take returns a file that is locked: a spare one, or a new one.
-func (s *Spares) Take(path string) (id string, lock *flock.Flock, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, lock := range s.files {
-		delete(s.files, id)
-		if _, err := os.Stat(lock.Path()); err == nil {
-			return id, lock, nil
-		}
-		_ = lock.Close() // it was taken away
-	}
-	return lockNewFile(path)
-}
-
-// Put keeps a file for the next session.
-func (s *Spares) Put(id string, lock *flock.Flock) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = lock.Close() // without it the session is dead
-		return
-	}
-	if s.files == nil {
-		s.files = make(map[string]*flock.Flock)
-	}
-	s.files[id] = lock
-}
-
-// Close leaves the files to the next Open.
-func (s *Spares) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for _, lock := range s.files {
-		_ = lock.Close()
-	}
-	clear(s.files)
-}
-
-// lockNewFile makes a session's file and locks it. Another process may lock and remove a file without a
-// session. Then it makes another one.
-func lockNewFile(path string) (id string, lock *flock.Flock, err error) {
+// Make makes a session's file and locks it. Another process may lock and remove a file without a session. Then Make makes
+// another one.
+func Make(path string) (id string, lock *flock.Flock, err error) {
 	for range 10 {
 		id = NewID()
 		name := Path(path, id)
@@ -133,34 +83,23 @@ func Lock(path, id string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// Sweep removes the files of ended sessions without a row. A process leaves one if it dies
-// between removing the two, or before its first commit. It locks the file before it looks for the row: a file
-// that can be locked then and has no row will never have one.
-func Sweep(path string, c *conn.Conn) error {
+// Sweep removes the files of sessions without a row, which has looks for. A process leaves one if it dies or fails between
+// making or removing the two. Sweep locks the file before it looks for the row: a file that can be locked then and has no
+// row will never have one.
+func Sweep(path string, has func(id string) (bool, error)) {
 	names, _ := filepath.Glob(osfile.GlobEscape(Path(path, "")) + "*")
-	if len(names) == 0 {
-		return nil
-	}
-	has, err := c.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?")
-	if err != nil {
-		return conn.Explain(path, "open", err)
-	}
 	for _, name := range names {
-		if !isID(strings.TrimPrefix(name, Path(path, ""))) {
+		id := strings.TrimPrefix(name, Path(path, ""))
+		if !isID(id) {
 			continue
 		}
 		lock, err := osfile.Lock(name)
 		if err != nil || lock == nil {
 			continue // a later check finds out whether it is alive
 		}
-		found, err := has.First(func([]driver.Value) error { return nil }, strings.TrimPrefix(name, Path(path, "")))
-		if err == nil && !found {
+		if found, err := has(id); err == nil && !found {
 			_ = os.Remove(name)
 		}
 		_ = lock.Close()
-		if err != nil {
-			return conn.Explain(path, "open", err)
-		}
 	}
-	return nil
 }
