@@ -81,8 +81,8 @@ type Options struct {
 // Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
 type Journal struct {
 	store   *rowstore.Store
+	file    *rows.File
 	driver  *rows.Driver // nil: the file is only read
-	reads   *rows.ReadOnly
 	commits *commits
 	path    string
 }
@@ -179,16 +179,6 @@ func (j *Journal) explain(doing string, err error) error {
 		return conn.Explain(j.path, doing, err)
 	}
 	return err
-}
-
-// source is what reads the file.
-func (j *Journal) source() interface {
-	FreeBytes(ctx context.Context) (int64, error)
-} {
-	if j.driver == nil {
-		return j.reads
-	}
-	return j.driver
 }
 
 // Close records the noted events. The last Journal of the file moves the WAL into it, and removes the WAL if no other

@@ -37,7 +37,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	is, err := j.ReadStats(ctx)
 	s := Stats{Stats: is}
 	if err == nil {
-		s.FreeBytes, err = j.source().FreeBytes(ctx)
+		s.FreeBytes, err = j.file.FreeBytes(ctx)
 	}
 	j.commits.tell(&s)
 	return s, err

@@ -51,10 +51,11 @@ func (j *Journal) AdoptAs(ctx context.Context, deployment string) error {
 // place, and leave the -sidecar. Then Open it. Until Adopt is called, it can only be read, and other methods
 // return journal.ErrRestored, wherever it is opened.
 func (j *Journal) Backup(ctx context.Context, path string) error {
+	first := j.store.Flush
 	if j.driver == nil {
-		return j.reads.Backup(ctx, path)
+		first = nil
 	}
-	return j.driver.Backup(ctx, path, j.store.Flush)
+	return j.file.Backup(ctx, path, first)
 }
 
 // Violation is a fact in a journal that the state machine or the file's format excludes.

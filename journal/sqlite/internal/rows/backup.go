@@ -21,25 +21,16 @@ import (
 )
 
 // Backup writes a copy of the file, with the application's tables, to a new file at path, and marks it as a copy. It
-// returns once the copy and its name survive a loss of power. No process waits for it. first is called before the file is
-// copied, once the copy has its place.
-func (d *Driver) Backup(ctx context.Context, path string, first func(context.Context) error) error {
+// returns once the copy and its name survive a loss of power. No process waits for it. first, if any, is called before the
+// file is copied, once the copy has its place.
+func (f *File) Backup(ctx context.Context, path string, first func(context.Context) error) error {
 	return backUp(ctx, path, func(name string) error {
-		if err := first(ctx); err != nil {
-			return err
+		if first != nil {
+			if err := first(ctx); err != nil {
+				return err
+			}
 		}
-		c, err := conn.Dial(d.path, reading)
-		if err != nil {
-			return conn.Explain(d.path, "open for reading", err)
-		}
-		return errors.Join(conn.Explain(d.path, "copy", copyInto(ctx, c, name)), c.Close())
-	})
-}
-
-// Backup is Driver.Backup of a file that is only read.
-func (d *ReadOnly) Backup(ctx context.Context, path string) error {
-	return backUp(ctx, path, func(name string) error {
-		return d.with(ctx, "copy", func(r *readConn) error {
+		return f.with(ctx, "copy", func(r *readConn) error {
 			if err := os.Truncate(name, 0); err != nil { // it may be called again
 				return err
 			}

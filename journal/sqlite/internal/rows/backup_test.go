@@ -78,7 +78,7 @@ func TestBackupByAReader(t *testing.T) {
 	for _, name := range []string{"beside", "alone"} {
 		to := filepath.Join(t.TempDir(), name)
 		before := surroundings(t, path)
-		require.NoError(t, looking.Backup(t.Context(), to))
+		require.NoError(t, looking.Backup(t.Context(), to, nil))
 		assert.Equal(t, before, surroundings(t, path), name)
 		requirePaid(t, openToRead(t, to), "invoice-1")
 		_, err := open(t, to).Join(t.Context())

@@ -35,7 +35,7 @@ const (
 
 // Driver is a rowstore.Driver on one file. Open makes one.
 type Driver struct {
-	path   string
+	File
 	opts   Options
 	turn   localdb.Lock // held by the transaction of this process that is open
 	theirs atomic.Bool  // the turn is that of a transaction of the application's
@@ -96,9 +96,10 @@ func Open(path string, opts Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		path: path, opts: opts, turn: make(localdb.Lock, 1), own: make(map[string]*flock.Flock),
+		opts: opts, turn: make(localdb.Lock, 1), own: make(map[string]*flock.Flock),
 		reads: newPool(),
 	}
+	d.File = File{path, d.use}
 	if err := d.open(); err != nil {
 		return nil, conn.Explain(path, "open", errors.Join(err, d.close()))
 	}
@@ -137,7 +138,9 @@ func (d *Driver) open() (err error) {
 	if d.member, err = d.looks.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?"); err != nil {
 		return err
 	}
-	d.sweep()
+	if err := d.sweep(); err != nil {
+		return err
+	}
 	background, err := conn.Dial(d.path, checkpointPragmas)
 	if err != nil {
 		return err
@@ -349,13 +352,8 @@ func (d *Driver) Checkpointer() *checkpoint.Checkpointer { return d.checkpoint }
 // Waiting returns how many transactions wait for their turn. It is for tests.
 func (d *Driver) Waiting() int { return int(d.waiting.Load()) }
 
-// Read implements rowstore.Source.
-func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
-	return d.with(ctx, "read", func(r *readConn) error { return f(r.reader) })
-}
-
-// with calls f with a connection.
-func (d *Driver) with(ctx context.Context, doing string, f func(*readConn) error) error {
+// use calls f with a connection.
+func (d *Driver) use(ctx context.Context, doing string, f func(*readConn) error) error {
 	return d.reads.with(ctx, func(r **readConn) (err error) {
 		if *r == nil {
 			if *r, err = d.dialReader(); err != nil {

@@ -2,13 +2,38 @@ package rows
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
 // maxReaders is how many connections read at a time.
 const maxReaders = 4
+
+// File is a file that is read: by a Driver, or by a ReadOnly beside the file's users.
+type File struct {
+	path string
+	with func(ctx context.Context, doing string, f func(*readConn) error) error // calls f with a connection, maybe again
+}
+
+// Read implements rowstore.Source.
+func (f *File) Read(ctx context.Context, read func(rowstore.Reader) error) error {
+	return f.with(ctx, "read", func(r *readConn) error { return read(r.reader) })
+}
+
+// FreeBytes returns how much of the file is free for reuse.
+func (f *File) FreeBytes(ctx context.Context) (n int64, err error) {
+	const text = "SELECT (SELECT page_size FROM pragma_page_size) * (SELECT freelist_count FROM pragma_freelist_count)"
+	err = f.with(ctx, "read", func(r *readConn) error {
+		return r.each(ctx, text, nil, func(v []driver.Value) error {
+			n = v[0].(int64)
+			return nil
+		})
+	})
+	return n, err
+}
 
 // pool are connections that read, each used in turn.
 type pool struct {

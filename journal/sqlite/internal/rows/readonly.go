@@ -16,7 +16,7 @@ import (
 // ReadOnly is a rowstore.Source of a file, beside its users. It makes no file, and no process waits for it. OpenReadOnly
 // makes one.
 type ReadOnly struct {
-	path  string
+	File
 	info  fs.FileInfo
 	reads *pool
 }
@@ -29,20 +29,16 @@ func OpenReadOnly(path string) (*ReadOnly, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: %w", path, err)
 	}
-	d := &ReadOnly{path: path, info: info, reads: newPool()}
+	d := &ReadOnly{info: info, reads: newPool()}
+	d.File = File{path, d.use}
 	if err := d.with(context.Background(), "open", func(*readConn) error { return nil }); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// Read implements rowstore.Source.
-func (d *ReadOnly) Read(ctx context.Context, f func(rowstore.Reader) error) error {
-	return d.with(ctx, "read", func(r *readConn) error { return f(r.reader) })
-}
-
-// with calls f with a connection. It calls f again if a file that no process had open has changed meanwhile.
-func (d *ReadOnly) with(ctx context.Context, doing string, f func(*readConn) error) error {
+// use calls f with a connection. It calls f again if a file that no process had open has changed meanwhile.
+func (d *ReadOnly) use(ctx context.Context, doing string, f func(*readConn) error) error {
 	return d.reads.with(ctx, func(r **readConn) error {
 		for range 10 {
 			again, err := d.try(r, f)

@@ -28,7 +28,7 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("journal %s: start a session: %w", d.path, err)
 	}
-	defer d.sweep()
+	defer func() { _ = d.sweep() }() // else the next one does
 	// Not under the caller's context: the row and the file come and go together.
 	err = d.inTransaction(context.WithoutCancel(ctx), func(t *tx) error {
 		if t.told.Restored != "" {
@@ -56,8 +56,8 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 }
 
 // sweep removes the files of sessions without a row.
-func (d *Driver) sweep() {
-	sessions.Sweep(d.path, func(id string) (bool, error) {
+func (d *Driver) sweep() error {
+	return sessions.Sweep(d.path, func(id string) (bool, error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.isMember(id)

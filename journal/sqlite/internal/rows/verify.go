@@ -20,13 +20,8 @@ import (
 )
 
 // Snapshot implements rowstore.Source.
-func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
-	return d.with(ctx, "read", func(r *readConn) error { return r.snapshot(f) })
-}
-
-// Snapshot implements rowstore.Source.
-func (d *ReadOnly) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
-	return d.with(ctx, "read", func(r *readConn) error { return r.snapshot(f) })
+func (f *File) Snapshot(ctx context.Context, read func(rowstore.Reader) error) error {
+	return f.with(ctx, "read", func(r *readConn) error { return r.snapshot(read) })
 }
 
 // snapshot returns format.ErrDamaged for a page that can't be read.
@@ -43,22 +38,13 @@ func (r *readConn) snapshot(f func(rowstore.Reader) error) error {
 	return err
 }
 
-// Check implements rowstore.Source, on a connection of its own. The WAL is not emptied until it has ended.
-func (d *Driver) Check(ctx context.Context, found func(journal.Violation)) error {
-	c, err := conn.Dial(d.path, reading)
-	if err != nil {
-		return conn.Explain(d.path, "open for reading", err)
-	}
-	return errors.Join(conn.Explain(d.path, "verify", check(ctx, d.path, c, found)), c.Close())
-}
-
-// Check implements rowstore.Source. If the file is written while it is read without a lock, the earlier findings do not
-// count.
-func (d *ReadOnly) Check(ctx context.Context, found func(journal.Violation)) error {
+// Check implements rowstore.Source. The WAL is not emptied until it has ended. If the file is written while it is read
+// without a lock, the earlier findings do not count.
+func (f *File) Check(ctx context.Context, found func(journal.Violation)) error {
 	var all []journal.Violation
-	err := d.with(ctx, "verify", func(r *readConn) error {
+	err := f.with(ctx, "verify", func(r *readConn) error {
 		all = nil
-		return check(ctx, d.path, r.c, func(v journal.Violation) { all = append(all, v) })
+		return check(ctx, f.path, r.c, func(v journal.Violation) { all = append(all, v) })
 	})
 	for _, v := range all {
 		found(v)

@@ -86,7 +86,7 @@ func Lock(path, id string) (*flock.Flock, error) {
 // Sweep removes the files of sessions without a row, which has looks for. A process leaves one if it dies or fails between
 // making or removing the two. Sweep locks the file before it looks for the row: a file that can be locked then and has no
 // row will never have one.
-func Sweep(path string, has func(id string) (bool, error)) {
+func Sweep(path string, has func(id string) (bool, error)) error {
 	names, _ := filepath.Glob(osfile.GlobEscape(Path(path, "")) + "*")
 	for _, name := range names {
 		id := strings.TrimPrefix(name, Path(path, ""))
@@ -97,9 +97,14 @@ func Sweep(path string, has func(id string) (bool, error)) {
 		if err != nil || lock == nil {
 			continue // a later check finds out whether it is alive
 		}
-		if found, err := has(id); err == nil && !found {
+		found, err := has(id)
+		if err == nil && !found {
 			_ = os.Remove(name)
 		}
 		_ = lock.Close()
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
