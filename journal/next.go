@@ -1023,11 +1023,8 @@ func settle(op *Operation, ev *Event, to State) {
 	if to != StateUnknown {
 		op.LastAnswer = nil
 	}
-	switch {
-	case to == StateUnknown && !op.NeverLeft():
+	if to == StateUnknown && !op.NeverLeft() {
 		op.Looks, op.LookAt = 0, stamp(ev.At.Add(ev.LookAfter))
-	case to == StateUnknown && !op.OnHold():
-		die(op, false, "it was never sent, so there is nothing to look for")
 	}
 }
 

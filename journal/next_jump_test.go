@@ -299,6 +299,7 @@ func TestAnswerToAClockBehindIsKept(t *testing.T) {
 		settled, reaped time.Time
 	}{
 		{"by days", 3 * day, noon, noon.Add(2 * day)},
+		{"by the margin", time.Hour, noon.Add(-time.Hour), noon.Add(2*day - time.Hour)},
 		{"within the margin", time.Minute, noon.Add(-time.Minute), noon.Add(2*day - time.Minute)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
