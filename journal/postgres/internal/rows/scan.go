@@ -38,8 +38,26 @@ func (p *params) add(arg any) string {
 const bytesOfBodies = `coalesce((SELECT octet_length(body) FROM {{s}}.requests q WHERE q.handle = operations.handle), 0)::bigint +
 	coalesce((SELECT octet_length(body) FROM {{s}}.answers a WHERE a.handle = operations.handle), 0)::bigint`
 
+// fewDue is up to how many due operations are sorted by age. If more are due, pending ones are walked by age, since many
+// of these are due.
+const fewDue = 500
+
+// pending returns the statement of a scan of Pending, and its arguments.
+func pending(s *rowstore.Scan) (string, []any) {
+	var args params
+	where := "state = 1 AND handle > " + args.add(s.After.Handle) + of(s.Providers, "", &args)
+	by, most, limit := args.add(s.By)+"::bigint", args.add(int64(fewDue)), args.add(int64(s.Limit))
+	return `WITH due AS MATERIALIZED (SELECT handle FROM {{s}}.operations WHERE ` + where + " AND wake_at BETWEEN -" + by + " AND " + by + " ORDER BY wake_at, handle LIMIT " + most + `)
+		SELECT 0::bigint, handle, 0::bigint FROM (SELECT handle FROM due WHERE (SELECT count(*) FROM due) < ` + most + `
+			UNION ALL (SELECT handle FROM {{s}}.operations WHERE ` + where + " AND wake_at + 0 BETWEEN -" + by + " AND " + by + " AND (SELECT count(*) FROM due) >= " + most + ` ORDER BY handle LIMIT ` + limit + `)) d
+		ORDER BY handle LIMIT ` + limit, args
+}
+
 // selection returns the statement of a scan, and its arguments.
 func selection(s *rowstore.Scan) (string, []any) {
+	if s.Index == rowstore.Pending {
+		return pending(s)
+	}
 	var args params
 	column, order := "0::bigint", "handle"
 	if by := orderOf(s.Index); by != "" {
@@ -180,6 +198,10 @@ func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
 	return t, meaning(err)
 }
 
+// holders goes from one holder to the next by the index, past all that one holds.
+const holders = `WITH RECURSIVE h (id) AS (SELECT min(holder) FROM {{s}}.operations WHERE holder IS NOT NULL
+	UNION ALL SELECT (SELECT min(holder) FROM {{s}}.operations WHERE holder > h.id) FROM h WHERE h.id IS NOT NULL) SELECT id FROM h WHERE id IS NOT NULL`
+
 // Holders implements rowstore.Reader.
 func (r *reader) Holders(ctx context.Context) (all []string, err error) {
 	p := &pipeline{d: r.d}
@@ -188,7 +210,7 @@ func (r *reader) Holders(ctx context.Context) (all []string, err error) {
 		err := rows.Scan(&holder)
 		all = append(all, holder)
 		return err
-	}, "SELECT DISTINCT holder FROM {{s}}.operations WHERE holder IS NOT NULL ORDER BY holder")
+	}, holders)
 	_, err = p.send(ctx, r.c)
 	return all, meaning(err)
 }

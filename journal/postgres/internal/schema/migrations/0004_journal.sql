@@ -62,6 +62,7 @@ CREATE TABLE {{schema}}.operations (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE INDEX operations_holder ON {{schema}}.operations (holder, handle) WHERE holder IS NOT NULL;
 CREATE INDEX operations_wake ON {{schema}}.operations (wake_at, handle) WHERE state = 1;
+CREATE INDEX operations_pending ON {{schema}}.operations (handle) WHERE state = 1;
 CREATE INDEX operations_looks ON {{schema}}.operations (wake_at, handle) WHERE state = 4;
 CREATE INDEX operations_unanswered ON {{schema}}.operations (handle) WHERE state <> 3;
 CREATE INDEX operations_undelivered ON {{schema}}.operations (handle) WHERE NOT delivered AND state > 2 AND holder IS NULL;
