@@ -15,7 +15,7 @@ func (s *Store) BeginTx(ctx context.Context) (journal.Tx, error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
-	return s.driver.BeginTx(ctx)
+	return s.driver.BeginTx(ctx, false)
 }
 
 // EnqueueTx implements journal.Outbox.
@@ -37,7 +37,7 @@ func (s *Store) DeliverTx(ctx context.Context, ev journal.Event, f func(context.
 	if err := store.CheckDeliver(ev); err != nil {
 		return journal.Result{}, err
 	}
-	tx, err := s.driver.BeginTx(ctx)
+	tx, err := s.driver.BeginTx(ctx, true)
 	if err != nil {
 		return journal.Result{}, err
 	}

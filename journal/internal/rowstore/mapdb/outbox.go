@@ -20,7 +20,7 @@ type theirs struct {
 var errEnded = errors.New("mapdb: the transaction was committed or rolled back before: begin another")
 
 // BeginTx implements rowstore.Driver. There is nothing for the application to write, so Driver returns nil.
-func (d *Driver) BeginTx(context.Context) (journal.Tx, error) {
+func (d *Driver) BeginTx(context.Context, bool) (journal.Tx, error) {
 	d.db.mu.Lock()
 	defer d.db.mu.Unlock()
 	if err := d.usable(); err != nil {

@@ -28,7 +28,7 @@ import (
 const (
 	// lanes is how many transactions a driver has at most: for the group, waiters and scans, and three for sessions.
 	lanes = 10
-	// appConnections is how many transactions of BeginTx are open at once. Further callers wait.
+	// appConnections is how many transactions of BeginTx are open at once, of each kind. Further callers wait.
 	appConnections = 4
 	// readers is the default of Options.Readers.
 	readers = 4
@@ -52,9 +52,11 @@ type Options struct {
 
 // Driver is a rowstore.Driver on one schema. Open makes one.
 type Driver struct {
-	opts     Options
-	pool     *pgxpool.Pool
-	apps     *pgxpool.Pool // for the application's transactions
+	opts Options
+	pool *pgxpool.Pool
+
+	apps, deliveries *pgxpool.Pool // for the application's transactions
+
 	fleet    *fleet.Fleet
 	head     head
 	schema   string
@@ -104,6 +106,9 @@ func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err erro
 		return err
 	}
 	if d.apps, err = dialer.Pool(ctx, appConnections, asMade); err != nil {
+		return err
+	}
+	if d.deliveries, err = dialer.Pool(ctx, appConnections, asMade); err != nil {
 		return err
 	}
 	conn, err := d.fleet.Dial(ctx, nil)
@@ -201,13 +206,14 @@ func (d *Driver) Close() error {
 	if d.pool != nil {
 		d.pool.Close()
 	}
-	if d.apps == nil {
-		return nil
-	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		d.apps.Close() // it waits for the application's transactions
+		for _, pool := range []*pgxpool.Pool{d.apps, d.deliveries} {
+			if pool != nil {
+				pool.Close() // it waits for the application's transactions
+			}
+		}
 	}()
 	select {
 	case <-closed:

@@ -27,12 +27,16 @@ const soundly = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) 
 
 // BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction is durable once it commits, regardless of
 // its settings.
-func (d *Driver) BeginTx(ctx context.Context) (journal.Tx, error) {
+func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error) {
 	reset := forget
 	if d.opts.Fleet.Pooled {
 		reset = ""
 	}
-	tx, err := d.apps.BeginTx(ctx, pgx.TxOptions{
+	pool := d.apps
+	if delivery {
+		pool = d.deliveries
+	}
+	tx, err := pool.BeginTx(ctx, pgx.TxOptions{
 		BeginQuery:  connection.BeginSQL + "; " + soundly + "; SET LOCAL idle_in_transaction_session_timeout = '60s'", // whatever the role's patience is
 		CommitQuery: reset + connection.SoundCommit + "; COMMIT"})
 	if err != nil {

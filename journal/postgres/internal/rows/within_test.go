@@ -228,3 +228,30 @@ func TestReceiptOfADeferredTransaction(t *testing.T) {
 	assert.Equal(t, reserved.Receipt.Handle, kept.Handle)
 	assert.Equal(t, 201, kept.Answer.Status)
 }
+
+// Transactions of the application's and deliveries have four connections each, so that those of one kind do not delay the
+// other kind.
+func TestDeliveriesAndOtherTransactionsDelayOnlyTheirOwn(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	d := driver(t, server, schema)
+	defer d.Close()
+	for _, delivery := range []bool{true, false} {
+		var open []journal.Tx
+		for range 4 {
+			tx, err := d.BeginTx(t.Context(), delivery)
+			require.NoError(t, err)
+			open = append(open, tx)
+		}
+		one, err := d.BeginTx(t.Context(), !delivery)
+		require.NoError(t, err)
+		require.NoError(t, one.Rollback(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err = d.BeginTx(ctx, delivery)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded, "a fifth waits")
+		for _, tx := range open {
+			require.NoError(t, tx.Rollback(t.Context()))
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // BeginTx implements rowstore.Driver: BeginSQL for the journal.
-func (d *Driver) BeginTx(ctx context.Context) (journal.Tx, error) {
+func (d *Driver) BeginTx(ctx context.Context, _ bool) (journal.Tx, error) {
 	tx, err := d.BeginSQL(ctx)
 	if err != nil {
 		return nil, err
