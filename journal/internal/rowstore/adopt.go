@@ -112,8 +112,9 @@ func (a *adoption) begin(b *batch) error {
 func (b *batch) holdsOfStrangers() (bool, error) {
 	holders, err := b.tx.Holders(b.ctx)
 	if err == nil {
-		err = b.eachFlow(FlowScan{Index: FlowsRunning}, func(row *Flow, _ *journal.Flow, _ error) {
+		err = b.eachFlow(FlowScan{Index: FlowsRunning}, func(row *Flow, _ *journal.Flow, _ error) bool {
 			holders = append(holders, row.Holder)
+			return true
 		})
 	}
 	if err != nil {

@@ -142,8 +142,15 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 	}
 	var mine, others []journal.Flow
 	var passed error // why a flow that no living session holds was passed over, for a caller that gets none
-	for _, scan := range []FlowScan{{Index: FlowsRunning}, {Index: FlowsByDue, By: ev.At.UnixMilli(), After: Position{Key: math.MinInt64}}} {
-		err := b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) {
+	due := FlowScan{Index: FlowsByDue, By: ev.At.UnixMilli(), After: Position{Key: -1, Handle: math.MaxInt64}}
+	late := due // those that were put off for long
+	late.After = Position{Key: math.MinInt64}
+	for _, scan := range []FlowScan{{Index: FlowsRunning}, due, late} {
+		enough := len(mine) + limit + claimPage // some may turn out not to be claimable
+		err := b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) (more bool) {
+			if scan.After == late.After && row.HasDue && row.Due >= 0 {
+				return false
+			}
 			switch live, err := b.live(row.Holder); {
 			case err != nil:
 				passed = cmp.Or(passed, err)
@@ -151,10 +158,12 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 			case unread != nil:
 				passed = cmp.Or(passed, passedOver(unread))
 			case slices.Contains(ev.Functions, f.Function):
+				f.Input = nil
 				mine = append(mine, *f)
-			default:
+			case len(others) < limit:
 				others = append(others, *f)
 			}
+			return len(mine) < enough
 		})
 		if err != nil {
 			return nil, err
@@ -189,8 +198,8 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 	return results, nil
 }
 
-// eachFlow calls f with the flows of an index, or with the error of a damaged one.
-func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error)) error {
+// eachFlow calls f with the flows of an index, or with the error of a damaged one, as long as it wants more.
+func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error) (more bool)) error {
 	for scan.Limit = flowPage; ; {
 		rows, err := b.tx.Flows(b.ctx, scan)
 		if err != nil {
@@ -209,8 +218,9 @@ func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error)) err
 			case FlowsEnded:
 				scan.After.Key = row.Ended
 			}
-			is, err := decodeFlow(row)
-			f(row, &is, err)
+			if is, err := decodeFlow(row); !f(row, &is, err) {
+				return nil
+			}
 		}
 		if len(rows) < flowPage {
 			return nil

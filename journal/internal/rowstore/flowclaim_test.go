@@ -1,0 +1,63 @@
+package rowstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+)
+
+// counted is a database that counts the flows that transactions read in pages.
+type counted struct {
+	rowstore.Driver
+	flows int
+}
+
+func (c *counted) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
+	tx, head, found, err := c.Driver.Begin(ctx, keys)
+	return &countedTx{tx, c}, head, found, err
+}
+
+type countedTx struct {
+	rowstore.Tx
+	c *counted
+}
+
+func (t *countedTx) Flows(ctx context.Context, scan rowstore.FlowScan) ([]*rowstore.Flow, error) {
+	rows, err := t.Tx.Flows(ctx, scan)
+	t.c.flows += len(rows)
+	return rows, err
+}
+
+// A claim reads no more flows than it needs, however many are due, and takes those that are due longest.
+func TestClaimOfFewAmongManyDueFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counted{Driver: mapdb.New().Open()}
+		j, err := rowstore.Open(t.Context(), db, rowstore.Options{})
+		require.NoError(t, err)
+		defer j.Close()
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		p := &process{t: t, j: j, s: s, now: time.Now()}
+		for n := range 2000 {
+			p.waits(fmt.Sprint("flow-", n))
+			p.now = p.now.Add(time.Millisecond)
+		}
+		claim := journal.FlowEvent{Kind: journal.FlowEventClaim, At: p.now.Add(2 * time.Hour), Session: s.ID(), Functions: []journal.FlowFunction{{Name: "ride", Version: 1}}}
+		results, err := j.ClaimFlows(t.Context(), claim, 10)
+		require.NoError(t, err)
+		require.Len(t, results, 10)
+		for n, r := range results {
+			assert.Equal(t, fmt.Sprint("flow-", n), r.Flow.ID)
+		}
+		assert.Less(t, db.flows, 600)
+	})
+}
