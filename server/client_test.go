@@ -28,6 +28,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -423,6 +424,9 @@ func (s *served) start() error {
 	if len(s.deaths) > 0 {
 		s.child.Env = append(s.child.Env, servedDies+"="+s.deaths[0])
 		s.deaths = s.deaths[1:]
+	}
+	if err := lifeline.Tie(s.child); err != nil {
+		return err
 	}
 	out, err := s.child.StdoutPipe()
 	if err != nil {

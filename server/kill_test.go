@@ -28,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
@@ -45,6 +46,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	lifeline.Follow()
 	if path := os.Getenv(childJournal); path != "" {
 		serve := child
 		if os.Getenv(childProvider) != "" {
@@ -207,6 +209,7 @@ func startChild(t *testing.T, path string, dies int, variables ...string) (*exec
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(append(os.Environ(), childJournal+"="+path, childDies+"="+strconv.Itoa(dies)), variables...)
+	require.NoError(t, lifeline.Tie(cmd))
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	in, err := cmd.StdinPipe()

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -122,6 +123,7 @@ func starts(t *testing.T, name string, env ...string) *running {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(append(os.Environ(), applicationOf+"="+name), env...)
 	cmd.Stderr = os.Stderr
+	require.NoError(t, lifeline.Tie(cmd))
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()

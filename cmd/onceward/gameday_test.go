@@ -34,6 +34,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -411,6 +412,7 @@ func TestGameDayDiskFull(t *testing.T) {
 	if os.Getenv(fullDisk) == "" { // in a process of its own: no other file of it may grow either
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestGameDayDiskFull$", "-test.v")
 		child.Env = append(os.Environ(), fullDisk+"=1")
+		require.NoError(t, lifeline.Tie(child))
 		out, err := child.CombinedOutput()
 		require.NoError(t, err, string(out))
 		if bytes.Contains(out, []byte("--- SKIP")) {

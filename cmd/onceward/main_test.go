@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -23,6 +24,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	lifeline.Follow()
 	if path := os.Getenv(applicationOf); path != "" {
 		application(path)
 		return

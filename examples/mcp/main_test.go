@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -27,6 +28,7 @@ import (
 const childVariable = "ONCEWARD_MCP_CHILD"
 
 func TestMain(m *testing.M) {
+	lifeline.Follow()
 	if path := os.Getenv(childVariable); path != "" {
 		if err := serve(context.Background(), path, boxedAt(os.Getenv("STRIPE_URL"), os.Getenv("TWILIO_URL"))); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -246,6 +248,7 @@ func TestAKilledServerChargesOnce(t *testing.T) {
 		child = exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), childVariable+"="+journal, "STRIPE_URL="+w.stripe.URL, "TWILIO_URL="+w.twilio.URL)
 		child.Stderr = os.Stderr
+		require.NoError(t, lifeline.Tie(child))
 		w.connect(t, &mcp.CommandTransport{Command: child})
 	}
 	start()

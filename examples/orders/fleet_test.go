@@ -14,12 +14,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/lifeline"
 )
 
 // childVariable makes the test's binary run as a program in place of the test.
 const childVariable = "ORDERS_CHILD"
 
 func TestMain(m *testing.M) {
+	lifeline.Follow()
 	switch os.Getenv(childVariable) {
 	case "confined":
 		if err := confine(os.Getenv("FOLDER")); err != nil {
@@ -55,6 +58,9 @@ func (f *fleet) start() error {
 	f.process = exec.Command(os.Args[0])
 	f.process.Env = append(os.Environ(), f.env...)
 	f.process.Stdout, f.process.Stderr, f.process.SysProcAttr = f.log, f.log, f.attr
+	if err := lifeline.Tie(f.process); err != nil {
+		return err
+	}
 	if err := f.process.Start(); err != nil {
 		return err
 	}

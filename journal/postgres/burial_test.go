@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -169,6 +170,7 @@ func TestProcessStoppedDuringACommit(t *testing.T) {
 			child := exec.CommandContext(t.Context(), os.Args[0])
 			child.Env = append(os.Environ(), sleeperVariable+"="+fault.name, databaseVariable+"="+url, schemaVariable+"="+opts.Schema)
 			child.Stderr = os.Stderr
+			require.NoError(t, lifeline.Tie(child))
 			out, err := child.StdoutPipe()
 			require.NoError(t, err)
 			in, err := child.StdinPipe()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -44,6 +45,7 @@ func crash(t *testing.T, server *postgrestest.Cluster, schema, name string) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), crasherVariable+"="+name, directVariable+"="+server.URL(), schemaVariable+"="+schema)
 	child.Stderr = os.Stderr
+	require.NoError(t, lifeline.Tie(child))
 	told, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/till"
 	"github.com/onceward/onceward/journal/postgres"
@@ -68,6 +69,7 @@ type shop struct {
 func (s *shop) Child(t *testing.T) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), sellerVariable+"="+s.ledger, directVariable+"="+s.server.URL(), schemaVariable+"="+s.schema)
+	require.NoError(t, lifeline.Tie(cmd))
 	return cmd
 }
 

@@ -30,6 +30,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/market"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/internal/soak"
@@ -52,6 +53,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	lifeline.Follow()
 	if payments, err := strconv.Atoi(os.Getenv(payerVariable)); err == nil {
 		if err := pay(context.Background(), payments); err != nil {
 			fmt.Fprintln(os.Stderr, "payer:", err)
@@ -256,6 +258,9 @@ func (p *stormPayer) live(ctx context.Context, t *testing.T) {
 		var stderr bytes.Buffer
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Env, cmd.Stderr = append(os.Environ(), p.env...), &stderr
+		if !assert.NoError(t, lifeline.Tie(cmd)) {
+			return
+		}
 		p.mu.Lock()
 		p.cmd = cmd
 		err := cmd.Start()

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
@@ -38,10 +39,7 @@ func TestMain(m *testing.M) {
 		"hear": childHears, "serve": childServes, "sell": childSells, "trade": childTrades}
 	watch(careless{})
 	if run, ok := children[os.Getenv(childVariable)]; ok {
-		go func() {
-			_, _ = io.Copy(io.Discard, os.NewFile(3, "lifeline"))
-			os.Exit(1) // the test that started this process is gone
-		}()
+		lifeline.Follow()
 		if err := run(os.Getenv(childPath)); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
@@ -54,15 +52,9 @@ func TestMain(m *testing.M) {
 // child is this test binary with that task. It ends with this process, in whatever way that ends.
 func child(t *testing.T, what, path string, environment ...string) *exec.Cmd {
 	t.Helper()
-	end, lifeline, err := os.Pipe()
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = end.Close()
-		_ = lifeline.Close()
-	})
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(append(os.Environ(), childVariable+"="+what, childPath+"="+path), environment...)
-	cmd.ExtraFiles = []*os.File{end}
+	require.NoError(t, lifeline.Tie(cmd))
 	return cmd
 }
 

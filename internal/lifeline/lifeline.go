@@ -1,0 +1,49 @@
+// Package lifeline ends the child processes of tests with the test that started them, in whatever way that ends.
+package lifeline
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+)
+
+// variable has the number of the child's file that ends with its parent.
+const variable = "ONCEWARD_TEST_LIFELINE"
+
+// pipe is open for as long as this process lives. Its children get the end that is read.
+var pipe = sync.OnceValues(func() (ends [2]*os.File, err error) {
+	ends[0], ends[1], err = os.Pipe()
+	return ends, err
+})
+
+// Tie makes the child end with this process, if the child calls Follow. Call it after the child's environment is set, and
+// before it starts. On Windows, which passes no files to children, it does nothing.
+func Tie(child *exec.Cmd) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	ends, err := pipe()
+	if err != nil {
+		return err
+	}
+	child.Env = append(child.Environ(), fmt.Sprint(variable, "=", 3+len(child.ExtraFiles)))
+	child.ExtraFiles = append(child.ExtraFiles, ends[0])
+	return nil
+}
+
+// Follow ends this process once the one that tied it is gone. It returns at once. A process that is not tied goes on.
+func Follow() {
+	file, err := strconv.Atoi(os.Getenv(variable))
+	if err != nil {
+		return
+	}
+	_ = os.Unsetenv(variable) // the number means another file to this process's own children
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(uintptr(file), "lifeline"))
+		os.Exit(1)
+	}()
+}
