@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,6 +195,12 @@ func (h *Head) trusted() error {
 	return fmt.Errorf("%w: %s; nothing is sent until it is adopted: make sure that no other copy of it is in use, and call Adopt", journal.ErrRestored, h.Restored)
 }
 
+// trusted is Head.trusted of the head that a reader sees.
+func trusted(ctx context.Context, r Reader) error {
+	restored, err := r.Restored(ctx)
+	return cmp.Or(err, (&Head{Restored: restored}).trusted())
+}
+
 // Source is a database that can be read. Its methods are safe for concurrent use.
 type Source interface {
 	// Read calls f with a reader of committed rows. Nothing stays open after f, which may be called again if it has read
@@ -255,6 +262,8 @@ type Life struct {
 // Reader reads rows.
 type Reader interface {
 	Head(ctx context.Context) (Head, error)
+	// Restored returns Head.Restored.
+	Restored(ctx context.Context) (string, error)
 	// Find returns what keys select. Outside of a transaction it sees one state of the database.
 	Find(ctx context.Context, keys Keys) (Found, error)
 	// Scan returns a page of an index. It locks nothing.

@@ -22,8 +22,7 @@ func (s *Store) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (resul
 		if result, err = journal.NextReceipt(r, ev); err != nil || result.Decision != journal.Execute {
 			return err
 		}
-		head, err := rd.Head(ctx)
-		return cmp.Or(err, head.trusted())
+		return trusted(ctx, rd)
 	})
 	return result, err
 }

@@ -1,7 +1,6 @@
 package rowstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -128,10 +127,7 @@ func (s *Store) writable(ctx context.Context) error {
 
 // trusted returns ErrRestored if the journal may have a gap.
 func (s *Store) trusted(ctx context.Context) error {
-	return s.source.Read(ctx, func(r Reader) error {
-		head, err := r.Head(ctx)
-		return cmp.Or(err, head.trusted())
-	})
+	return s.source.Read(ctx, func(r Reader) error { return trusted(ctx, r) })
 }
 
 // now returns the database's time, or this process's if the database has none.

@@ -54,6 +54,12 @@ func (v *view) Head(context.Context) (rowstore.Head, error) {
 	return v.db.found(), nil
 }
 
+// Restored implements rowstore.Reader.
+func (v *view) Restored(ctx context.Context) (string, error) {
+	head, err := v.Head(ctx)
+	return head.Restored, err
+}
+
 // Totals implements rowstore.Reader.
 func (v *view) Totals(context.Context) (rowstore.Totals, error) {
 	v.db.mu.Lock()

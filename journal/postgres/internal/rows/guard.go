@@ -78,13 +78,22 @@ func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (rec
 	var restored, promoted *string
 	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &restored, &promoted, &head.Epoch, &head.Deployment)...)
 	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
+	if restored != nil {
+		recorded = *restored
+	}
+	head.Restored = d.why(restored, promoted)
+	return recorded, err
+}
+
+// why returns Head.Restored by the columns of the journal.
+func (d *Driver) why(restored, promoted *string) string {
 	switch {
 	case restored != nil:
-		recorded, head.Restored = *restored, *restored
+		return *restored
 	case promoted != nil:
-		head.Restored = "the server was promoted, and not every live process has checked yet that it has everything"
+		return "the server was promoted, and not every live process has checked yet that it has everything"
 	case d.opts.Fleet.Existing:
-		head.Restored = d.fleet.Why()
+		return d.fleet.Why()
 	}
-	return recorded, err
+	return ""
 }

@@ -15,10 +15,10 @@ import (
 
 // reader reads on a connection, or in a transaction of the application's.
 type reader struct {
-	d     *Driver
-	c     apptx.Runner
-	alone bool           // no transaction has begun
-	head  *rowstore.Head // that was read with a receipt; nil means none
+	d        *Driver
+	c        apptx.Runner
+	alone    bool    // no transaction has begun
+	restored *string // was read with a receipt; nil means that it was not
 }
 
 // readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a pool

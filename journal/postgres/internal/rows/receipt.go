@@ -62,13 +62,13 @@ func scanReceipt(rows pgx.Rows, further ...any) (*rowstore.Receipt, error) {
 	return r, err
 }
 
-// Receipt implements rowstore.Reader. It also reads the head, since a caller without a receipt asks for that next.
+// Receipt implements rowstore.Reader. It also reads what Restored returns: a caller without a receipt asks for that next.
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
 	p := &pipeline{d: r.d}
-	head := r.queueHead(p)
+	restored := r.queueRestored(p)
 	found, err := r.receipt(ctx, p, key, false)
 	if err == nil {
-		r.head = head
+		r.restored = restored
 	}
 	return found, err
 }

@@ -169,20 +169,34 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 
 // Head implements rowstore.Reader.
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
-	if r.head != nil {
-		return *r.head, nil
-	}
+	head := rowstore.Head{Identity: r.d.identity, Key: r.d.key}
 	p := &pipeline{d: r.d}
-	head := r.queueHead(p)
+	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
 	_, err := p.send(ctx, r.c)
-	return *head, meaning(err)
+	return head, meaning(err)
 }
 
-// queueHead queues a statement that reads the head into the result.
-func (r *reader) queueHead(p *pipeline) *rowstore.Head {
-	head := &rowstore.Head{Identity: r.d.identity, Key: r.d.key}
-	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, head); return err }, "SELECT "+clocks)
-	return head
+// Restored implements rowstore.Reader.
+func (r *reader) Restored(ctx context.Context) (string, error) {
+	if r.restored != nil {
+		return *r.restored, nil
+	}
+	p := &pipeline{d: r.d}
+	why := r.queueRestored(p)
+	_, err := p.send(ctx, r.c)
+	return *why, meaning(err)
+}
+
+// queueRestored queues a statement that reads the result of Restored.
+func (r *reader) queueRestored(p *pipeline) *string {
+	why := new(string)
+	p.queue(func(rows pgx.Rows) error {
+		var restored, promoted *string
+		err := rows.Scan(&restored, &promoted)
+		*why = r.d.why(restored, promoted)
+		return err
+	}, "SELECT restored, promoted FROM {{s}}.journal")
+	return why
 }
 
 // totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.

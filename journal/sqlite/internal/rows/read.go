@@ -52,6 +52,12 @@ func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 	return h.Head, err
 }
 
+// Restored implements rowstore.Reader.
+func (r *reader) Restored(ctx context.Context) (string, error) {
+	h, err := r.Head(ctx)
+	return h.Restored, err
+}
+
 // alone has each Find see one state of the file, where no transaction has begun.
 func (r *reader) alone() error {
 	return prepareAll(r.prepare, []toPrepare{{&r.begin, "BEGIN"}, {&r.end, "COMMIT"}})

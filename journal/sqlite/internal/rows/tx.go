@@ -70,6 +70,9 @@ type tx struct {
 // Head implements rowstore.Reader.
 func (t *tx) Head(context.Context) (rowstore.Head, error) { return t.told, nil }
 
+// Restored implements rowstore.Reader.
+func (t *tx) Restored(context.Context) (string, error) { return t.told.Restored, nil }
+
 // Handle implements rowstore.Tx.
 func (t *tx) Handle(context.Context) (int64, error) {
 	t.head.Newest++
