@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"iter"
 	"os"
 
 	"github.com/jackc/pgx/v5"
@@ -14,11 +15,13 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// database has the journal and the ledger, so that a LocalStep's entry and its record are one commit.
+// database has the journal and the ledger, so that a LocalStep's entry and its record are one commit. Both kinds of
+// journal have these methods.
 type database interface {
 	journal.Journal
-	journal.LocalFlows
-	Close() error
+	BeginTx(ctx context.Context) (journal.Tx, error)
+	GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error)
+	ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error]
 }
 
 // openDatabase opens DATABASE_URL by PostgreSQL, for processes on several machines, or else JOURNAL, a file of SQLite's. A
@@ -30,7 +33,7 @@ func openDatabase(ctx context.Context) (database, error) {
 	return sqlite.Open(cmp.Or(os.Getenv("JOURNAL"), "orders.db"), sqlite.Options{})
 }
 
-func makeLedger(ctx context.Context, j journal.LocalFlows) error {
+func makeLedger(ctx context.Context, j database) error {
 	return inTx(ctx, j, `CREATE TABLE IF NOT EXISTS ledger (
 		payment   TEXT NOT NULL,
 		reverses  INTEGER NOT NULL, -- 1: it takes the payment's entry back
@@ -51,7 +54,7 @@ func (s *service) reverse(ctx context.Context, payment string) error {
 		ON CONFLICT DO NOTHING`, payment)
 }
 
-func inTx(ctx context.Context, j journal.LocalFlows, statement string, args ...any) error {
+func inTx(ctx context.Context, j database, statement string, args ...any) error {
 	tx, err := j.BeginTx(ctx)
 	if err != nil {
 		return err

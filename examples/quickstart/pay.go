@@ -80,8 +80,8 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 		if err != nil {
 			return err
 		}
-		if _, err := j.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: time.Now()}); err != nil {
-			return err
+		if _, err := client.Reconcile(ctx, op.Ref); err != nil && ctx.Err() != nil {
+			return err // any other error says what is still not known
 		}
 	}
 	resuming.Store(true)
