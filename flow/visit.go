@@ -289,8 +289,7 @@ func (st *step) lacking(err error) error {
 		Err: fmt.Errorf("supply it by Resolve, or give the result of step %q by ResolveStep: %w", st.id, err)}
 }
 
-// note adds a record that is saved with the next commit, not at once. It is durable before any later operation is
-// sent.
+// note adds a record, which is durable when note returns.
 func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
 	r := st.run
 	r.mu.Lock()

@@ -12,9 +12,7 @@ import (
 // This interface does not grow.
 type Flows interface {
 	// ApplyFlow runs NextFlow on the flow that ev names, and records ev.Steps if the event took place. It returns once
-	// that is durable. The exception is FlowEventRecord, which is saved with the next commit or at the session's end.
-	// Its result has no Flow. Everything asked of the Journal later is recorded later, so a step's record is durable
-	// before an operation begun after it is sent.
+	// that is durable. So a step's record is durable before an operation begun after it is sent.
 	//
 	// The result of an Execute or a Replay holds the whole flow. Errors are those of Journal.Apply. FlowEventBegin
 	// needs a live session.

@@ -120,7 +120,7 @@
 //
 // # Upkeep
 //
-// Reap removes expired operations little by little, with priority for other callers. To keep them elsewhere, run
+// Reap removes expired operations a hundred a commit. Callers that wait go before the next hundred. To keep them elsewhere, run
 // `onceward export` before. Removed data is overwritten with zeros (secure_delete). The name of a named operation and its
 // outcome stay, without a digest of its request. Traces may remain in the -wal file until it starts over, and in copies of
 // the file. A piece of a row, such as a key or a digest, may also remain in an unused part of a page until that is written

@@ -10,7 +10,6 @@ import (
 var _ journal.LocalFlows = (*Journal)(nil)
 
 // ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once the result is durable.
-// FlowEventRecord is only noted: the next commit of this process, the end of a session, or Close records it.
 // If the context ends first, the event may be recorded.
 func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
 	return j.store.ApplyFlow(ctx, ev)

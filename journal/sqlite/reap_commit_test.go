@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -83,4 +84,39 @@ func TestReapTakesNothingButAReap(t *testing.T) {
 	_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventDeliver, At: time.Now()}, 1)
 	var refused *journal.EventError
 	require.ErrorAs(t, err, &refused)
+}
+
+// A transaction that waits gets its turn before two hundreds of operations are reaped.
+func TestReapLetsOthersGoFirst(t *testing.T) {
+	const many = 350
+	path, j, s := joined(t)
+	for n := range many {
+		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)
+	}
+	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	has, err := j.BeginSQL(t.Context())
+	require.NoError(t, err)
+	reaped := make(chan int, 1)
+	go func() {
+		n, err := reap(t, j, many)
+		assert.NoError(t, err)
+		reaped <- n
+	}()
+	for left := many; left > 100; {
+		until(t, func() bool { return sqlite.Turns(j) == 1 })
+		began := make(chan *sql.Tx, 1)
+		go func() {
+			tx, err := j.BeginSQL(t.Context())
+			assert.NoError(t, err)
+			began <- tx
+		}()
+		until(t, func() bool { return sqlite.Turns(j) == 2 })
+		require.NoError(t, has.Rollback())
+		has = <-began
+		now := number(t, path, "SELECT count(*) FROM onceward_rows")
+		require.LessOrEqual(t, left-now, 100)
+		left = now
+	}
+	require.NoError(t, has.Rollback())
+	assert.Equal(t, many, <-reaped)
 }
