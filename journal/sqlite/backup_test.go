@@ -46,7 +46,7 @@ func TestBackupOfAJournalInUse(t *testing.T) {
 
 	copied := open(t, to)
 	require.Empty(t, verify(t, copied))
-	for i := range 1000 {
+	for i := range manyOthers {
 		op, err := copied.Get(t.Context(), journal.Ref{ID: fmt.Sprint("before-", i)})
 		require.NoError(t, err)
 		assert.Equal(t, journal.StateCompleted, op.State)

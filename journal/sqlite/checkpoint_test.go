@@ -46,7 +46,7 @@ func TestExternalCheckpointerDoesItsWork(t *testing.T) {
 	assert.Greater(t, sizeOf(t, path), before)
 	j = open(t, path)
 	require.Empty(t, verify(t, j))
-	for i := range 1000 {
+	for i := range manyOthers {
 		_, err := j.Get(t.Context(), journal.Ref{ID: fmt.Sprint("b-", i)})
 		require.NoError(t, err)
 	}

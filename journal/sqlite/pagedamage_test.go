@@ -44,7 +44,7 @@ func toldOf(t *testing.T, path string) map[string]string {
 		}
 		questions(j, s)
 	}
-	names := []string{"tombstone", "pending", "unknown", "in flight", "undelivered", "cancelled", "generated-0", "generated-999", "more-500"}
+	names := []string{"tombstone", "pending", "unknown", "in flight", "undelivered", "cancelled", "generated-0", "generated-399"}
 	ask("what is there", func(j *sqlite.Journal, s journal.Session) {
 		for _, id := range names {
 			op, err := j.Get(t.Context(), journal.Ref{ID: id})

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -41,7 +42,9 @@ func joined(t *testing.T) (path string, j *sqlite.Journal, s journal.Session) {
 
 func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	t.Parallel()
-	journaltest.Run(t, func(t *testing.T) journaltest.Harness { return harness(t, filepath.Join(t.TempDir(), "journal.db")) })
+	rowstoretest.Conformance(t, func(t *testing.T) journaltest.Harness {
+		return harness(t, filepath.Join(t.TempDir(), "journal.db"))
+	}, map[string]string{"interruptions": "a file has no connections or server"}, 188)
 }
 
 func harness(t *testing.T, path string) journaltest.Harness {

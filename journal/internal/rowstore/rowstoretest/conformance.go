@@ -11,21 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/journaltest"
 )
-
-// NotYet are the parts of the suite with tests that a driver skips while it recognises no restored copy, and the reason.
-func NotYet() map[string]string {
-	return map[string]string{
-		"outbox":             "one needs a restored copy",
-		"reconciliation":     "one needs a restored copy",
-		"stats":              "one needs a restored copy",
-		"restored":           "the driver tells of no restored copy",
-		"jumps of the clock": "one needs a restored copy",
-		"interruptions":      "the driver has no connections or server",
-	}
-}
 
 // counts are the tests that ran and that were skipped, by part of the suite.
 type counts struct {
@@ -56,7 +43,9 @@ func Conformance(t *testing.T, open func(t *testing.T) journaltest.Harness, skip
 
 func requireSound(t *testing.T, j journal.Journal) {
 	t.Helper()
-	found, err := j.(*rowstore.Store).Verify(context.Background())
+	found, err := j.(interface {
+		Verify(ctx context.Context) ([]journal.Violation, error)
+	}).Verify(context.Background())
 	if errors.Is(err, journal.ErrClosed) {
 		return
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
@@ -85,10 +84,6 @@ func copyFile(t *testing.T, from, to string) {
 	_, err = io.Copy(out, in)
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
-}
-
-func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, rowstoretest.NotYet(), 188)
 }
 
 func TestLongHistory(t *testing.T) {
