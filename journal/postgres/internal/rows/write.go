@@ -8,8 +8,10 @@ import (
 )
 
 // each ends a WITH statement that fails, and with it the transaction, unless it changed a row for each element of its
-// first array.
-const each = " RETURNING 1) SELECT 1 / (count(*) = pg_catalog.cardinality($1))::int FROM w"
+// first array. That is an array of elements of that type.
+func each(of string) string {
+	return " RETURNING 1) SELECT 1 / (count(*) = pg_catalog.cardinality($1::" + of + "[]))::int FROM w"
+}
 
 // unnest is parameters, arrays of these types, as the columns of a table. It names the function in full, since another
 // schema of the application's may have one.
@@ -126,7 +128,7 @@ func queueChanges(p *pipeline, changes []*rowstore.Change) {
 		marks.add(c.LeaveMarks, 0)
 	}
 	if len(removed) > 0 {
-		p.queue(nil, "WITH w AS (DELETE FROM {{s}}.operations WHERE handle = ANY($1)"+each, removed)
+		p.queue(nil, "WITH w AS (DELETE FROM {{s}}.operations WHERE handle = ANY($1)"+each("bigint"), removed)
 	}
 	if len(noNames.of) > 0 {
 		p.queue(nil, "DELETE FROM {{s}}.names n USING "+unnest("bytea", "bigint")+" c (digest, handle) WHERE n.digest = ANY($1) AND n.digest = c.digest AND n.handle = c.handle", noNames.of, noNames.handle)
@@ -135,13 +137,13 @@ func queueChanges(p *pipeline, changes []*rowstore.Change) {
 		p.queue(nil, "DELETE FROM {{s}}.marks m USING "+unnest("bigint", "bigint")+" c (mark, handle) WHERE m.mark = ANY($1) AND m.mark = c.mark AND m.handle = c.handle", noMarks.of, noMarks.handle)
 	}
 	if len(names.of) > 0 {
-		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.names SELECT * FROM "+unnest("bytea", "bigint")+" c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+each, names.of, names.handle)
+		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.names SELECT * FROM "+unnest("bytea", "bigint")+" c (digest, handle) ORDER BY digest ON CONFLICT DO NOTHING"+each("bytea"), names.of, names.handle)
 	}
 	if len(inserted.handle) > 0 {
-		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.operations (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) SELECT * FROM "+unnested+each, inserted.args()...)
+		p.queue(nil, "WITH w AS (INSERT INTO {{s}}.operations (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) SELECT * FROM "+unnested+each("bigint"), inserted.args()...)
 	}
 	if len(updated.handle) > 0 {
-		p.queue(nil, update+each, updated.args()...)
+		p.queue(nil, update+each("bigint"), updated.args()...)
 	}
 	requests.queue(p, "requests")
 	answers.queue(p, "answers")
