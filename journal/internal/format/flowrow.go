@@ -118,7 +118,7 @@ func ReadFlow(v []driver.Value) (journal.Flow, error) {
 	return f, nil
 }
 
-// StepArgs are the columns of a step: its flow, and what ReadStep reads.
+// StepArgs are the columns of a step: its flow, and what it says of itself.
 func StepArgs(flow int64, s journal.StepRecord) []any {
 	return append(make([]any, 0, 11), // there is room for the flow and its claim once more
 		flow, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result, int64(sumOfStep(flow, s)))
@@ -134,20 +134,4 @@ func sumOfStep(flow int64, s journal.StepRecord) uint32 {
 	e.string(s.Name)
 	e.bytes(s.Result)
 	return Sum(e.buf)
-}
-
-// ReadStep reads one of the flow's, and returns ErrSum as ReadFlow does.
-func ReadStep(flow int64, v []driver.Value) (journal.StepRecord, error) {
-	parallel := toByte(v[4])
-	s := journal.StepRecord{
-		Seq: int(v[0].(int64)), Kind: journal.StepKind(toByte(v[1])), Name: v[2].(string),
-		Position: int(v[3].(int64)), Parallel: parallel == 1, At: ToTime(v[5]),
-	}
-	if result := ToBytes(v[6]); len(result) > 0 {
-		s.Result = slices.Clone(result)
-	}
-	if parallel > 1 || v[7].(int64) != int64(sumOfStep(flow, s)) {
-		return s, ErrSum
-	}
-	return s, nil
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// ReceiptColumns are the columns of a receipt's row, in the order of ReceiptArgs.
-const ReceiptColumns = "handle, scope, key, place, state, ends_at, facts, answer"
-
 // receiptFacts are what no store looks for. Times are milliseconds since 1970.
 type receiptFacts struct {
 	Claim       int64  `json:"claim"`
@@ -33,14 +30,9 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 	return r.ExpiresAt
 }
 
-// ReceiptArgs are the values of a receipt's row after its handle, and the answer's body as it is stored. The checksum
-// includes the handle.
-func ReceiptArgs(r *journal.Receipt) (args []any, body []byte) {
-	return ReceiptArgsUntil(r, ReceiptEnds(r).UnixMilli())
-}
-
-// ReceiptArgsUntil is ReceiptArgs with another end than ReceiptEnds.
-func ReceiptArgsUntil(r *journal.Receipt, ends int64) (args []any, body []byte) {
+// ReceiptArgs are the scope, key, place, state, end, facts and answer of a receipt's row, and the answer's body as it is
+// stored. The checksum includes the handle.
+func ReceiptArgs(r *journal.Receipt, ends int64) (args []any, body []byte) {
 	facts, _ := json.Marshal(receiptFacts{ // numbers and strings: it can't fail
 		Claim: r.Claim, Fingerprint: r.Fingerprint, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt),
 		Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause,
@@ -67,7 +59,7 @@ func receiptSum(handle int64, key *journal.ReceiptKey, place string, state journ
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// ReadReceipt reads ReceiptColumns: the receipt, and its answer without the body. encoded is the rest that
+// ReadReceipt reads a handle and ReceiptArgs: the receipt, and its answer without the body. encoded is the rest that
 // DecodeAnswer needs beside the body. It returns ErrDamaged for a row that was not written so.
 func ReadReceipt(v []driver.Value) (r journal.Receipt, encoded []byte, err error) {
 	r = journal.Receipt{

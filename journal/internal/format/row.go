@@ -16,14 +16,6 @@ type Row struct {
 	AnswerSum  uint32 // of its answer, 0 where there is none; once it has a row of its own
 }
 
-// GoesWith refuses an answer that is not the row's, or is missing.
-func (r *Row) GoesWith(answer []byte) error {
-	if r.Op.State == journal.StateCompleted && !r.Op.Tombstone && SumIn(answer) != r.AnswerSum {
-		return ErrDamaged
-	}
-	return nil
-}
-
 // What the columns of a row are read by panics with a *runtime.TypeAssertionError, as an
 // assertion of the type does, where a column is of another one.
 
@@ -52,14 +44,6 @@ func ToBytes(v driver.Value) []byte {
 
 // toByte returns 255 for a value that is no byte.
 func toByte(v driver.Value) byte { return byte(min(uint64(v.(int64)), 255)) }
-
-// FromTime is a time as a column has it: NULL for zero.
-func FromTime(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UnixMilli()
-}
 
 // Nullable is a text as a column has it: NULL for none.
 func Nullable(s string) any {

@@ -174,7 +174,7 @@ func encodeReceipt(r *journal.Receipt) *Receipt {
 	if r.State == journal.ReceiptReserved {
 		ends = math.MaxInt64
 	}
-	args, body := format.ReceiptArgsUntil(r, ends)
+	args, body := format.ReceiptArgs(r, ends)
 	answer, _ := args[6].([]byte)
 	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: args[4].(int64), Facts: args[5].([]byte), Answer: answer, Body: body}
 }

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -17,19 +15,6 @@ func TakesReceipt(f *journal.ReceiptFilter, r *journal.Receipt) bool {
 	return (f.Scope == "" || f.Scope == r.Scope) && (f.Place == "" || f.Place == r.Place) &&
 		(f.States == nil || slices.Contains(f.States, r.State)) &&
 		r.Handle > f.After && (f.Before == 0 || r.Handle < f.Before)
-}
-
-// ReceiptOrder is the SQL of a page's bounds and order. Its parameters 1 to 3 are the handles after and before the
-// page, and the page's limit. In a store that can afford one, reserved receipts have an index.
-func ReceiptOrder(f *journal.ReceiptFilter, parameter string) (sql string, after, before int64) {
-	sql = " WHERE handle > " + parameter + "1 AND handle < " + parameter + "2"
-	if slices.Equal(f.States, []journal.ReceiptState{journal.ReceiptReserved}) {
-		sql += " AND state = 1"
-	}
-	if sql += " ORDER BY handle"; f.Newest {
-		sql += " DESC"
-	}
-	return sql + " LIMIT " + parameter + "3", f.After, cmp.Or(f.Before, math.MaxInt64)
 }
 
 // OldestReserved is when the first of the reserved receipts was created. It reads up to the first that is damaged.
