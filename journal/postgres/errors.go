@@ -1,13 +1,8 @@
 package postgres
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strings"
 
-	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
@@ -32,34 +27,7 @@ var (
 type Error = pgerr.Error
 
 // explain returns the error for callers.
-func explain(doing string, err error) error {
-	switch {
-	case errors.Is(err, ErrClockAhead):
-		return fmt.Errorf("postgres: %w", err)
-	case err == nil, err == context.Canceled, err == context.DeadlineExceeded, isJournals(err):
-		return err
-	case strings.HasPrefix(err.Error(), "postgres: "): // said here already
-		return err
-	case pgerr.Code(err) != "", pgerr.IsConnections(err):
-		return pgerr.Explain(doing, err)
-	}
-	return fmt.Errorf("postgres: %w", err)
-}
-
-// isJournals reports whether the error is one of the journal's own, which says what to do.
-func isJournals(err error) bool {
-	for _, own := range [...]error{journal.ErrRestored, journal.ErrSessionLost, journal.ErrClosed, journal.ErrNotFound, journal.ErrVersion,
-		journal.ErrInvalidEvent, ErrUnsafe, ErrDeployment, ErrReadOnly, ErrClockAhead, format.ErrDamaged, errConnString} {
-		if errors.Is(err, own) {
-			return true
-		}
-	}
-	return false
-}
-
-func lacksGrant(doing, what string) error {
-	return &Error{Doing: doing, Code: pgerr.LacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
-}
+func explain(doing string, err error) error { return pgerr.Explain(doing, err) }
 
 // errConnString gives no details, since the connection string may have a password in it.
 var errConnString = errors.New("postgres: the connection string can't be parsed: it is a URL (postgres://…) or a list of key=value")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
@@ -35,16 +34,3 @@ func Migrate(ctx context.Context, connString, schema string) error {
 func migrate(ctx context.Context, cfg *pgx.ConnConfig, name string, logger *slog.Logger, files fs.FS) error {
 	return explain("migrate", schema.Migrate(ctx, cfg, name, logger, files))
 }
-
-// noJournal is a journal.ErrVersion that does not mention versions, and a fs.ErrNotExist, as if a file were missing.
-type noJournal struct{}
-
-func (noJournal) Error() string {
-	return "postgres: there is no journal in that schema: run postgres.Migrate, or set Options.Migrate; or is it another database, or Options.Schema?"
-}
-
-func (noJournal) Is(target error) bool {
-	return target == journal.ErrVersion || target == fs.ErrNotExist
-}
-
-var errNoJournal error = noJournal{}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
 )
@@ -149,20 +148,19 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		return nil, errors.New("postgres: Options.Deployment is needed: the name of the deployment whose journal it is, such as \"prod\"")
 	}
 	opts.Logger, opts.pace = cmp.Or(opts.Logger, slog.Default()), cmp.Or(opts.pace, usualPace)
-	dialer := connection.NewDialer(cfg, connection.Options{Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, BeforeConnect: opts.BeforeConnect})
 	if opts.Migrate && !opts.Existing {
-		if err := migrate(ctx, dialer.Config(), opts.Schema, opts.Logger, Migrations()); err != nil {
+		if err := migrate(ctx, cfg, opts.Schema, opts.Logger, Migrations()); err != nil {
 			return nil, err
 		}
 	}
-	d, err := rows.Open(ctx, dialer.Config(), rows.Options{
+	d, err := rows.Open(ctx, cfg, rows.Options{
 		Schema: opts.Schema,
 		Fleet: fleet.Options{
 			Log: opts.Logger, Pace: opts.pace.Pace, Testify: opts.pace.testify, Deployment: opts.Deployment, Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, Existing: opts.Existing,
 			Durable: opts.Durability == ServersDisk && !opts.Unsafe, Promotable: opts.Failover == LosesNothing, MayLose: opts.Failover == MayLose, Witness: opts.Witness,
 		},
 		BeforeConnect: opts.BeforeConnect, Readers: max(opts.Readers, 0), Patience: opts.pace.close,
-		Explain: explain, Lacks: func(privilege string) error { return lacksGrant("open", privilege) }, NoJournal: errNoJournal, AnyTime: opts.Unsafe,
+		AnyTime: opts.Unsafe,
 	})
 	if err != nil {
 		return nil, explain("open", err)

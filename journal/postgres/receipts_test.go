@@ -393,7 +393,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	r := begun.Receipt
 	r.SettledAt = r.CreatedAt
-	args, _ := format.ReceiptArgsUntil(&r, math.MaxInt64)
+	args, _ := format.ReceiptArgs(&r, math.MaxInt64)
 	server.Exec(t, fmt.Sprintf("UPDATE %s.receipts SET facts = '\\x%x'", schema, args[5]))
 	violations, err := j.Verify(t.Context())
 	require.NoError(t, err)

@@ -2,7 +2,7 @@
 //
 //   - FromPgx and FromSQL take a transaction that the application has begun, with pgx or database/sql.
 //   - Pooled is a transaction that begins with its first statement, and saves three round trips.
-//   - Own is a transaction on one of the journal's own connections, for the application.
+//   - NewOwn makes one on one of the journal's own connections, for the application.
 //   - RunnerOf returns what runs statements in any of them.
 //
 // The package knows the drivers. It must not know the journal's tables, nor what the statements mean.

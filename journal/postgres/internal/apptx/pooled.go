@@ -28,6 +28,9 @@ type Pooled struct {
 	last   *pgx.QueuedQuery // goes with COMMIT, and divides by zero if COMMIT must not be done; nil for none
 	failed error            // why no statement is sent any more
 	over   atomic.Bool      // the pool has the connection again
+
+	opts             pgx.TxOptions
+	opening, closing []string // statements that follow BEGIN, and those before COMMIT
 }
 
 // First is a statement that has to succeed before any other one of its transaction.
@@ -45,6 +48,20 @@ var _ pgx.Tx = (*Pooled)(nil)
 func NewPooled(ctx context.Context, conn *pgxpool.Conn, mode pgx.QueryExecMode) *Pooled {
 	return &Pooled{ctx: ctx, pooled: conn, conn: conn.Conn(), simple: mode == pgx.QueryExecModeSimpleProtocol}
 }
+
+// NewOwn is NewPooled for a transaction of read committed rows. It sends further statements after BEGIN, and before COMMIT.
+func NewOwn(ctx context.Context, conn *pgxpool.Conn, opening, closing []string) *Pooled {
+	t := NewPooled(ctx, conn, conn.Conn().Config().DefaultQueryExecMode)
+	t.opts, t.opening, t.closing = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, opening, closing
+	return t
+}
+
+// errEndedBySQL is the error of a statement behind a COMMIT or ROLLBACK that was sent as a statement. The server would commit it
+// alone.
+var errEndedBySQL = errors.New("postgres: a statement has ended the transaction, so another one would be committed alone: neither commit nor roll back by SQL")
+
+// endedBySQL reports whether a statement has ended the transaction that a connection was in.
+func endedBySQL(conn *pgx.Conn) bool { return conn.PgConn().TxStatus() == 'I' && !conn.IsClosed() }
 
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")
@@ -84,7 +101,10 @@ func (t *Pooled) send(ctx context.Context, behind ...*pgx.QueuedQuery) (pgx.Batc
 	begins, first, last := t.begun == nil, t.first, t.last
 	t.first, t.last = nil, nil
 	if begins {
-		b.BeginTx(pgx.TxOptions{})
+		b.BeginTx(t.opts)
+		for _, sql := range t.opening {
+			b.Queue(sql)
+		}
 	}
 	if first != nil {
 		b.Queue(first.SQL, first.Args...)
@@ -161,11 +181,20 @@ func (t *Pooled) Commit(ctx context.Context) error {
 		return pgx.ErrTxClosed
 	}
 	defer t.release()
-	results, err := t.send(ctx, &pgx.QueuedQuery{SQL: "commit"})
+	var last []*pgx.QueuedQuery
+	for _, sql := range append(slices.Clone(t.closing), "commit") {
+		last = append(last, &pgx.QueuedQuery{SQL: sql})
+	}
+	results, err := t.send(ctx, last...)
 	if err != nil {
 		return committed(err)
 	}
-	tag, err := results.Exec()
+	var tag pgconn.CommandTag
+	for range last {
+		if tag, err = results.Exec(); err != nil {
+			break
+		}
+	}
 	if err == nil && tag.String() == "ROLLBACK" {
 		err = pgx.ErrTxCommitRollback
 	}

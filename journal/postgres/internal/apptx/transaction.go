@@ -40,28 +40,6 @@ func (t pgxTx) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// Own is a transaction of BeginTx, on one of the journal's connections.
-type Own struct {
-	pgxTx
-	committed []func() // run in this process once it is committed
-}
-
-// NewOwn returns the journal.Tx of a transaction on one of the journal's connections.
-func NewOwn(tx pgx.Tx) *Own { return &Own{pgxTx: pgxTx{&guarded{Tx: tx}}} }
-
-// OnCommit has f run in this process once the transaction is committed.
-func (t *Own) OnCommit(f func()) { t.committed = append(t.committed, f) }
-
-// Commit commits the transaction. If the answer is lost, this process counts it as committed.
-func (t *Own) Commit(ctx context.Context) error {
-	err := t.pgxTx.Commit(ctx)
-	for _, f := range t.committed {
-		f()
-	}
-	t.committed = nil
-	return err
-}
-
 // committed returns the error of a COMMIT. The server answers that of an aborted transaction by ROLLBACK, and refuses a
 // statement before it. It checks deferred constraints there, and rolls back if a row breaks one (class 23).
 func committed(err error) error {
@@ -89,8 +67,6 @@ func (t sqlTx) Rollback(context.Context) error {
 // RunnerOf returns the runner of the statements of tx.
 func RunnerOf(tx journal.Tx) (Runner, error) {
 	switch t := tx.(type) {
-	case *Own:
-		return t.tx, nil
 	case *Pooled:
 		return t, nil
 	case pgxTx:

@@ -3,7 +3,6 @@
 //   - Dialer connects, by itself or in a pool, and keeps the server's notices (Notices).
 //   - Settings, SoundCommit and SoundSettings make a transaction durable, and show that it is.
 //   - Alone commits some statements in one round trip.
-//   - MakeRoom spares copies of a large batch.
 //
 // The package knows the driver, and the server's settings. It must not know the journal's tables, and does not check
 // whether the server is one that a journal is safe on (package check).

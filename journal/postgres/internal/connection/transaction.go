@@ -16,25 +16,12 @@ const SlowLock = "1000ms"
 // BeginSQL begins a transaction of the journal's.
 const BeginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
-// Settings is the first statement of a transaction. $1 is the lock_timeout. IndexSettings is Settings for statements
-// that go by indices, whatever the server knows of the size of tables. TogetherSettings is Settings for statements of
-// many rows, and TogetherPlans makes that difference amid a transaction.
-const (
-	Settings = SoundCommit + ", set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true), " +
-		// The limit for a handler of the application's is another, whatever the role's setting is.
-		"set_config('idle_in_transaction_session_timeout', '60s', true), " +
-		// From PostgreSQL 17 on, a client that is cut off amid its statements does not block others forever.
-		"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
-	IndexSettings    = Settings + ", " + byIndex
-	TogetherSettings = Settings + ", " + together
-	TogetherPlans    = "SELECT " + together
-
-	byIndex = "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
-	// A generic plan for each statement, however many rows there are: planning takes longer than execution. And
-	// the table soon outgrows the one that was planned for.
-	together = "set_config('plan_cache_mode', 'force_generic_plan', true), " + byIndex +
-		", set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)"
-)
+// Settings is the first statement of a transaction. $1 is the lock_timeout.
+const Settings = SoundCommit + ", set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true), " +
+	// The limit for a handler of the application's is another, whatever the role's setting is.
+	"set_config('idle_in_transaction_session_timeout', '60s', true), " +
+	// From PostgreSQL 17 on, a client that is cut off amid its statements does not block others forever.
+	"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
 
 // SoundCommit makes a transaction's commit wait for the disk, and for standbys as the server says, and its warnings
 // visible.

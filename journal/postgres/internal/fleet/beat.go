@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +14,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
 // Refused returns why the guard refused a transaction of m that needs these sessions. Nil means that another try is due.
@@ -132,7 +133,7 @@ func (f *Fleet) alone(ctx context.Context, conn *pgx.Conn, durability string, qu
 // still is nil, it skips none.
 func (f *Fleet) Bury(ctx context.Context, ids []string, still func(ctx context.Context, conn apptx.Runner, id string) (bool, error)) error {
 	lanes := []any{"process IN (SELECT process FROM " + f.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, f.member.Load().ID}
-	return f.opts.Store.Transact(ctx, "end a session", lanes, func(ctx context.Context, conn apptx.Runner) error {
+	return f.opts.Transact(ctx, "end a session", lanes, func(ctx context.Context, conn apptx.Runner) error {
 		own := f.member.Load().ID
 		if _, err := conn.Exec(ctx, "UPDATE "+f.schema+".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM "+f.schema+".lanes "+
 			"WHERE process IN (SELECT process FROM "+f.schema+".sessions WHERE id = ANY($1)) AND process <> $2 ORDER BY process, lane FOR UPDATE) o "+
@@ -174,7 +175,7 @@ func (f *Fleet) Run(conn *pgx.Conn) {
 		}
 	}()
 	f.opts.Pace.Run(f.opts.Background, func() error { return f.beat(&conn) }, func(err error) {
-		f.opts.Log.Warn("onceward: the journal's sessions could not be renewed; they are lost if that continues", "after", f.opts.Pace.Lost, "error", f.opts.Store.Explain("renew the sessions", err))
+		f.opts.Log.Warn("onceward: the journal's sessions could not be renewed; they are lost if that continues", "after", f.opts.Pace.Lost, "error", pgerr.Explain("renew the sessions", err))
 	})
 }
 
@@ -200,9 +201,6 @@ func (f *Fleet) beat(conn **pgx.Conn) error {
 	if err := f.renew(ctx, *conn); err != nil {
 		return err
 	}
-	if err := f.opts.Store.ReadClock(ctx, *conn); err != nil {
-		return err
-	}
 	if err := f.answer(ctx, *conn); err != nil || f.opts.Existing {
 		return err
 	}
@@ -213,13 +211,17 @@ func (f *Fleet) beat(conn **pgx.Conn) error {
 }
 
 // checkRelease returns an error if the journal was migrated to a later release that excludes this one. Then this
-// process renews no session, and closes each connection that writes before its next use.
+// process renews no session, and closes each connection that writes before its next use. It also reads the database's
+// time.
 func (f *Fleet) checkRelease(ctx context.Context, conn *pgx.Conn) error {
 	var version, leastWriter int
-	if err := conn.QueryRow(ctx, "SELECT schema_version, least_writer FROM "+f.schema+".journal").Scan(&version, &leastWriter); err != nil {
+	var now time.Time
+	sent := time.Now()
+	if err := conn.QueryRow(ctx, "SELECT schema_version, least_writer, clock_timestamp() FROM "+f.schema+".journal").Scan(&version, &leastWriter, &now); err != nil {
 		return err
 	}
-	err := f.opts.Store.Version(version, leastWriter)
+	f.Time.HeardAt(sent, now)
+	err := schema.Check(version, leastWriter)
 	f.outdated.Store(err != nil)
 	return err
 }
@@ -297,15 +299,12 @@ func (f *Fleet) upkeep(ctx context.Context) error {
 		return nil
 	}
 	f.upkeepDue = now.Add(time.Hour)
-	s := f.schema
-	return f.opts.Store.Transact(ctx, "tidy up", nil, func(ctx context.Context, conn apptx.Runner) error {
+	return f.opts.Transact(ctx, "tidy up", nil, func(ctx context.Context, conn apptx.Runner) error {
 		// The time that the dead processes' lanes have seen stays.
-		if _, err := conn.Exec(ctx, strings.ReplaceAll(f.opts.Store.Fold, "{{gone}}",
-			"process IN (SELECT id FROM "+s+".sessions WHERE buried_at < clock_timestamp() - interval '24 hours')")); err != nil {
+		if _, err := conn.Exec(ctx, f.in(foldLanes)); err != nil {
 			return err
 		}
-		_, err := conn.Exec(ctx, "DELETE FROM "+s+".sessions d WHERE buried_at < clock_timestamp() - interval '24 hours' "+
-			"AND NOT EXISTS (SELECT 1 FROM "+s+"."+f.opts.Store.Operations+" WHERE holder = d.id) AND NOT EXISTS (SELECT 1 FROM "+s+".lanes WHERE process = d.id)")
+		_, err := conn.Exec(ctx, f.in(removeDead))
 		return err
 	})
 }

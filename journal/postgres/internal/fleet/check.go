@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
 // Check returns an error for a server that a journal is not safe on, and for a journal other than the one to open. If
@@ -100,33 +102,34 @@ func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", f.schema+".journal").Scan(&there)
 	switch {
 	case pgerr.Code(err) == pgerr.LacksPrivilege:
-		return f.opts.Store.Lacks("USAGE ON SCHEMA " + f.schema)
+		return pgerr.Lacks("USAGE ON SCHEMA " + f.schema)
 	case err != nil:
 		return err
 	case !there:
-		return f.opts.Store.NoJournal
+		return schema.ErrNoJournal
 	}
 	if err := f.checkGrants(ctx, conn); err != nil {
 		return err
 	}
-	var id string
 	var is leased.Sighting
 	ended, was := f.adoption.count(), f.Memory.Last() // before it is looked: others look too
 	if m := f.member.Load(); m != nil {
 		is.Member = m.ID
 	}
-	err = conn.QueryRow(ctx, "SELECT id, schema_version, least_writer, deployment, restored, promoted, epoch, witnessed, (SELECT beats FROM "+f.schema+".sessions WHERE id = $1) FROM "+
-		f.schema+".journal", is.Member).Scan(&id, &version, &leastWriter, &deployment, &restored, &promoted, &epoch, &is.Witnessed, &is.Beats)
+	var now time.Time
+	sent := time.Now()
+	err = conn.QueryRow(ctx, "SELECT clock_timestamp(), schema_version, least_writer, deployment, restored, promoted, epoch, witnessed, (SELECT beats FROM "+f.schema+".sessions WHERE id = $1) FROM "+
+		f.schema+".journal", is.Member).Scan(&now, &version, &leastWriter, &deployment, &restored, &promoted, &epoch, &is.Witnessed, &is.Beats)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: the table journal has no row: was it truncated?", check.ErrUnsafe)
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.opts.Store.Version(version, leastWriter); err != nil {
+	f.Time.HeardAt(sent, now)
+	if err := schema.Check(version, leastWriter); err != nil {
 		return err
 	}
-	f.id.Store(&id)
 	if err := check.Tables(ctx, conn, f.schema); err != nil {
 		return err
 	}
@@ -134,7 +137,7 @@ func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("%w: it is the journal of %q, and Options.Deployment is %q", ErrDeployment, *deployment, f.opts.Deployment)
 	}
 	f.takeRestored(ended, restored, promoted)
-	if err := conn.QueryRow(ctx, "SELECT "+f.opts.Store.Given+", (SELECT coalesce(max(handle), 0) FROM "+f.schema+"."+f.opts.Store.Operations+") FROM "+f.schema+"."+f.opts.Store.Handles).Scan(&next, &highest); err != nil {
+	if err := conn.QueryRow(ctx, f.in("SELECT last_value + 255, (SELECT coalesce(max(handle), 0) FROM {{s}}.operations) FROM {{s}}.handles")).Scan(&next, &highest); err != nil {
 		return err
 	}
 	if restored != nil {
@@ -143,7 +146,7 @@ func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	if next < highest {
 		return f.looksRestored(ctx, conn, epoch, fmt.Sprintf("the sequence of handles is at %d, and %d is taken", next, highest))
 	}
-	is.Epoch, is.Place = epoch, check.PlaceOf(ctx, conn, f.schema+"."+f.opts.Store.Operations)
+	is.Epoch, is.Place = epoch, check.PlaceOf(ctx, conn, f.schema+".operations")
 	if why, err := f.recall(ctx, conn, was, is); err != nil {
 		return err
 	} else if why != "" {
@@ -216,16 +219,18 @@ func (f *Fleet) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 		need = func(of string, _ ...string) { g.Need(of, "SELECT") }
 	}
 	need(f.schema+".journal", "SELECT", "UPDATE")
-	for _, table := range append([]string{"sessions", "lanes"}, f.opts.Store.Tables...) {
+	for _, table := range tables {
 		need(f.schema+"."+table, "SELECT", "INSERT", "UPDATE", "DELETE")
 	}
-	need("SEQUENCE "+f.schema+"."+f.opts.Store.Handles, "USAGE", "SELECT")
+	for _, sequence := range append([]string{"commits"}, sequences...) {
+		need("SEQUENCE "+f.schema+"."+sequence, "USAGE", "SELECT")
+	}
 	lacks, err := g.Lacking(ctx, conn)
 	switch {
 	case err != nil:
 		return err
 	case lacks != "":
-		return f.opts.Store.Lacks(lacks)
+		return pgerr.Lacks(lacks)
 	}
 	f.granted.Store(true)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,30 +36,10 @@ type Options struct {
 	Promotable bool // a promoted standby has all commits
 	MayLose    bool // no warning if commits wait for no standby
 	Witness    Witness
-	Store      Store
-}
-
-// Store is what a fleet asks of the store whose leases it has.
-type Store struct {
-	Operations string   // the table of operations. Its identity shows whether the tables were made anew
-	Handles    string   // their sequence
-	Given      string   // the highest handle that the sequence has given, by its columns
-	Tables     []string // the role needs all privileges on them, beside the fleet's own
-	Cut        []string // statements of CutOff, which raise sequences above all that a copy has given
-
-	// Fold adds the clock of lanes to the journal's row, and deletes them. {{gone}} stands for the lanes' condition.
-	Fold string
-
-	Version   func(version, leastWriter int) error // nil if this release can use the schema
-	NoJournal error
-	Lacks     func(privilege string) error
-	Explain   func(doing string, err error) error
 
 	// Transact runs f in a fenced transaction. lanes is a condition on the lanes that f locks, and its arguments. Connections
 	// that hold these for too long are ended. Nil means that there are none.
 	Transact func(ctx context.Context, doing string, lanes []any, f func(context.Context, apptx.Runner) error) error
-	// ReadClock takes over the journal's clock, with each beat.
-	ReadClock func(context.Context, *pgx.Conn) error
 }
 
 // Witness is postgres.Witness.
@@ -77,7 +58,6 @@ type Fleet struct {
 	Acknowledged leased.Acknowledged
 	Time         leased.Estimate
 
-	id        atomic.Pointer[string] // of the journal
 	enrolling sync.Mutex
 	member    atomic.Pointer[leased.Member]
 	restored  atomic.Pointer[restoration] // nil: not restored
@@ -102,14 +82,14 @@ func New(opts Options) *Fleet {
 	return &Fleet{opts: opts, schema: opts.Schema, Sessions: leased.NewSessions(opts.Pace)}
 }
 
+// in is a statement with the schema's name.
+func (f *Fleet) in(text string) string { return strings.ReplaceAll(text, "{{s}}", f.schema) }
+
 // ErrLost means that another process was faster. Try again.
 var ErrLost = errors.New("postgres: another transaction was faster")
 
 // NewID returns 128 random bits or more.
 func NewID() string { return rand.Text() }
-
-// ID is the journal's identity, after Dial.
-func (f *Fleet) ID() string { return *f.id.Load() }
 
 // Member is the identity under which this process writes, after Enroll.
 func (f *Fleet) Member() *leased.Member { return f.member.Load() }

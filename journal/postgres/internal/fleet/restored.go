@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -329,7 +330,7 @@ func (f *Fleet) testify(ctx context.Context, conn *pgx.Conn) error {
 func (f *Fleet) CutOff(ctx context.Context, conn apptx.Runner, word, restored string) (done func(), err error) {
 	s := f.schema
 	m := f.member.Load()
-	is := check.PlaceOf(ctx, conn, s+"."+f.opts.Store.Operations)
+	is := check.PlaceOf(ctx, conn, s+".operations")
 	for _, statement := range [...]struct {
 		sql  string
 		args []any
@@ -344,8 +345,8 @@ func (f *Fleet) CutOff(ctx context.Context, conn apptx.Runner, word, restored st
 			return nil, err
 		}
 	}
-	for _, cut := range f.opts.Store.Cut {
-		if _, err := conn.Exec(ctx, cut); err != nil {
+	for _, sequence := range sequences {
+		if _, err := conn.Exec(ctx, strings.ReplaceAll(f.in(cutHandles), "{{q}}", sequence)); err != nil {
 			return nil, err
 		}
 	}

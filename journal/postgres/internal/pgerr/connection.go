@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ConnectionReason returns why a connection failed, in Onceward's words, for an error that is not the server's.
-func ConnectionReason(err error) string {
+// connectionReason returns why a connection failed, in Onceward's words, for an error that is not the server's.
+func connectionReason(err error) string {
 	var connect *pgconn.ConnectError
 	var network net.Error
 	var scan pgx.ScanArgError

@@ -2,7 +2,7 @@
 //
 //   - FateOf says what becomes of the transaction: whether the statement alone is to blame, and whether another try
 //     may succeed.
-//   - IsStatements, IsUnclear and IsLate say what is known of a statement, or of a COMMIT.
+//   - IsStatements and IsLate say what is known of a statement, or of a COMMIT.
 //   - Reason and ConnectionReason give the cause in Onceward's words, without names, addresses or parameters.
 //
 // The package knows SQLSTATEs, and the errors of pgx, of TLS and of the network. It must not know the journal, its

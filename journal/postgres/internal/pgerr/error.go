@@ -3,6 +3,7 @@ package pgerr
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -27,8 +28,13 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Explain returns an *Error for an error of the server or of its connection. The end of a context stays what it is. An
-// *Error in err that does not say what was being done says it then.
+// Lacks returns the error of a role that lacks a privilege.
+func Lacks(what string) error {
+	return &Error{Doing: "open", Code: LacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
+}
+
+// Explain returns an *Error for an error of the server or of its connection. An *Error in err that does not say what was
+// being done says it then. Any other error stays what it is, as does the end of a context.
 func Explain(doing string, err error) error {
 	var pg *pgconn.PgError
 	var own *Error
@@ -42,7 +48,9 @@ func Explain(doing string, err error) error {
 	case own != nil:
 		return err
 	case errors.As(err, &pg):
-		return &Error{Doing: doing, Code: pg.Code, Constraint: pg.ConstraintName, Reason: Reason(pg.Code)}
+		return &Error{Doing: doing, Code: pg.Code, Constraint: pg.ConstraintName, Reason: reason(pg.Code)}
+	case IsConnections(err) && !strings.HasPrefix(err.Error(), "postgres: "): // else it says what to do
+		return &Error{Doing: doing, Reason: connectionReason(err)}
 	}
-	return &Error{Doing: doing, Reason: ConnectionReason(err)}
+	return err
 }

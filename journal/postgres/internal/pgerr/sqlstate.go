@@ -92,27 +92,20 @@ var fates = map[string]struct {
 
 // FateOf returns the fate of a failed statement's transaction. An error that is not the server's is an Outage.
 func FateOf(err error) Fate {
-	code := Code(err)
-	if code == "" {
-		return Outage
+	if code := Code(err); code != "" {
+		return fates[code].fate
 	}
-	return FateOfCode(code)
+	return Outage
 }
-
-// FateOfCode is FateOf for an error with that SQLSTATE.
-func FateOfCode(code string) Fate { return fates[code].fate }
 
 // MayPass reports whether the server rejected a statement for an error that another try may avoid.
 func MayPass(err error) bool {
-	if Code(err) == "" {
-		return false
-	}
 	f := FateOf(err)
 	return f == Again || f == Locked
 }
 
-// Reason returns what an SQLSTATE means, in Onceward's words.
-func Reason(code string) string {
+// reason returns what an SQLSTATE means, in Onceward's words.
+func reason(code string) string {
 	if f, ok := fates[code]; ok {
 		return f.reason
 	}
@@ -127,12 +120,6 @@ func IsLate(err error) bool { return errors.Is(err, context.DeadlineExceeded) ||
 func IsStatements(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !unclear(pg)
-}
-
-// IsUnclear reports whether an error is the server's, of a statement, and leaves its result unknown.
-func IsUnclear(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && unclear(pg)
 }
 
 // unclear reports whether an answer to a statement, or to COMMIT, leaves its result unknown. PostgreSQL gives no

@@ -39,15 +39,12 @@ const (
 // Options say how a journal is opened.
 type Options struct {
 	Schema        string        // schema.Default if it is ""
-	Fleet         fleet.Options // Open fills in Schema, Dialer, Background and Store
+	Fleet         fleet.Options // Open fills in Schema, Dialer, Background and Transact
 	BeforeConnect func(context.Context, *pgx.ConnConfig) error
 	AnyTime       bool          // events may be ahead of the database's clock
 	Readers       int           // connections that read; 0 means readers
 	Time          time.Duration // of a transaction, with all its waits. 0 means connection.CommitTime
 	Patience      time.Duration // how long Close waits for the server. 0 means closePatience
-	Explain       func(doing string, err error) error
-	Lacks         func(privilege string) error // the error of a role that lacks one
-	NoJournal     error                        // of a schema without a journal
 }
 
 // Driver is a rowstore.Driver on one schema. Open makes one.
@@ -90,7 +87,7 @@ func Open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Driver, erro
 	d.background, d.stop = context.WithCancelCause(context.Background())
 	f := opts.Fleet
 	dialer := connection.NewDialer(cfg, connection.Options{Pooled: f.Pooled, ReadOnly: f.ReadOnly, BeforeConnect: opts.BeforeConnect})
-	f.Schema, f.Dialer, f.Background, f.Store = d.schema, dialer, d.background, d.store()
+	f.Schema, f.Dialer, f.Background, f.Transact = d.schema, dialer, d.background, d.transact
 	f.Log = cmp.Or(f.Log, slog.Default())
 	d.opts.Fleet = f
 	d.fleet = fleet.New(f)
@@ -119,7 +116,7 @@ func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err erro
 	if err = conn.QueryRow(ctx, d.in("SELECT id, key FROM {{s}}.journal")).Scan(&d.identity, &sealed); err == nil {
 		d.key, err = schema.Key(sealed)
 	}
-	if err = errors.Join(err, d.readClock(ctx, conn)); err == nil && !d.opts.Fleet.ReadOnly {
+	if err == nil && !d.opts.Fleet.ReadOnly {
 		err = d.enroll(ctx, conn)
 	}
 	if err != nil || d.opts.Fleet.ReadOnly {
@@ -138,25 +135,6 @@ func (d *Driver) enroll(ctx context.Context, conn *pgx.Conn) error {
 	return d.fleet.HearWitness(ctx, conn)
 }
 
-// store says what the leases of this process go by.
-func (d *Driver) store() fleet.Store {
-	explain := func(_ string, err error) error { return err }
-	if d.opts.Explain != nil {
-		explain = d.opts.Explain
-	}
-	var cut []string
-	for _, h := range []*handles{&d.operations, &d.receipts, &d.flows} {
-		cut = append(cut, d.in(strings.ReplaceAll(cutHandles, "{{q}}", h.sequence)))
-	}
-	return fleet.Store{
-		Operations: "operations", Handles: "handles", Given: fmt.Sprint("last_value + ", blockOfHandles-1),
-		Tables: []string{"operations", "names", "requests", "answers", "marks", "heard", "flows", "flow_steps", "receipts", "heads"},
-		Cut:    cut, Fold: d.in(foldLanes),
-		Version: schema.Check, NoJournal: d.opts.NoJournal, Lacks: d.opts.Lacks, Explain: explain,
-		Transact: d.transact, ReadClock: d.readClock,
-	}
-}
-
 // in is a statement with the schema's name.
 func (d *Driver) in(text string) string { return strings.ReplaceAll(text, "{{s}}", d.schema) }
 
@@ -171,17 +149,6 @@ func (d *Driver) Now() time.Time {
 // Clock returns this process's estimate of the database's time, which never goes back.
 func (d *Driver) Clock() time.Time { return d.fleet.Time.Now() }
 
-// readClock reads the database's time.
-func (d *Driver) readClock(ctx context.Context, conn *pgx.Conn) error {
-	var said time.Time
-	sent := time.Now()
-	err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&said)
-	if err == nil {
-		d.fleet.Time.HeardAt(sent, said)
-	}
-	return err
-}
-
 // ErrStillOpen means that the application has left a transaction open.
 var ErrStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
 
@@ -192,7 +159,7 @@ func (d *Driver) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), d.opts.Patience)
 		defer cancel()
 		if err := d.resign(ctx); err != nil {
-			d.opts.Fleet.Log.Warn("onceward: the sessions of a closed journal could not be ended; they expire by themselves", "error", d.store().Explain("close", err))
+			d.opts.Fleet.Log.Warn("onceward: the sessions of a closed journal could not be ended; they expire by themselves", "error", pgerr.Explain("close", err))
 		}
 	}
 	d.stop(journal.ErrClosed)

@@ -129,16 +129,6 @@ const (
 	raiseLane  = "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure"
 	rotateLane = `WITH o AS (DELETE FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, seq, last_at, jumped_at, least_margin, ahead_at)
 		INSERT INTO {{s}}.lanes (process, lane, tenure, seq, last_at, jumped_at, least_margin, ahead_at) SELECT $1, $3, o.* FROM o RETURNING batch, tenure`
-	// foldLanes keeps the clock of lanes that are not used any more in one row. A lane without a process has a margin only.
-	foldLanes = `WITH gone AS (DELETE FROM {{s}}.lanes WHERE {{gone}} OR process <> '' AND process NOT IN (SELECT id FROM {{s}}.sessions)
-			RETURNING seq, last_at, jumped_at, least_margin, ahead_at)
-		INSERT INTO {{s}}.lanes AS l (process, lane, seq, last_at, jumped_at, least_margin, ahead_at)
-		SELECT '', 0, max(seq), max(last_at), (array_agg(jumped_at ORDER BY seq DESC))[1], coalesce(min(nullif(least_margin, 0)), 0), max(ahead_at) FROM gone HAVING count(*) > 0
-		ON CONFLICT (process, lane) DO UPDATE SET seq = greatest(l.seq, excluded.seq), last_at = greatest(l.last_at, excluded.last_at),
-			ahead_at = greatest(l.ahead_at, excluded.ahead_at), jumped_at = CASE WHEN excluded.seq > l.seq THEN excluded.jumped_at ELSE l.jumped_at END,
-			least_margin = coalesce(least(nullif(l.least_margin, 0), nullif(excluded.least_margin, 0)), 0)`
-	cutHandles = `SELECT pg_catalog.setval('{{s}}.{{q}}'::pg_catalog.regclass, greatest((SELECT (epoch << 40) + 1 FROM {{s}}.journal),
-		(SELECT last_value FROM {{s}}.{{q}}) + 256), false)`
 )
 
 // alone commits one statement on the lane's row, without the guard.

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
+	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // Join implements rowstore.Driver.
@@ -92,7 +93,7 @@ func (d *Driver) transact(ctx context.Context, doing string, lanes []any, f func
 		case errors.Is(err, rowstore.ErrLocked) && lanes != nil:
 			d.fleet.Evict(ctx, lanes[0].(string), lanes[1:]...)
 		case !errors.Is(err, rowstore.ErrLocked) && !errors.Is(err, rowstore.ErrMissed), try == tries:
-			return d.store().Explain(doing, err)
+			return pgerr.Explain(doing, err)
 		}
 		select {
 		case <-time.After(time.Duration(rand.Int64N(int64(min(try+1, 10)) * int64(5*time.Millisecond)))):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,29 +21,28 @@ import (
 // forget resets the session after a transaction of the application's. The next one on that connection may be another
 // tenant's, and begins as the first did. Behind a pooler, the sessions are the pooler's, and its clients must not change
 // them.
-const forget = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "
+var forget = []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}
 
 // soundly makes a transaction's commit wait for the disk, even if the application's other commits do not.
 const soundly = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) WHERE pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
 
-// BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction is durable once it commits, regardless of
-// its settings.
+// BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction begins with its first statement. It is
+// durable once it commits, regardless of its settings.
 func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error) {
-	reset := forget
-	if d.opts.Fleet.Pooled {
-		reset = ""
-	}
 	pool := d.apps
 	if delivery {
 		pool = d.deliveries
 	}
-	tx, err := pool.BeginTx(ctx, pgx.TxOptions{
-		BeginQuery:  connection.BeginSQL + "; " + soundly + "; SET LOCAL idle_in_transaction_session_timeout = '60s'", // whatever the role's patience is
-		CommitQuery: reset + connection.SoundCommit + "; COMMIT"})
+	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return apptx.NewOwn(tx), nil
+	closing := []string{connection.SoundCommit}
+	if !d.opts.Fleet.Pooled {
+		closing = append(slices.Clone(forget), closing...)
+	}
+	// The role may have less patience.
+	return apptx.NewOwn(ctx, conn, []string{soundly, "SET LOCAL idle_in_transaction_session_timeout = '60s'"}, closing), nil
 }
 
 // asMade reports whether a connection has its first settings again once it was reset. The application's AfterConnect

@@ -58,6 +58,20 @@ func Quoted(schema string) (string, error) {
 	return `"` + schema + `"`, nil
 }
 
+// noJournal is a journal.ErrVersion that does not mention versions, and a fs.ErrNotExist, as if a file were missing.
+type noJournal struct{}
+
+func (noJournal) Error() string {
+	return "postgres: there is no journal in that schema: run postgres.Migrate, or set Options.Migrate; or is it another database, or Options.Schema?"
+}
+
+func (noJournal) Is(target error) bool {
+	return target == journal.ErrVersion || target == fs.ErrNotExist
+}
+
+// ErrNoJournal means that the schema has no journal.
+var ErrNoJournal error = noJournal{}
+
 // Check rejects a schema that this release can't use.
 func Check(version, leastWriter int) error {
 	switch {
