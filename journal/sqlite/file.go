@@ -35,7 +35,7 @@ func open(path string, opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.release())
 	}
-	return &Journal{store: s, file: &p.driver.File, driver: p.driver, commits: p.commits, path: p.path}, nil
+	return &Journal{engine: s, store: s, file: &p.driver.File, driver: p.driver, commits: p.commits, path: p.path}, nil
 }
 
 // openToRead opens an existing file beside its users.
@@ -58,7 +58,7 @@ func openToRead(path string, opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(conn.Explain(real, "open", err), d.Close())
 	}
-	return &Journal{store: s, file: &d.File, commits: new(commits), path: real}, nil
+	return &Journal{engine: s, store: s, file: &d.File, commits: new(commits), path: real}, nil
 }
 
 // rows returns the options of the driver.

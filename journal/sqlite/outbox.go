@@ -8,14 +8,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
-var _ journal.Outbox = (*Journal)(nil)
-
 // Tx makes a journal.Tx of an application's transaction on the journal's database. It must write: use BEGIN
 // IMMEDIATE, or write before the journal does.
 func Tx(tx *sql.Tx) journal.Tx { return rows.Tx(tx) }
-
-// BeginTx starts a transaction like BeginSQL, for journal.LocalFlows.
-func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) { return j.store.BeginTx(ctx) }
 
 // BeginSQL starts a transaction of the journal's database that holds its write lock from the beginning (BEGIN
 // IMMEDIATE), in WAL mode with synchronous=FULL. The application's own tables may be in that database. No

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -79,21 +78,32 @@ type Options struct {
 }
 
 // Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
+//
+// It is a journal.Outbox, journal.LocalFlows, journal.Receipts, journal.Reconciler, journal.StatsReader, journal.ClockResetter
+// and journal.HookKeeper. These document the methods that are not listed here. A journal.Tx is one of BeginTx, or Tx of the
+// application's own on the journal's file. As for EnqueueTx, it needs the file's write lock, and no process records anything
+// until it ends.
 type Journal struct {
-	store   *rowstore.Store
+	engine
+	store   *rowstore.Store // the engine
 	file    *rows.File
 	driver  *rows.Driver // nil: the file is only read
 	commits *commits
 	path    string
 }
 
-var (
-	_ journal.Journal       = (*Journal)(nil)
-	_ journal.ClockResetter = (*Journal)(nil)
-	_ journal.HookKeeper    = (*Journal)(nil)
-	_ journal.StatsReader   = (*Journal)(nil)
-	_ journal.Reconciler    = (*Journal)(nil)
-)
+// engine is what a Journal does.
+type engine interface {
+	journal.Journal
+	journal.ClockResetter
+	journal.HookKeeper
+	journal.StatsReader
+	journal.Reconciler
+	journal.Outbox
+	journal.LocalFlows
+	journal.Receipts
+	journal.ReceiptCounter
+}
 
 // Open opens the journal in the file at path, or makes it. Its directory must exist. In an application's
 // SQLite database it makes the journal beside the existing tables. A file that is already open in this
@@ -139,39 +149,11 @@ func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]jou
 	return result, j.explain("claim look-ups", err)
 }
 
-// Hear records in one commit that an event was heard, and its results.
-func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
-	return j.store.Hear(ctx, heard, evs)
-}
-
-// FindBy returns the operations of the provider that can be recognised by value, in the order of their creation.
-func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
-	return j.store.FindBy(ctx, provider, by, value)
-}
-
 // Get returns the whole operation, or journal.ErrNotFound.
 func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, error) {
 	result, err := j.store.Get(ctx, ref)
 	return result, j.explain("read an operation", err)
 }
-
-// List yields operations without bodies, in pages. Nothing is open between two pages, so a slow reader pins
-// nothing.
-func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[journal.Operation, error] {
-	return j.store.List(ctx, filter)
-}
-
-// ResetClock sets now as the latest time that the journal has seen, in one commit. Other processes with the file open
-// follow at their next commit.
-func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
-	return j.store.ResetClock(ctx, now)
-}
-
-// KeepHook records whether outcomes are for a hook.
-func (j *Journal) KeepHook(ctx context.Context, kept bool) error { return j.store.KeepHook(ctx, kept) }
-
-// HasHook reports whether outcomes are for a hook.
-func (j *Journal) HasHook(ctx context.Context) (bool, error) { return j.store.HasHook(ctx) }
 
 // explain adds the file, and what to do, to the error of a damaged row.
 func (j *Journal) explain(doing string, err error) error {

@@ -26,11 +26,6 @@ type Stats struct {
 	CommitP50, CommitP99, CommitMax time.Duration
 }
 
-// ReadStats returns Stats without SQLite's part.
-func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
-	return j.store.ReadStats(ctx)
-}
-
 // Stats returns the state of the journal. Its cost grows with the operations without an answer, not with the
 // others. It does not wait for the writer. Damaged operations are counted, but have no age.
 func (j *Journal) Stats(ctx context.Context) (Stats, error) {
