@@ -393,8 +393,8 @@ func TestReceiptsAreVerified(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	r := begun.Receipt
 	r.SettledAt = r.CreatedAt
-	args, _ := format.ReceiptArgs(&r, math.MaxInt64)
-	server.Exec(t, fmt.Sprintf("UPDATE %s.receipts SET facts = '\\x%x'", schema, args[5]))
+	facts, _, _ := format.EncodeReceipt(&r, math.MaxInt64)
+	server.Exec(t, fmt.Sprintf("UPDATE %s.receipts SET facts = '\\x%x'", schema, facts))
 	violations, err := j.Verify(t.Context())
 	require.NoError(t, err)
 	require.Len(t, violations, 1)

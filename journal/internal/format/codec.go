@@ -19,15 +19,7 @@ const version = 1
 // ErrDamaged is returned for a stored value that this package did not write.
 var ErrDamaged = errors.New("a stored value is damaged, or of a newer format")
 
-// EncodeFacts encodes the scalar fields of an operation that have no column of their own, and the checksums of its
-// answer and of its whole row.
-func EncodeFacts(r Row) []byte {
-	e := encoder{buf: make([]byte, 0, 160+len(r.Op.Endpoint)+len(r.Op.Fingerprint)+len(r.Op.Cause)+len(r.Op.Trace))}
-	e.facts(&r.Op)
-	e.buf = binary.LittleEndian.AppendUint32(e.buf, r.AnswerSum)
-	return binary.LittleEndian.AppendUint32(e.buf, sumOf(e.buf, r))
-}
-
+// facts appends the fields that no index needs, but for the request and the answer.
 func (e *encoder) facts(op *journal.Operation) {
 	e.byte(version)
 	e.bools(op.MayHaveRun, op.Found.MayHaveRun, op.WindowClosed, op.Told, op.ByHand, op.Terms.Guard, op.KeyCarried, op.Key == op.ID)
@@ -67,23 +59,6 @@ func (e *encoder) facts(op *journal.Operation) {
 	if hasExtras(op) {
 		e.extras(op)
 	}
-}
-
-// DecodeFacts fills in r, which has what the row's other columns say. It does so for
-// ErrSum too.
-func DecodeFacts(b []byte, r *Row) error {
-	n := len(b) - SumSize
-	if n < 0 {
-		return ErrDamaged
-	}
-	whole := SumIn(b) == sumOf(b[:n], *r)
-	d := decoder{buf: b[:n:n]}
-	d.facts(&r.Op)
-	r.AnswerSum = d.sum()
-	if err := d.end(); err != nil || whole {
-		return err
-	}
-	return ErrSum
 }
 
 func (d *decoder) facts(op *journal.Operation) {

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/binary"
 	"net/http"
 	"reflect"
 	"slices"
@@ -44,18 +43,17 @@ func anOperation() journal.Operation {
 	}
 }
 
-func TestFactsComeBackAsTheyWere(t *testing.T) {
+func TestOperationsComeBackAsTheyWere(t *testing.T) {
 	sameKey := anOperation()
 	sameKey.Key = sameKey.ID
-	for name, op := range map[string]journal.Operation{"all": anOperation(), "none": {}, "same key": sameKey} {
-		want := Row{Op: op, AnswerSum: 7}
-		got := Row{Op: journal.Operation{Ref: op.Ref}}
-		require.NoError(t, DecodeFacts(EncodeFacts(want), &got), name)
+	for name, want := range map[string]journal.Operation{"all": anOperation(), "none": {}, "same key": sameKey} {
+		got, err := ReadOperation(AppendOperation(nil, &want))
+		require.NoError(t, err, name)
 		assert.Equal(t, want, got, name)
 	}
 }
 
-// Every field of an operation is in the facts or has a column.
+// Every field of an operation is in the facts, or beside them in its record or its row.
 func TestOperationsFieldsAreAllKept(t *testing.T) {
 	columns := []string{"Handle", "Naming", "Provider", "Request", "State", "Holder", "SettledAt", "WakeAt", "LookAt", "Answer", "Delivered", "Tombstone"}
 	facts := reflect.ValueOf(anOperation())
@@ -66,7 +64,7 @@ func TestOperationsFieldsAreAllKept(t *testing.T) {
 }
 
 func TestTruncatedOrLongerDataIsRefused(t *testing.T) {
-	facts := EncodeFacts(Row{Op: anOperation()})
+	op := anOperation()
 	request := EncodeRequest(journal.Request{Header: http.Header{"A": {"b"}}, WithheldQuery: []string{"token"}}, false)
 	answer := EncodeAnswer(&journal.Answer{Header: http.Header{"A": {"b"}}, Pointer: "ch_1"}, false)
 	refused := func(b []byte, decode func([]byte) error) {
@@ -75,12 +73,15 @@ func TestTruncatedOrLongerDataIsRefused(t *testing.T) {
 		for n := range b {
 			assert.ErrorIs(t, decode(append([]byte{}, b[:n]...)), ErrDamaged, "%d of %d bytes", n, len(b))
 		}
+	}
+	sealed := func(b []byte, decode func([]byte) error) {
+		refused(b, decode)
 		newer := append([]byte{version + 1}, b[1:]...)
 		assert.ErrorIs(t, decode(newer), ErrDamaged)
 	}
-	refused(facts, func(b []byte) error { return DecodeFacts(b, &Row{Op: journal.Operation{Ref: anOperation().Ref}}) })
-	refused(request, func(b []byte) error { _, err := DecodeRequest(b, nil); return err })
-	refused(answer, func(b []byte) error { _, err := DecodeAnswer(b, nil); return err })
+	refused(AppendOperation(nil, &op), func(b []byte) error { _, err := ReadOperation(b); return err })
+	sealed(request, func(b []byte) error { _, err := DecodeRequest(b, nil); return err })
+	sealed(answer, func(b []byte) error { _, err := DecodeAnswer(b, nil); return err })
 }
 
 // unsealed leaves out the sum.
@@ -94,17 +95,17 @@ func TestATombstoneHasNoRequest(t *testing.T) {
 
 // FuzzDecode encodes each record that it can decode again. The result decodes to the same record.
 func FuzzDecode(f *testing.F) {
-	f.Add(unsealed(EncodeFacts(Row{Op: anOperation()})))
-	f.Add(unsealed(EncodeFacts(Row{})))
+	op := anOperation()
+	f.Add(AppendOperation(nil, &op))
+	f.Add(AppendOperation(nil, new(journal.Operation)))
 	f.Add(unsealed(EncodeRequest(journal.Request{Method: "POST", Header: http.Header{"A": {"b", ""}, "C": nil}, Body: []byte{}, WithheldHeaders: []string{}}, false)))
 	f.Add(unsealed(EncodeAnswer(&journal.Answer{Status: 201, Header: http.Header{}, Trailer: http.Header{"X": {"y"}}, Cut: true}, false)))
 	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var r Row
-		if err := DecodeFacts(binary.LittleEndian.AppendUint32(slices.Clone(b), sumOf(b, r)), &r); err == nil {
-			var again Row
-			require.NoError(t, DecodeFacts(EncodeFacts(r), &again))
-			require.Equal(t, r, again)
+		if op, err := ReadOperation(b); err == nil {
+			again, err := ReadOperation(AppendOperation(nil, &op))
+			require.NoError(t, err)
+			require.Equal(t, op, again)
 		}
 		b = seal(b)
 		if r, err := DecodeRequest(b, nil); err == nil && b != nil {

@@ -1,12 +1,10 @@
 package format
 
 import (
-	"database/sql/driver"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
-	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -43,7 +41,7 @@ func EncodeFlowFacts(f journal.Flow) []byte {
 		facts.Parked = f.ParkedSince.UnixMilli()
 	}
 	encoded, _ := json.Marshal(facts) // strings, numbers and times: it can't fail
-	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f))
+	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, &f, Due(&f)))
 }
 
 // Due is the time in a flow's column due_at. A flow that is put off for long has its due time mirrored at 1970, as in Wake.
@@ -55,7 +53,7 @@ func Due(f *journal.Flow) time.Time {
 }
 
 // sumOfFlow is the sum of facts and of everything else that is in the flow's row.
-func sumOfFlow(facts []byte, f journal.Flow) uint32 {
+func sumOfFlow(facts []byte, f *journal.Flow, due time.Time) uint32 {
 	e := encoder{buf: make([]byte, 0, 256+len(f.Input))}
 	e.int(f.Handle)
 	for _, s := range [...]string{f.Scope, f.Parent, f.ID, f.Function.Name, f.Holder} {
@@ -65,39 +63,20 @@ func sumOfFlow(facts []byte, f journal.Flow) uint32 {
 	e.byte(byte(f.State))
 	e.bools(f.Tombstone)
 	e.int(f.Claim)
-	e.time(Due(&f))
+	e.time(due)
 	e.time(f.EndedAt)
 	e.bytes(f.Input)
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// ReadFlow reads the columns of a flow: handle, scope, parent, ID, name and version of its function, state, holder, due and end
-// times, tombstone, facts, input and claim. It returns the flow together with ErrSum if its checksum is wrong, and panics as ToTime does.
-func ReadFlow(v []driver.Value) (journal.Flow, error) {
-	tombstone := toByte(v[10])
-	if tombstone > 1 {
-		return journal.Flow{}, ErrDamaged
-	}
-	f := journal.Flow{
-		Handle:    v[0].(int64),
-		Ref:       journal.Ref{Scope: v[1].(string), Parent: v[2].(string), ID: v[3].(string)},
-		Function:  journal.FlowFunction{Name: v[4].(string), Version: int(v[5].(int64))},
-		State:     journal.FlowState(toByte(v[6])),
-		Holder:    toString(v[7]),
-		DueAt:     ToTime(v[8]),
-		EndedAt:   ToTime(v[9]),
-		Tombstone: tombstone == 1,
-		Claim:     v[13].(int64),
-	}
-	if input := ToBytes(v[12]); len(input) > 0 {
-		f.Input = slices.Clone(input)
-	}
-	encoded, sealed := ToBytes(v[11]), SumIn(ToBytes(v[11]))
-	encoded = encoded[:max(0, len(encoded)-SumSize)]
-	whole := sealed == sumOfFlow(encoded, f)
+// DecodeFlow adds the facts to a flow with the values of its columns. DueAt is the column's, see Due. If the checksum is
+// wrong, DecodeFlow adds the facts all the same, and returns ErrSum.
+func DecodeFlow(f *journal.Flow, sealed []byte) error {
+	encoded := sealed[:max(0, len(sealed)-SumSize)]
+	whole := SumIn(sealed) == sumOfFlow(encoded, f, f.DueAt)
 	var facts flowFacts
 	if err := json.Unmarshal(encoded, &facts); err != nil {
-		return journal.Flow{}, errors.Join(ErrDamaged, err)
+		return errors.Join(ErrDamaged, err)
 	}
 	f.Key, f.InputDigest, f.Undoing, f.GivenUpFor = facts.Key, facts.Input, facts.Undoing, facts.GivenUpFor
 	f.Trace, f.InboundEndpoint = facts.Trace, facts.Inbound
@@ -113,19 +92,13 @@ func ReadFlow(v []driver.Value) (journal.Flow, error) {
 		f.DueAt = mirrored(f.DueAt)
 	}
 	if !whole {
-		return f, ErrSum
+		return ErrSum
 	}
-	return f, nil
+	return nil
 }
 
-// StepArgs are the columns of a step: its flow, and what it says of itself.
-func StepArgs(flow int64, s journal.StepRecord) []any {
-	return append(make([]any, 0, 11), // there is room for the flow and its claim once more
-		flow, s.Seq, int64(s.Kind), s.Name, s.Position, s.Parallel, s.At.UnixMilli(), s.Result, int64(sumOfStep(flow, s)))
-}
-
-// sumOfStep is the sum of a step's row.
-func sumOfStep(flow int64, s journal.StepRecord) uint32 {
+// StepSum is the checksum of a step's row.
+func StepSum(flow int64, s journal.StepRecord) int64 {
 	e := encoder{buf: make([]byte, 0, 64+len(s.Name)+len(s.Result))}
 	for _, n := range [...]int64{flow, int64(s.Seq), int64(s.Kind), int64(s.Position), s.At.UnixMilli()} {
 		e.int(n)
@@ -133,5 +106,5 @@ func sumOfStep(flow int64, s journal.StepRecord) uint32 {
 	e.bools(s.Parallel)
 	e.string(s.Name)
 	e.bytes(s.Result)
-	return Sum(e.buf)
+	return int64(Sum(e.buf))
 }

@@ -2,10 +2,10 @@ package format
 
 import "github.com/onceward/onceward/journal"
 
-// Record is a whole operation whose large parts are not decoded.
+// Record is a whole operation whose request and answer are encoded.
 type Record struct {
-	Row
-	Body, Answer, AnswerBody []byte
+	Op                                journal.Operation // without Request and Answer
+	Request, Body, Answer, AnswerBody []byte
 }
 
 // Operation decodes it. Nothing of the result is shared.
@@ -32,7 +32,7 @@ func (k *Record) decode() (journal.Operation, error) {
 
 // WithoutBodies is Operation without the bodies.
 func (k *Record) WithoutBodies() (journal.Operation, error) {
-	op, err := (&Record{Row: k.Row, Answer: k.Answer}).decode()
+	op, err := (&Record{Op: k.Op, Request: k.Request, Answer: k.Answer}).decode()
 	// What tells of an empty body is kept beside the bodies.
 	op.Request.Body = nil
 	if op.Answer != nil {

@@ -55,21 +55,3 @@ func SumIn(sealed []byte) uint32 {
 	}
 	return binary.LittleEndian.Uint32(sealed[len(sealed)-SumSize:])
 }
-
-// sumOf is the sum of facts and of everything else that is in the row of operations
-// which has them.
-func sumOf(facts []byte, r Row) uint32 {
-	op := &r.Op
-	e := encoder{buf: make([]byte, 0, 192)}
-	e.int(op.Handle)
-	e.byte(byte(op.Naming))
-	e.byte(byte(op.State))
-	e.bools(r.Identified, op.Delivered, op.Tombstone)
-	for _, s := range [...]string{op.Scope, op.Parent, op.ID, op.Provider, op.Holder} {
-		e.string(s)
-	}
-	e.time(woken(op))
-	e.time(op.SettledAt)
-	e.buf = binary.LittleEndian.AppendUint32(e.buf, SumIn(r.Request))
-	return crc32.Update(Sum(facts), castagnoli, e.buf)
-}

@@ -2,9 +2,10 @@ package rowstore
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -85,8 +86,7 @@ func (b *batch) putFlow(f, next *journal.Flow, ev journal.FlowEvent) (err error)
 	}
 	steps := make([]Step, len(ev.Steps))
 	for i, s := range ev.Steps {
-		args := format.StepArgs(next.Handle, s)
-		steps[i] = Step{s, args[len(args)-1].(int64)}
+		steps[i] = Step{s, format.StepSum(next.Handle, s)}
 	}
 	return b.tx.AddSteps(b.ctx, next.Handle, steps)
 }
@@ -106,22 +106,20 @@ func encodeFlow(key *format.HashKey, f *journal.Flow) *Flow {
 }
 
 func decodeFlow(row *Flow) (journal.Flow, error) {
-	tombstone := int64(0)
-	if row.Tombstone {
-		tombstone = 1
+	f := journal.Flow{
+		Handle: row.Handle, Ref: row.Ref, Function: row.Function, State: journal.FlowState(row.State), Holder: row.Holder,
+		Tombstone: row.Tombstone, Claim: row.Claim,
 	}
-	var holder, due, ended driver.Value
-	if row.Holder != "" {
-		holder = row.Holder
+	if len(row.Input) > 0 {
+		f.Input = slices.Clone(row.Input)
 	}
 	if row.HasDue {
-		due = row.Due
+		f.DueAt = time.UnixMilli(row.Due).UTC()
 	}
 	if row.HasEnded {
-		ended = row.Ended
+		f.EndedAt = time.UnixMilli(row.Ended).UTC()
 	}
-	f, err := format.ReadFlow([]driver.Value{row.Handle, row.Ref.Scope, row.Ref.Parent, row.Ref.ID, row.Function.Name, int64(row.Function.Version), int64(row.State),
-		holder, due, ended, tombstone, row.Facts, row.Input, row.Claim})
+	err := format.DecodeFlow(&f, row.Facts)
 	if err != nil {
 		err = fmt.Errorf("flow %d: %w", row.Handle, err)
 	}
@@ -132,7 +130,7 @@ func decodeFlow(row *Flow) (journal.Flow, error) {
 func stepsOf(ctx context.Context, r FlowReader, handle int64) (steps []journal.StepRecord, err error) {
 	rows, err := r.Steps(ctx, handle)
 	for _, row := range rows {
-		if args := format.StepArgs(handle, row.StepRecord); args[len(args)-1] != row.Sum {
+		if format.StepSum(handle, row.StepRecord) != row.Sum {
 			return nil, fmt.Errorf("flow %d: %w", handle, format.ErrSum)
 		}
 		if len(row.Result) == 0 {

@@ -145,15 +145,3 @@ func selected(row *Row, f *journal.Filter) (op journal.Operation, is bool, err e
 	op, err = it.operation(false)
 	return op, err == nil, err
 }
-
-// operation returns the operation of a row that was read whole.
-func (r *Row) operation() (op journal.Operation, err error) {
-	it, err := decode(r)
-	if err == nil {
-		err = it.fill(r)
-	}
-	if err != nil {
-		return op, err
-	}
-	return it.operation(true)
-}

@@ -2,7 +2,6 @@ package rowstore
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
@@ -174,36 +173,33 @@ func encodeReceipt(r *journal.Receipt) *Receipt {
 	if r.State == journal.ReceiptReserved {
 		ends = math.MaxInt64
 	}
-	args, body := format.ReceiptArgs(r, ends)
-	answer, _ := args[6].([]byte)
-	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: args[4].(int64), Facts: args[5].([]byte), Answer: answer, Body: body}
+	facts, answer, body := format.EncodeReceipt(r, ends)
+	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: ends, Facts: facts, Answer: answer, Body: body}
 }
 
 // decodeReceipt reads a receipt with its body.
 func decodeReceipt(row *Receipt) (journal.Receipt, error) {
-	r, answer, err := decodeReceiptLight(row)
+	r, err := decodeReceiptLight(row)
 	switch {
-	case err != nil || answer == nil:
-	case format.Lacks(answer, row.Body):
+	case err != nil || row.Answer == nil:
+	case format.Lacks(row.Answer, row.Body):
 		err = fmt.Errorf("receipt %d lacks its body: %w", row.Handle, format.ErrDamaged)
 	default:
-		if r.Answer, err = format.DecodeAnswer(answer, row.Body); err != nil {
+		if r.Answer, err = format.DecodeAnswer(row.Answer, row.Body); err != nil {
 			err = fmt.Errorf("receipt %d: %w", row.Handle, err)
 		}
 	}
 	return r, err
 }
 
-func decodeReceiptLight(row *Receipt) (r journal.Receipt, answer []byte, err error) {
-	var head driver.Value
-	if row.Answer != nil {
-		head = row.Answer
-	}
-	r, answer, err = format.ReadReceipt([]driver.Value{row.Handle, row.Key.Scope, row.Key.Key, row.Place, int64(row.State), row.Ends, row.Facts, head})
+// decodeReceiptLight is decodeReceipt without the answer's body.
+func decodeReceiptLight(row *Receipt) (journal.Receipt, error) {
+	r := journal.Receipt{Handle: row.Handle, ReceiptKey: row.Key, Place: row.Place, State: journal.ReceiptState(row.State)}
+	err := format.DecodeReceipt(&r, row.Ends, row.Facts, row.Answer)
 	if err != nil {
 		err = fmt.Errorf("receipt %d: %w", row.Handle, err)
 	}
-	return r, answer, err
+	return r, err
 }
 
 // AdvanceTx implements journal.Receipts.

@@ -101,7 +101,7 @@ func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.R
 		if scan.After.Handle = row.Handle; scan.Newest {
 			scan.After.Handle, scan.Before = f.After, row.Handle
 		}
-		r, _, err := decodeReceiptLight(row)
+		r, err := decodeReceiptLight(row)
 		if passes(err, passed) {
 			continue
 		}

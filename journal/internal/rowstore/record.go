@@ -155,7 +155,7 @@ func (p *Part) bytes() (head, body []byte) {
 
 // operation returns the operation with its parts, which must have been read.
 func (it *item) operation(bodies bool) (journal.Operation, error) {
-	k := format.Record{Row: format.Row{Op: it.op}}
+	k := format.Record{Op: it.op}
 	k.Request, k.Body = it.request.bytes()
 	k.Answer, k.AnswerBody = it.answer.bytes()
 	read := k.WithoutBodies
