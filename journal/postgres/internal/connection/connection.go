@@ -94,9 +94,5 @@ func (d *Dialer) Connect(ctx context.Context, told *Notices) (*pgx.Conn, error) 
 			told.Warned.Store(true)
 		}
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err == nil {
-		registerBytes(conn)
-	}
-	return conn, err
+	return pgx.ConnectConfig(ctx, cfg)
 }
