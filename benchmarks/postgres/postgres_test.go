@@ -102,18 +102,21 @@ func TestFiguresOfSeveralProcesses(t *testing.T) {
 }
 
 func TestReportIsATableInMarkdown(t *testing.T) {
-	o, err := parse([]string{"-callers", "1,64", "-processes", "4", "-only", "onceward,naive"})
+	o, err := parse([]string{"-callers", "1,64", "-processes", "1,4", "-only", "onceward,naive"})
 	require.NoError(t, err)
 	var out strings.Builder
 	require.NoError(t, results{
 		at{nameOnceward, 64, 4}: {OpsPerSecond: 300, P99: 12345678, DatabaseCPU: 20_000, CPU: 50_000, WAL: 2900, Shares: 1.15},
+		at{nameOnceward, 64, 1}: {OpsPerSecond: 300},
+		at{nameNaive, 64, 1}:    {OpsPerSecond: 200},
 		at{nameNaive, 64, 4}:    {OpsPerSecond: 100, P99: 20_000_000, DatabaseCPU: 200_000, CPU: 140_000, WAL: 3300, Shares: 1},
 	}.print(&out, o))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	require.Len(t, lines, 4, "what was not measured is in no line")
+	require.Len(t, lines, 6, "what was not measured is in no line")
 	cells := regexp.MustCompile(` *\| *`)
-	assert.Equal(t, "|4|64|onceward|300|0s|12.35ms|20µs|50µs|2.9 KB|1.15|||", cells.ReplaceAllString(lines[2], "|"))
-	assert.Equal(t, "|4|64|naive|100|0s|20ms|200µs|140µs|3.3 KB|1.00|3.0 times|0.10 of its|", cells.ReplaceAllString(lines[3], "|"))
+	assert.Equal(t, "|4|64|onceward|300|0s|12.35ms|20µs|50µs|2.9 KB|1.15|||", cells.ReplaceAllString(lines[4], "|"))
+	assert.Equal(t, "|4|64|naive|100|0s|20ms|200µs|140µs|3.3 KB|1.00|3.00 times|0.10 of its|", cells.ReplaceAllString(lines[5], "|"))
+	assert.Contains(t, lines[3], "1.50 times (aim 1.4)", "it is that of one process")
 }
 
 func TestFlags(t *testing.T) {

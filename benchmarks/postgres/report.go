@@ -16,6 +16,32 @@ type at struct {
 
 type results map[at]figures
 
+// aim is a ratio of our rate to another contender's, with one process.
+type aim struct {
+	name    string
+	callers int
+	delayed bool // a round trip takes a millisecond longer
+	times   float64
+}
+
+var aims = []aim{
+	{nameNaive, 1, false, 0.45},
+	{nameNaive, 64, false, 1.4},
+	{nameNaive, 256, false, 2.3},
+	{nameNaive, 64, true, 1.3},
+	{nameRiver, 64, false, 2},
+}
+
+// aimed is the aim for a line of the table, "" if it has none.
+func aimed(line at, delayed bool) string {
+	for _, a := range aims {
+		if a.name == line.name && a.callers == line.callers && a.delayed == delayed && line.processes == 1 {
+			return fmt.Sprintf(" (aim %v)", a.times)
+		}
+	}
+	return ""
+}
+
 // print writes a line for each contender at each load, as a table in Markdown, with how far we are ahead at its end.
 func (r results) print(out io.Writer, o options) error {
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
@@ -35,7 +61,7 @@ func (r results) print(out io.Writer, o options) error {
 				}
 				rate, cpu := "", ""
 				if measured && c.name != ours {
-					rate = fmt.Sprintf("%.1f times", us.OpsPerSecond/f.OpsPerSecond)
+					rate = fmt.Sprintf("%.2f times%s", us.OpsPerSecond/f.OpsPerSecond, aimed(at{c.name, callers, processes}, o.delay > 0))
 					cpu = fmt.Sprintf("%.2f of its", float64(us.DatabaseCPU)/float64(f.DatabaseCPU))
 				}
 				fmt.Fprintf(w, "| %d\t| %d\t| %s\t| %.0f\t| %v\t| %v\t| %v\t| %v\t| %.1f KB\t| %.2f\t| %s\t| %s\t|\n", processes, callers, c.name, f.OpsPerSecond,
