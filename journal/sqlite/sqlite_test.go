@@ -183,3 +183,17 @@ func testAlone(t *testing.T, attr *syscall.SysProcAttr) (out string, err error) 
 	said, err := again.CombinedOutput()
 	return string(said), err
 }
+
+// doubt begins an operation and leaves it unknown.
+func doubt(ctx context.Context, j journal.Journal, id string, s journal.Session) (journal.Operation, error) {
+	ev := begin(id, s)
+	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+id, true
+	begun, err := j.Apply(ctx, ev)
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	end := complete(begun.Operation, s)
+	end.Kind, end.Answer, end.Delivered = journal.EventDoubt, nil, false
+	ended, err := j.Apply(ctx, end)
+	return ended.Operation, err
+}
