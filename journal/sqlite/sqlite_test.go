@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
