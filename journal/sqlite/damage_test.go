@@ -101,7 +101,7 @@ func TestFaultFailsClosed(t *testing.T) {
 				l.name = "again"
 				sixtieth := oneIn(60)
 				d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && sixtieth() }))
-				l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, soak.Times(900, 1600))
+				l.live(t.Context(), rand.New(rand.NewPCG(1, 2)), 8, soak.Times(450, 1600))
 				d.fault.Store(nil)
 				hears(t.Context(), j, s)
 			}
@@ -223,7 +223,7 @@ func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
 		defer mu.Unlock()
 		known[id] = p
 	}}
-	l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 1200)
+	l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 500)
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
 	whole, err := os.ReadFile(path)

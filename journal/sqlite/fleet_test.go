@@ -95,7 +95,7 @@ func childShares(path string) error {
 func TestFleetSharesFairly(t *testing.T) {
 	t.Parallel()
 	const processes = 4
-	operations := int64(soak.Times(2000, 16000))
+	operations := int64(soak.Times(1000, 16000))
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
 	var ins []io.WriteCloser

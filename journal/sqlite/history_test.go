@@ -21,7 +21,7 @@ func TestLongHistory(t *testing.T) {
 		seed  uint64
 		steps int
 	}{
-		{soak.Seed(t, 1), soak.Times(300, 1500)},
+		{soak.Seed(t, 1), soak.Times(150, 1500)},
 		{15740741067116398134, 400}, // a clock that had gone back left an operation pending that may have run and has no window
 		{1471465738229, 300},        // likewise
 		{3198372648012, 300},        // a checkpoint used the connection that wrote the sidecar

@@ -31,7 +31,7 @@ func handlesOf(t *testing.T, j *sqlite.Journal, f journal.Filter) (handles []int
 // A list has the filter's matches once, in its order, whatever its pages are.
 func TestListHasWhatItsFilterSelects(t *testing.T) {
 	t.Parallel()
-	const many = 900 // some pages of a list
+	const many = 650 // some pages of a list
 	_, j, s := joined(t)
 	random, now := seeded(t), time.Now().Truncate(time.Millisecond)
 	wake := func() time.Time { return now.Add(time.Duration(random.IntN(60)) * time.Second) }

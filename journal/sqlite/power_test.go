@@ -222,7 +222,7 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 	} else { // another program may trust a file whose sync has failed
 		stop = d.often(t, 100, func(context.Context, int) { sqlite.Checkpoint(j) })
 	}
-	l.live(t.Context(), random, 16, soak.Times(360, 640))
+	l.live(t.Context(), random, 16, soak.Times(200, 640))
 	stop()
 	d.fault.Store(nil)
 	if fault != nil {

@@ -131,39 +131,33 @@ func TestSessionThatEndedIsNotLost(t *testing.T) {
 	assert.True(t, other.Lost(), "it was not ended")
 }
 
-// If a journal can't be written as it is closed, Close returns an error, and the journal is closed. So do the requests
-// that wait.
+// If a journal can't be written as it is closed, Close returns an error, and the journal is closed. A request that waits
+// has the error, too.
 func TestCloseOfAnUnwritableJournal(t *testing.T) {
-	for _, alone := range []bool{true, false} {
-		path := filepath.Join(t.TempDir(), "journal.db")
-		require.NoError(t, open(t, path).Close())
-		other := anotherProcess(t, path)
-		synctest.Test(t, func(t *testing.T) { // no test waits for the busy timeout
-			j := open(t, path)
-			s, err := j.Join(t.Context())
-			require.NoError(t, err)
-			_, err = other.ExecContext(context.Background(), "BEGIN IMMEDIATE")
-			require.NoError(t, err)
-			asked := make(chan error, 1)
-			if !alone {
-				go func() {
-					_, err := j.Apply(t.Context(), begin("invoice-1", s))
-					asked <- err
-				}()
-				synctest.Wait()
-			}
-			require.ErrorContains(t, j.Close(), "another process has kept the file locked")
-			if !alone {
-				require.ErrorContains(t, <-asked, "another process has kept the file locked")
-			}
-			require.ErrorIs(t, j.Close(), journal.ErrClosed)
-			_, err = other.ExecContext(context.Background(), "ROLLBACK")
-			require.NoError(t, err)
-		})
+	path := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, open(t, path).Close())
+	other := anotherProcess(t, path)
+	synctest.Test(t, func(t *testing.T) { // no test waits for the busy timeout
 		j := open(t, path)
-		assert.False(t, has(t, j, "invoice-1"))
-		assert.Empty(t, verify(t, j))
-	}
+		s, err := j.Join(t.Context())
+		require.NoError(t, err)
+		_, err = other.ExecContext(context.Background(), "BEGIN IMMEDIATE")
+		require.NoError(t, err)
+		asked := make(chan error, 1)
+		go func() {
+			_, err := j.Apply(t.Context(), begin("invoice-1", s))
+			asked <- err
+		}()
+		synctest.Wait()
+		require.ErrorContains(t, j.Close(), "another process has kept the file locked")
+		require.ErrorContains(t, <-asked, "another process has kept the file locked")
+		require.ErrorIs(t, j.Close(), journal.ErrClosed)
+		_, err = other.ExecContext(context.Background(), "ROLLBACK")
+		require.NoError(t, err)
+	})
+	j := open(t, path)
+	assert.False(t, has(t, j, "invoice-1"))
+	assert.Empty(t, verify(t, j))
 }
 
 // Of very many deliveries that can't be recorded, one returns an error. None is lost.
