@@ -20,6 +20,20 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
+// doubt begins an operation and leaves it unknown.
+func doubt(ctx context.Context, j journal.Journal, id string, s journal.Session) (journal.Operation, error) {
+	ev := begin(id, s)
+	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+id, true
+	begun, err := j.Apply(ctx, ev)
+	if err != nil {
+		return journal.Operation{}, err
+	}
+	end := complete(begun.Operation, s)
+	end.Kind, end.Answer, end.Delivered = journal.EventDoubt, nil, false
+	ended, err := j.Apply(ctx, end)
+	return ended.Operation, err
+}
+
 // tookEffect is evidence that an operation took effect.
 func tookEffect(op journal.Operation, object string) journal.Event {
 	return journal.Event{

@@ -1,11 +1,8 @@
 package sqlite_test
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,61 +124,4 @@ func TestSchemaMigratedUnderAReader(t *testing.T) {
 	alter(t, path, "UPDATE onceward_head SET version = version - 1")
 	_, err = reader.Get(t.Context(), journal.Ref{ID: "invoice-1"})
 	require.NoError(t, err)
-}
-
-// A journal without one of its tables is damaged: it crashes no process, takes nothing for absent, and Verify names the
-// table.
-func TestTableThatIsGone(t *testing.T) {
-	sound, j, s := joined(t)
-	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
-	beginFlow(t, j, s, "order-991")
-	_, err := j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err)
-	op, err := doubt(t.Context(), j, "unknown", s)
-	require.NoError(t, err)
-	require.NoError(t, s.End(t.Context()))
-	require.NoError(t, j.Close())
-	db := anotherProcess(t, sound)
-	rows, err := db.QueryContext(t.Context(), "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'onceward_%'")
-	require.NoError(t, err)
-	defer rows.Close()
-	for rows.Next() {
-		var table string
-		require.NoError(t, rows.Scan(&table))
-		path := filepath.Join(t.TempDir(), "journal.db")
-		for _, suffix := range []string{"", "-sidecar"} {
-			copyFile(t, sound+suffix, path+suffix)
-		}
-		alter(t, path, "DROP TABLE "+table)
-		j, err := sqlite.Open(path, sqlite.Options{})
-		if err == nil {
-			for _, use := range []func() error{
-				func() error { return j.ResetClock(t.Context(), time.Now()) },
-				func() error { _, err := j.Join(t.Context()); return err },
-				func() error { return j.Adopt(t.Context()) },
-				func() error {
-					_, _, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "event"}, []journal.Event{tookEffect(op, "object")})
-					return err
-				},
-				func() error { return drain(j.ListFlows(t.Context(), journal.FlowFilter{})) },
-				func() error { return drain(j.ListReceipts(t.Context(), journal.ReceiptFilter{})) },
-				func() error {
-					tx, err := j.BeginTx(t.Context())
-					require.NoError(t, err)
-					defer tx.Rollback(t.Context())
-					_, err = j.AdvanceTx(t.Context(), tx, "source", "entity", 1)
-					return err
-				},
-			} {
-				err = errors.Join(err, use())
-			}
-			found, verifying := j.Verify(t.Context())
-			if verifying == nil {
-				assert.Contains(t, fmt.Sprint(found), table, "Verify")
-			}
-			require.NoError(t, j.Close())
-		}
-		assert.ErrorContains(t, err, "onceward_", table)
-	}
-	require.NoError(t, rows.Err())
 }

@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
@@ -183,18 +182,4 @@ func testAlone(t *testing.T, attr *syscall.SysProcAttr) (out string, err error) 
 	again.SysProcAttr = attr
 	said, err := again.CombinedOutput()
 	return string(said), err
-}
-
-// doubt begins an operation and leaves it unknown.
-func doubt(ctx context.Context, j journal.Journal, id string, s journal.Session) (journal.Operation, error) {
-	ev := begin(id, s)
-	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+id, true
-	begun, err := j.Apply(ctx, ev)
-	if err != nil {
-		return journal.Operation{}, err
-	}
-	end := complete(begun.Operation, s)
-	end.Kind, end.Answer, end.Delivered = journal.EventDoubt, nil, false
-	ended, err := j.Apply(ctx, end)
-	return ended.Operation, err
 }
