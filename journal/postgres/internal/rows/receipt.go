@@ -22,9 +22,12 @@ const (
 	lockReceipt    = "SELECT pg_catalog.pg_try_advisory_xact_lock($1)"
 	receiptColumns = "handle, scope, key, place, state, ends_at, facts, answer"
 	selectReceipt  = "SELECT " + receiptColumns + ", body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{s}}.receipts WHERE identity = $1"
-	insertInto     = "INSERT INTO {{s}}.receipts (handle, scope, key, place, state, ends_at, facts, answer, body, identity, written_in) "
-	insertReceipt  = insertInto + "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.pg_current_xact_id()) ON CONFLICT (identity) DO NOTHING"
-	updateReceipt  = `UPDATE {{s}}.receipts SET scope = $2, key = $3, place = $4, state = $5, ends_at = $6, facts = $7, answer = $8, body = $9,
+	// lookReceipt has a row without a receipt, too, which has the handle 0.
+	lookReceipt = "SELECT coalesce(r.handle, 0), r.scope, r.key, r.place, coalesce(r.state, 0)::smallint, coalesce(r.ends_at, 0), r.facts, r.answer, r.body, j.restored, j.promoted " +
+		"FROM {{s}}.journal j LEFT JOIN {{s}}.receipts r ON r.identity = $1"
+	insertInto    = "INSERT INTO {{s}}.receipts (handle, scope, key, place, state, ends_at, facts, answer, body, identity, written_in) "
+	insertReceipt = insertInto + "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.pg_current_xact_id()) ON CONFLICT (identity) DO NOTHING"
+	updateReceipt = `UPDATE {{s}}.receipts SET scope = $2, key = $3, place = $4, state = $5, ends_at = $6, facts = $7, answer = $8, body = $9,
 		written_in = pg_catalog.pg_current_xact_id() WHERE handle = $1 AND identity = $10`
 	// The next two are one round trip each. The first writes only in a transaction of the journal's database, which has
 	// not gone back, and if it can lock the key.
@@ -63,36 +66,41 @@ func scanReceipt(rows pgx.Rows, further ...any) (*rowstore.Receipt, error) {
 }
 
 // Receipt implements rowstore.Reader. It also reads what Restored returns: a caller without a receipt asks for that next.
-func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
+func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
 	p := &pipeline{d: r.d}
-	restored := r.queueRestored(p)
-	found, err := r.receipt(ctx, p, key, false)
-	if err == nil {
-		r.restored = restored
-	}
-	return found, err
+	p.queue(func(rows pgx.Rows) error {
+		var body []byte
+		var restored, promoted *string
+		receipt, err := scanReceipt(rows, &body, &restored, &promoted)
+		if receipt.Body = body; receipt.Handle != 0 {
+			found.Receipt = receipt
+		}
+		why := r.d.why(restored, promoted)
+		r.restored = &why
+		return err
+	}, lookReceipt, identityOf(key.Scope, key.Key))
+	_, err = p.send(ctx, r.c)
+	return found, meaning(err)
 }
 
 // Receipt implements rowstore.Tx. It waits for neither the key nor the row.
 func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
 	p, locked := &pipeline{d: t.d}, false
 	p.queue(func(pgx.Rows) error { locked = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = $1 FOR UPDATE SKIP LOCKED", identityOf(key.Scope, key.Key))
-	found, err := t.receipt(ctx, p, key, true)
+	found, err := t.receipt(ctx, p, key)
 	found.Held = found.Held || found.Receipt != nil && !locked
 	return found, err
 }
 
-// receipt reads a receipt behind what the pipeline has.
-func (r *reader) receipt(ctx context.Context, p *pipeline, key journal.ReceiptKey, lock bool) (found rowstore.FoundReceipt, err error) {
+// receipt locks a key and reads its receipt, behind what the pipeline has.
+func (t *tx) receipt(ctx context.Context, p *pipeline, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
 	identity := identityOf(key.Scope, key.Key)
-	if lock {
-		p.queue(func(rows pgx.Rows) error {
-			var locked bool
-			err := rows.Scan(&locked)
-			found.Held = !locked
-			return err
-		}, lockReceipt, r.d.receiptLock(identity))
-	}
+	p.queue(func(rows pgx.Rows) error {
+		var locked bool
+		err := rows.Scan(&locked)
+		found.Held = !locked
+		return err
+	}, lockReceipt, t.d.receiptLock(identity))
 	p.queue(func(rows pgx.Rows) (err error) {
 		var body []byte
 		var own bool
@@ -100,7 +108,7 @@ func (r *reader) receipt(ctx context.Context, p *pipeline, key journal.ReceiptKe
 		found.Receipt.Body, found.Receipt.Own = body, own
 		return err
 	}, selectReceipt, identity)
-	_, err = p.send(ctx, r.c)
+	_, err = p.send(ctx, t.c)
 	return found, meaning(err)
 }
 

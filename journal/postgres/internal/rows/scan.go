@@ -181,22 +181,9 @@ func (r *reader) Restored(ctx context.Context) (string, error) {
 	if r.restored != nil {
 		return *r.restored, nil
 	}
-	p := &pipeline{d: r.d}
-	why := r.queueRestored(p)
-	_, err := p.send(ctx, r.c)
-	return *why, meaning(err)
-}
-
-// queueRestored queues a statement that reads the result of Restored.
-func (r *reader) queueRestored(p *pipeline) *string {
-	why := new(string)
-	p.queue(func(rows pgx.Rows) error {
-		var restored, promoted *string
-		err := rows.Scan(&restored, &promoted)
-		*why = r.d.why(restored, promoted)
-		return err
-	}, "SELECT restored, promoted FROM {{s}}.journal")
-	return why
+	var restored, promoted *string
+	err := r.c.QueryRow(ctx, r.d.in("SELECT restored, promoted FROM {{s}}.journal")).Scan(&restored, &promoted)
+	return r.d.why(restored, promoted), meaning(err)
 }
 
 // totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.

@@ -125,7 +125,7 @@ const noStart = "NULL::timestamptz"
 func (t *within) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
 	p, isOurs := t.pipeline()
 	p.queue(nil, soundly)
-	found, err := t.receipt(ctx, p, key, true)
+	found, err := t.receipt(ctx, p, key)
 	if err == nil {
 		err = isOurs(ctx)
 	}
