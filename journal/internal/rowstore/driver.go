@@ -227,8 +227,8 @@ type Driver interface {
 	// has read lately, and prove all this with the first statement or with Commit. These return ErrMissed then.
 	Begin(ctx context.Context, keys Keys) (Tx, Head, Found, error)
 
-	// BeginTx starts a transaction for the application: one in which it writes a delivered outcome, or one of its own. If a
-	// driver limits how many are open, those of one kind delay only each other.
+	// BeginTx starts a transaction for the application, which writes an outcome in it if it is a delivery. If a driver limits
+	// how many are open, deliveries and other transactions have limits of their own.
 	BeginTx(ctx context.Context, delivery bool) (journal.Tx, error)
 	// Within returns the journal's part of a transaction of the application's, and the head and what keys select as that
 	// transaction sees them. It locks the rows, and waits for each. Commit writes all of the changes, the newest handle

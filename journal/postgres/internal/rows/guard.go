@@ -51,7 +51,7 @@ const (
 		FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $2 AND lane = $3) ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane`
 )
 
-// queueGuard queues the guard of the lane's next transaction. decided is the head by which that was decided, or nil.
+// queueGuard queues the guard of the lane's next transaction. If that was decided already, decided is the head at that time.
 func (l *lane) queueGuard(p *pipeline, needs []string, decided *rowstore.Head, f answer) {
 	numbers, least := []int{}, []int64{}
 	for number, batch := range l.d.fleet.Acknowledged.Of(l.Member) {

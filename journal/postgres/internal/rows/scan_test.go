@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// The oldest due operations come first, whether few or many are due, whatever was due first.
+// A scan has the oldest due operations, whether few or many are due. When they became due does not matter.
 func TestScanOfDueOperations(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)

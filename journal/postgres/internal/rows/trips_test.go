@@ -130,7 +130,7 @@ func TestRoundTripsOfABatch(t *testing.T) {
 	assert.Equal(t, 2, c.during(t, batch), "the second is the rollback")
 }
 
-// What another process has done to the clock since makes a begin be decided anew.
+// A begin is decided anew if another process has changed the clock since.
 func TestBeginByAnOldHeadIsDecidedAnew(t *testing.T) {
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)

@@ -147,7 +147,8 @@ func (l *lane) transaction(ctx context.Context, wait string) *tx {
 // theGuard is the number of the guard among the statements of queueBegin.
 const theGuard = 2
 
-// queueBegin queues BEGIN, the settings and the guard. decided is the head by which the transaction was decided, or nil.
+// queueBegin queues BEGIN, the settings and the guard. If the transaction was decided already, decided is the head at that
+// time.
 func (t *tx) queueBegin(p *pipeline, decided *rowstore.Head) {
 	l := t.lane
 	p.queue(nil, connection.BeginSQL)
@@ -209,7 +210,7 @@ type head struct {
 	read time.Time // zero: none counts
 }
 
-// recent is how old the head may be by which a transaction is decided. A transaction may last as long.
+// recent is the greatest age of a head that decides a transaction. A transaction may last as long.
 const recent = connection.CommitTime
 
 func (h *head) lately() (is rowstore.Head, known bool) {
