@@ -195,6 +195,20 @@ func TestAResetOfTheClockThatFails(t *testing.T) {
 	})
 }
 
+// A reset goes behind what this process recorded last. It need not go behind what another process recorded before.
+func TestAProcessFollowsAResetBehindItsOwnLatestCommit(t *testing.T) {
+	pair(t, func(t *testing.T, _ *mapdb.Database, a, b *process) {
+		before := a.now
+		a.executed("x")
+		a.now = before.Add(10 * time.Minute)
+		a.executed("y")
+		between := before.Add(5 * time.Minute)
+		require.NoError(t, b.j.ResetClock(t.Context(), between))
+		a.now = between
+		assert.Equal(t, between.UnixMilli(), a.apply(a.begin("z")).Last.UnixMilli())
+	})
+}
+
 func TestAProcessFollowsTheClockOfAnother(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
 		b.now = b.now.Add(journal.Leap)

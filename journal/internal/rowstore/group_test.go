@@ -91,6 +91,22 @@ func (p *process) complete1(id string) journal.Operation {
 	return p.decide(p.complete(p.executed(id)), journal.Recorded)
 }
 
+// A delivery and evidence share a commit. Neither is found with its answer, which stays.
+func TestTwoEventsOfACommitKeepTheAnswer(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		op := p.complete1("a")
+		want := p.get("a").Answer.Body
+		for _, r := range p.together(db, p.of(journal.EventDeliver, op), p.proof(op, "charge ch_1")) {
+			require.NoError(t, r.err)
+			assert.Equal(t, journal.Recorded, r.Decision)
+		}
+		got := p.get("a")
+		assert.Equal(t, want, got.Answer.Body)
+		assert.True(t, got.Delivered)
+		assert.Equal(t, "charge ch_1", got.Object)
+	})
+}
+
 func TestARefusedDeliveryFailsNoOtherRequest(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")

@@ -117,4 +117,22 @@ func panics(t *testing.T, db Database) {
 		_, err := p.Apply(t.Context(), ev)
 		assert.ErrorContains(t, err, "a function of the caller's")
 	})
+	for _, id := range []string{"first", "second"} {
+		park := p.of(journal.EventPark, p.do(t, p.begin(id)))
+		park.Unsent = true
+		p.do(t, park)
+	}
+	_, err := p.Claim(t.Context(), journal.Event{
+		Kind: journal.EventClaim, At: time.Now(), Session: p.s.ID(), Asker: 1,
+		Today: func(op *journal.Operation) (journal.Today, bool) {
+			if op.ID == "second" {
+				panic("a function of the claim's")
+			}
+			return journal.Today{Terms: op.Terms, Form: op.Form}, true
+		},
+	}, 10)
+	assert.ErrorContains(t, err, "a function of the claim's")
+	op, err := p.Get(t.Context(), journal.Ref{ID: "first"})
+	require.NoError(t, err)
+	assert.Equal(t, journal.StatePending.String(), op.State.String(), "the claim of it is undone")
 }

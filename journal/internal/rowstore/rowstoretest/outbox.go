@@ -54,17 +54,21 @@ func enqueuedMargin(t *testing.T, db Database) {
 	}
 	require.NoError(t, enqueue("rolled back", 12*time.Hour).Rollback(t.Context()))
 	assert.Zero(t, least())
-	var lowest time.Duration
-	for i, retention := range []time.Duration{48 * time.Hour, 24 * time.Hour, 72 * time.Hour} {
+	long := func(id string) (margin time.Duration) {
+		ev := p.begin(id)
+		ev.Intent.Terms.Retention = 96 * time.Hour
+		p.do(t, ev)
+		return ev.Intent.Terms.Margin()
+	}
+	lowest := long("before")
+	for i, retention := range []time.Duration{3 * time.Hour, 2 * time.Hour, 3 * time.Hour} {
 		require.NoError(t, enqueue(fmt.Sprint("a-", i), retention).Commit(t.Context()))
 		terms := p.enqueue("").Intent.Terms
 		terms.Retention = retention
-		if margin := terms.Margin(); lowest == 0 || margin < lowest {
-			lowest = margin
-		}
+		lowest = min(lowest, terms.Margin())
 		assert.Equal(t, lowest, least(), i)
 	}
-	p.do(t, p.begin("b"))
+	long("after")
 	assert.Equal(t, lowest, least(), "another commit keeps it")
 }
 
