@@ -631,6 +631,27 @@ func TestBrokenStatementOfOpenOrClose(t *testing.T) {
 			}
 		})
 	}
+	for _, by := range []fault{interrupted, refusedCommit} {
+		t.Run("to make it, by "+string(by), func(t *testing.T) {
+			for n, broke := 0, "a statement"; broke != ""; n++ {
+				path := filepath.Join(filepath.Dir(sc.path), fmt.Sprint(by, n))
+				alter(t, path, "CREATE TABLE theirs (id INTEGER)")
+				b.arm(n, by)
+				j, err := sqlite.Open(path, sqlite.Options{Deployment: "prod"})
+				broke = b.disarm()
+				if broke != "SELECT identity, epoch FROM onceward_head" {
+					require.Equal(t, broke != "", err != nil, "statement %d: %s: %v", n, broke, err)
+				}
+				if err == nil {
+					require.NoError(t, j.Close())
+				}
+				j = openAs(t, path, "prod")
+				goOn(t, j, "invoice-1")
+				assert.Empty(t, verify(t, j), broke)
+				require.NoError(t, j.Close())
+			}
+		})
+	}
 	t.Run("close", func(t *testing.T) {
 		for n, broke := 0, "a statement"; broke != ""; n++ {
 			st := sc.copied(t)
