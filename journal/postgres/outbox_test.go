@@ -387,6 +387,29 @@ func TestHandlerOutlastsTheRolesPatience(t *testing.T) {
 	assert.Equal(t, "1min", patience)
 }
 
+// A handler that takes longer than its time records nothing, even if it succeeds. Its error says what to do.
+func TestHandlerThatIsTooSlow(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	postgres.Hasten(&opts)
+	j := open(t, server, opts)
+	s := join(t, j)
+	op := undelivered(t, j, s, "order")
+	table := `"` + opts.Schema + `".booked`
+	server.Exec(t, "CREATE TABLE "+table+" (name text)")
+	_, err := deliver(j, s, op, func(ctx context.Context, tx journal.Tx) error {
+		_, err := tx.Driver().(pgx.Tx).Exec(ctx, "INSERT INTO "+table+" VALUES ('order')")
+		<-ctx.Done()
+		return err
+	})
+	require.ErrorContains(t, err, "let it only write, and do slow work elsewhere")
+	found, err := j.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.False(t, found.Delivered)
+	assert.Equal(t, "0", setting(t, server.Conn(t), "SELECT count(*)::text FROM "+table))
+}
+
 // However many handlers take their time, no other caller waits for a connection: claims, begins of known names,
 // sessions.
 func TestSlowHandlersBlockNoOther(t *testing.T) {
