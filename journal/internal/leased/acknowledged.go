@@ -24,6 +24,13 @@ func (a *Acknowledged) Set(lane any, m *Member, number int, batch int64) {
 	a.lanes[lane] = acknowledgement{m, number, batch}
 }
 
+// Forget drops all of them: the database lacks some, and says so.
+func (a *Acknowledged) Forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.lanes)
+}
+
 // Of returns the batches by the numbers of the lanes' rows.
 func (a *Acknowledged) Of(m *Member) map[int]int64 {
 	a.mu.Lock()

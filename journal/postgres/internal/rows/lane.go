@@ -228,10 +228,13 @@ func (l *lane) pause(ctx context.Context, pause time.Duration) error {
 	return inDoubt(l.d.ended(ctx))
 }
 
-// lacks records that the database lacks commits of this lane.
+// lacks records that the database lacks commits of this lane. If that is known already, the lane goes on with another row:
+// this process may adopt the journal.
 func (l *lane) lacks(ctx context.Context, batch int64) error {
+	was := l.d.fleet.Why()
 	err := l.d.fleet.GoneBack(ctx, l.Member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.Number, l.Member.ID, batch, l.Batch))
-	if errors.Is(err, fleet.ErrLost) {
+	if errors.Is(err, fleet.ErrLost) || was != "" && errors.Is(err, journal.ErrRestored) {
+		l.Leave()
 		return rowstore.ErrMissed
 	}
 	return err
@@ -308,7 +311,7 @@ func (l *lane) diagnose(ctx context.Context, needs []string) error {
 		l.hangUp() // this may be a server that the others have left
 		return nil
 	}
-	if err := l.d.fleet.Lacks(ctx, l.conn); errors.Is(err, fleet.ErrLost) {
+	if err := l.d.fleet.Lacks(ctx, l.conn); errors.Is(err, fleet.ErrLost) || was != "" && errors.Is(err, journal.ErrRestored) {
 		return nil
 	} else if err != nil {
 		return err
