@@ -262,5 +262,5 @@ func TestDocumentedGates(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 11, rows)
+	assert.Equal(t, 12, rows)
 }
