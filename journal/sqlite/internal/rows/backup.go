@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -65,12 +64,17 @@ func backUp(ctx context.Context, path string, copies func(name string) error) (e
 	if err != nil {
 		return err
 	}
-	sweepParts(to)
-	name, release, err := makePart(to)
+	name, lock, err := makePart(to)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer func() {
+		if err != nil {
+			_ = os.Remove(name)
+			_ = os.Remove(name + "-journal")
+		}
+		_ = lock.Close() // once SQLite has done with it
+	}()
 	if err := copies(name); err != nil {
 		return err
 	}
@@ -97,52 +101,23 @@ func isFree(path string) error {
 	return nil
 }
 
-// makePart makes an empty file with mode 0600 beside path. A lock on it shows that its process lives.
-func makePart(path string) (name string, release func(), err error) {
-	dir, base := filepath.Split(path)
-	part, err := os.CreateTemp(dir, base+".part-*")
+// makePart makes an empty file with mode 0600 beside path, or empties the one that a crash left. A lock on it shows that its
+// process lives. Only one copy at a time is made for a path.
+func makePart(path string) (name string, lock *flock.Flock, err error) {
+	name = path + ".part-copy"
+	lock = flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	locked, err := lock.TryLock()
+	if err == nil && !locked {
+		err = &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	}
+	if err == nil {
+		_ = os.Remove(name + "-journal") // SQLite would take it for the copy's own
+		err = os.Truncate(name, 0)
+	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, errors.Join(err, lock.Close())
 	}
-	name = part.Name()
-	lock := flock.New(name, flock.SetFlag(os.O_RDWR))
-	if _, err := lock.TryLock(); err != nil {
-		return "", nil, errors.Join(err, part.Close(), os.Remove(name))
-	}
-	release = func() {
-		_ = lock.Close() // once SQLite has done with it
-		for _, suffix := range []string{"", "-journal"} {
-			_ = os.Remove(name + suffix) // it is gone if all went well
-		}
-	}
-	// SQLite opens it next, and would lose its locks if it was closed then.
-	if err := part.Close(); err != nil {
-		release()
-		return "", nil, err
-	}
-	return name, release, nil
-}
-
-// sweepParts removes copies to the same path that a crash interrupted. No process has a lock on them.
-func sweepParts(path string) {
-	names, _ := filepath.Glob(osfile.GlobEscape(path+".part-") + "*")
-	for _, name := range names {
-		rest := strings.TrimPrefix(name, path+".part-")
-		if strings.Trim(strings.TrimSuffix(rest, "-journal"), "0123456789") != "" {
-			continue
-		}
-		if strings.HasSuffix(rest, "-journal") {
-			if _, err := os.Lstat(strings.TrimSuffix(name, "-journal")); errors.Is(err, fs.ErrNotExist) {
-				_ = os.Remove(name)
-			}
-			continue
-		}
-		if lock, err := osfile.Lock(name); err == nil && lock != nil {
-			_ = os.Remove(name)
-			_ = os.Remove(name + "-journal")
-			_ = lock.Close()
-		}
-	}
+	return name, lock, nil
 }
 
 // markCopy marks a file as a backup. The sessions are not the copy's, and no holder in it is alive. It counts no commits: it

@@ -126,19 +126,20 @@ func TestBackupThatIsGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	cutOff, theirs, made := to+".part-123", to+".part-two", to+".part-8"
-	for _, name := range []string{cutOff, cutOff + "-journal", to + ".part-7-journal", theirs, made, made + "-journal"} {
-		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	part := to + ".part-copy"
+	for _, name := range []string{part, part + "-journal"} {
+		require.NoError(t, os.WriteFile(name, []byte("a crash left it"), 0o600))
 	}
-	lock := flock.New(made, flock.SetFlag(os.O_RDWR))
+	lock := flock.New(part, flock.SetFlag(os.O_RDWR))
 	held, err := lock.TryLock()
 	require.NoError(t, err)
 	require.True(t, held)
-	defer lock.Close()
+	require.ErrorIs(t, d.Backup(t.Context(), to, nothing), fs.ErrExist, "another process makes it")
+	require.NoError(t, lock.Close())
 	require.NoError(t, d.Backup(t.Context(), to, nothing))
 	names, err := filepath.Glob(to + "*")
 	require.NoError(t, err)
-	assert.ElementsMatch(t, []string{to, theirs, made, made + "-journal"}, names)
+	assert.Equal(t, []string{to}, names)
 }
 
 // A backup that can't be marked fails, and leaves no file.
