@@ -28,7 +28,7 @@ func gap(path string, h *head, backup stmt) (why string, side sidecar.Content, e
 	}
 	side, err = sidecar.Read(path)
 	if why == "" {
-		why, err = side.Contradicts(err, h.Identity, h.commits, h.commits)
+		why, err = side.Contradicts(err, h.Identity, h.commits)
 		if why == "" {
 			return "", side, err
 		}

@@ -21,8 +21,6 @@ import (
 // Content is the file beside the journal with the journal's identity and the number of a commit. That commit
 // was durable before the sidecar was written. The journal is therefore never behind its sidecar, whenever its
 // process dies, unless an older journal replaced it.
-//
-// The number is in the log: every commit has a row there.
 type Content struct {
 	Identity string
 	Number   int64
@@ -137,12 +135,12 @@ func Sweep(path string) {
 	}
 }
 
-// Contradicts says how the sidecar, or an error in reading it, shows that a journal is not whole. The
-// arguments are the journal's identity, the latest row of its log, and its latest commit.
-func (s Content) Contradicts(err error, identity string, seq, number int64) (string, error) {
+// Contradicts says how the sidecar, or an error in reading it, shows that a journal is not whole. identity
+// is the journal's, and number is its latest commit.
+func (s Content) Contradicts(err error, identity string, number int64) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if seq > 1 {
+		if number > 1 {
 			return "has history, and no sidecar", nil // a new one has its sidecar before its first commit
 		}
 		return "", nil

@@ -18,7 +18,7 @@ import (
 // A WAL does not say to which file it belongs. SQLite applies a left-behind WAL to any file in its place, and
 // so mixes a backup with much later pages (https://sqlite.org/howtocorrupt.html, section 1.4). To detect that
 // before it happens takes a number that can be read from the file alone and only ever grows: the journal's
-// epoch, in the one row of the table journal, on a page of its own that never moves. During a checkpoint, or
+// epoch, in the one row of onceward_head, on a page of its own that never moves. During a checkpoint, or
 // after a crash in one, each page of the file is older or newer. The epoch is one of the two, or torn, which
 // its sum shows.
 //
