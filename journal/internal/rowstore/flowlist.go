@@ -130,7 +130,7 @@ func (s *Store) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int)
 	return results, err
 }
 
-func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
+func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
 	if err := b.mayApplyFlow(&ev); err != nil {
 		return nil, err
 	}
@@ -140,60 +140,92 @@ func (b *batch) claimFlows(ev journal.FlowEvent, limit int) (results []journal.F
 	if err := b.see(ev.At); err != nil {
 		return nil, err
 	}
-	var mine, others []journal.Flow
-	var passed error // why a flow that no living session holds was passed over, for a caller that gets none
-	due := FlowScan{Index: FlowsByDue, By: ev.At.UnixMilli(), After: Position{Key: -1, Handle: math.MaxInt64}}
-	late := due // those that were put off for long
-	late.After = Position{Key: math.MinInt64}
-	for _, scan := range []FlowScan{{Index: FlowsRunning}, due, late} {
-		enough := len(mine) + limit + claimPage // some may turn out not to be claimable
-		err := b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) (more bool) {
-			if scan.After == late.After && row.HasDue && row.Due >= 0 {
-				return false
-			}
-			switch live, err := b.live(row.Holder); {
-			case err != nil:
-				passed = cmp.Or(passed, err)
-			case live:
-			case unread != nil:
-				passed = cmp.Or(passed, passedOver(unread))
-			case slices.Contains(ev.Functions, f.Function):
-				f.Input = nil
-				mine = append(mine, *f)
-			case len(others) < limit:
-				others = append(others, *f)
-			}
-			return len(mine) < enough
-		})
-		if err != nil {
+	c := flowClaim{b: b, ev: ev, limit: limit}
+	by := ev.At.UnixMilli()
+	for _, scan := range []FlowScan{
+		{Index: FlowsRunning},
+		{Index: FlowsByDue, By: by, After: Position{Key: -1, Handle: math.MaxInt64}},
+		{Index: FlowsByDue, By: by, After: putOff},
+	} {
+		if err := c.find(scan); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(mine, func(a, b journal.Flow) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.Handle, b.Handle)) })
-	for _, f := range mine {
-		if len(results) == limit {
-			break
+	if err := c.take(); err != nil {
+		return nil, err
+	}
+	return c.all()
+}
+
+// putOff is where the flows begin that were put off for long. Their Due is below 0.
+var putOff = Position{Key: math.MinInt64}
+
+// flowClaim is one ClaimFlows in a transaction.
+type flowClaim struct {
+	b            *batch
+	ev           journal.FlowEvent
+	limit        int
+	mine, others []journal.Flow // that may be claimable
+	claimed      []journal.FlowResult
+	passed       error // why a flow that no living session holds was passed over, for a caller that gets none
+}
+
+// find finds flows that no living session holds. Some may turn out not to be claimable.
+func (c *flowClaim) find(scan FlowScan) error {
+	enough := len(c.mine) + c.limit + claimPage
+	return c.b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) (more bool) {
+		if scan.After == putOff && row.HasDue && row.Due >= 0 {
+			return false
 		}
-		own := ev
-		own.Handle = f.Handle
-		result, err := b.applyFlow(own, TryLock)
+		switch live, err := c.b.live(row.Holder); {
+		case err != nil:
+			c.passed = cmp.Or(c.passed, err)
+		case live:
+		case unread != nil:
+			c.passed = cmp.Or(c.passed, passedOver(unread))
+		case slices.Contains(c.ev.Functions, f.Function):
+			f.Input = nil
+			c.mine = append(c.mine, *f)
+		case len(c.others) < c.limit:
+			c.others = append(c.others, *f)
+		}
+		return len(c.mine) < enough
+	})
+}
+
+// take claims flows whose function the caller has, those that are due first.
+func (c *flowClaim) take() error {
+	slices.SortStableFunc(c.mine, func(a, b journal.Flow) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.Handle, b.Handle)) })
+	for _, f := range c.mine {
+		if len(c.claimed) == c.limit {
+			return nil
+		}
+		ev := c.ev
+		ev.Handle = f.Handle
+		result, err := c.b.applyFlow(ev, TryLock)
 		switch {
 		case errors.Is(err, errHeld):
-		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
-			passed = cmp.Or(passed, passedOver(err))
+		case errors.Is(err, format.ErrDamaged) && c.b.broken == nil:
+			c.passed = cmp.Or(c.passed, passedOver(err))
 		case err != nil:
-			return nil, b.fail(err)
+			return c.b.fail(err)
 		case result.Decision != journal.Ignored:
-			results = append(results, result)
+			c.claimed = append(c.claimed, result)
 		}
 	}
-	slices.SortFunc(results, func(a, b journal.FlowResult) int { return cmp.Compare(a.Flow.Handle, b.Flow.Handle) })
-	slices.SortFunc(others, func(a, b journal.Flow) int { return cmp.Compare(a.Handle, b.Handle) })
-	for _, f := range others[:min(max(limit-len(results), 0), len(others))] {
+	return nil
+}
+
+// all returns the flows that were claimed, and then some whose function the caller lacks.
+func (c *flowClaim) all() ([]journal.FlowResult, error) {
+	slices.SortFunc(c.claimed, func(a, b journal.FlowResult) int { return cmp.Compare(a.Flow.Handle, b.Flow.Handle) })
+	slices.SortFunc(c.others, func(a, b journal.Flow) int { return cmp.Compare(a.Handle, b.Handle) })
+	results := c.claimed
+	for _, f := range c.others[:min(max(c.limit-len(results), 0), len(c.others))] {
 		results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
 	}
 	if len(results) == 0 {
-		return nil, passed
+		return nil, c.passed
 	}
 	return results, nil
 }
