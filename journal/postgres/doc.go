@@ -36,7 +36,7 @@
 //
 // Journal is a journal.Receipts, for packages server and consume: the application's own transaction reserves a key,
 // holds the handler's writes, and records the answer. Begin it with the application's pool and isolation level (Pgx,
-// SQL), or by BeginTx. At most four transactions of BeginTx and DeliverTx are open at a time.
+// SQL), or by BeginTx. At most four transactions of BeginTx are open at a time.
 //
 // A unique index lets one transaction have a key. An advisory lock of that transaction shows a second one that the key
 // is being served. A transaction of repeatable reads or a serializable one never executes a request that another has

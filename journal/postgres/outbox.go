@@ -15,8 +15,8 @@ func theirs[T any](ctx context.Context, doing string, result T, err error) (T, e
 
 // BeginTx starts a transaction of the journal's database on one of the journal's own connections. Its Driver is a
 // pgx.Tx. It is durable once it commits, regardless of its settings. Its Commit resets settings of the session, except
-// behind a pooler (Options.Pooled). The application's own tables may be in that database. At most four of them and of
-// DeliverTx are open at a time, and further callers wait. Transactions of the application's own connections work too: see Pgx and SQL.
+// behind a pooler (Options.Pooled). The application's own tables may be in that database. At most four are open at a
+// time, and further callers wait. Transactions of the application's own connections work too: see Pgx and SQL.
 func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 	tx, err := j.store.BeginTx(ctx)
 	return theirs(ctx, "begin a transaction", tx, err)
@@ -37,8 +37,8 @@ var errSlowHandler = errors.New("postgres: deliver: the handler took longer than
 
 // DeliverTx applies ev, of kind EventDeliver, and calls f to write in the same transaction, by a Tx whose Driver is a
 // pgx.Tx. After f, it resets settings of the session, such as a role or a search_path, except behind a pooler
-// (Options.Pooled). After 25 seconds f's context ends and nothing is recorded. At most four handlers and transactions
-// of BeginTx are open at a time, and further callers wait. Until f has returned, other callers of that operation wait, and so does Close.
+// (Options.Pooled). After 25 seconds f's context ends and nothing is recorded. Four handlers run at a time, and delay
+// only each other. Until f has returned, other callers of that operation wait. Close waits for it for some seconds.
 func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
 	var failed error
 	result, err := j.store.DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {

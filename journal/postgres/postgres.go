@@ -118,8 +118,8 @@ type pace struct {
 var usualPace = pace{Pace: leased.UsualPace, testify: 10 * time.Second, close: 5 * time.Second, handler: 25 * time.Second}
 
 // Open opens the journal in the database that connString names, a URL or list of keywords as for libpq. It dials its
-// own connections: one for the heartbeat, at most ten for commits, at most four for BeginTx and DeliverTx, and
-// Options.Readers. The caller closes the Journal.
+// own connections: one for the heartbeat, at most ten for commits, at most four for BeginTx, four for handlers of
+// DeliverTx, and Options.Readers. The caller closes the Journal.
 //
 // A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
 //

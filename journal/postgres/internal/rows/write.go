@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// each ends a WITH statement that fails, and with it the transaction, unless it changed a row for each element of its
-// first array. That is an array of elements of that type.
+// each ends a WITH statement whose first array has elements of that type. The statement fails, and with it the transaction,
+// unless it changed a row for each of them.
 func each(of string) string {
 	return " RETURNING 1) SELECT 1 / (count(*) = pg_catalog.cardinality($1::" + of + "[]))::int FROM w"
 }
