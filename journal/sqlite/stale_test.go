@@ -450,3 +450,25 @@ func TestStaleThatIsAdoptedMeanwhile(t *testing.T) {
 	assert.True(t, has(t, j, "before"))
 	assert.Empty(t, verify(t, j))
 }
+
+// If the sidecar is lost, too, an older file beside a later WAL can't be told from another. SQLite mixes the two. No session
+// starts, and Verify finds it.
+func TestStaleFileWithoutItsSidecar(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	leave(t, path)
+	older, err := os.ReadFile(path)
+	require.NoError(t, err)
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	others(t, j, s, "filed")
+	moveWAL(t, path, "TRUNCATE")
+	others(t, j, s, "in the WAL")
+	mixed := filepath.Join(t.TempDir(), "journal.db")
+	require.NoError(t, os.WriteFile(mixed, older, 0o600))
+	copyFile(t, path+"-wal", mixed+"-wal")
+	j = open(t, mixed)
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	assert.NotEmpty(t, verify(t, j))
+}
