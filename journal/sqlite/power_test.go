@@ -216,7 +216,7 @@ func (d *disk) lead(t *testing.T, random *rand.Rand, name string, opts sqlite.Op
 	if fault != nil {
 		d.fault.Store(&fault)
 	}
-	stop := func() {}
+	var stop func()
 	if fault == nil {
 		stop = checkpointOften(t, d)
 	} else { // another program may trust a file whose sync has failed

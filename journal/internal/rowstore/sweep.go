@@ -119,8 +119,7 @@ func (b *batch) sweepFlows(ev journal.Event) error {
 			scan.After = Position{Key: row.Due, Handle: row.Handle}
 			f, err := decodeFlow(row)
 			if err == nil {
-				var decision journal.Decision
-				if _, decision, err = journal.NextFlow(f, false, clock); decision == journal.Ignored {
+				if _, decision, _ := journal.NextFlow(f, false, clock); decision == journal.Ignored {
 					continue
 				}
 				clock.Handle = row.Handle
