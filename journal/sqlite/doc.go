@@ -141,24 +141,5 @@
 // then on a journal in use.
 //
 // If another program copies the WAL as it grows, as Litestream does, it must also move the WAL into the file:
-// Options.ExternalCheckpointer.
-//
-// # A disk that goes with its machine
-//
-// If only such a copy outlives the machine, restore it before the process starts, and call Adopt at every
-// start. Without a sidecar the journal counts as restored. On a whole or new journal Adopt does nothing. With
-// Litestream:
-//
-//	litestream restore -if-db-not-exists -if-replica-exists payments.db
-//	litestream replicate -exec ./service
-//
-// Every start on a new disk has a price:
-//
-//   - Records from the time by which the copy lagged (Litestream's sync-interval, a second) are missing. A name that began in that
-//     time executes again when it is requested.
-//   - Every operation without an answer counts as sent, and cancelled operations are unknown. The resend rule decides, and the rest
-//     waits for Resolve.
-//   - There must be one machine at a time: end the old one before the new one restores.
-//
-// A volume that outlives the machine has no such price.
+// Options.ExternalCheckpointer. If only that copy outlives the machine, docs/journal.md has the recipe.
 package sqlite
