@@ -451,7 +451,7 @@ func TestStaleThatIsAdoptedMeanwhile(t *testing.T) {
 	assert.Empty(t, verify(t, j))
 }
 
-// If the sidecar is lost, too, an older file beside a later WAL can't be told from another. SQLite mixes the two. No session
+// If the sidecar is lost, too, Open can't detect an older file beside a later WAL. SQLite mixes the two. No session
 // starts, and Verify finds it.
 func TestStaleFileWithoutItsSidecar(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
