@@ -137,7 +137,12 @@ func (s *Store) within(r *request) (context.Context, context.CancelFunc) {
 	if r.rides {
 		life = s.ctx
 	}
-	ctx, cancel := context.WithCancelCause(r.ctx)
+	return until(r.ctx, life)
+}
+
+// until returns a context that ends with ctx, or with ErrClosed once life ends.
+func until(ctx, life context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(life, func() { cancel(journal.ErrClosed) })
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }

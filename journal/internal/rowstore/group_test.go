@@ -1,6 +1,7 @@
 package rowstore_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -422,5 +423,29 @@ func TestADamagedRequestFailsItsOwnLookUpAlone(t *testing.T) {
 		require.Len(t, results, 1)
 		assert.Equal(t, "b", results[0].Operation.ID)
 		assert.Equal(t, before, db.Record(op.Handle))
+	})
+}
+
+// slow is a database whose check takes as long as its caller waits.
+type slow struct{ rowstore.Driver }
+
+func (slow) Check(ctx context.Context, _ func(journal.Violation)) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// Close ends a Verify, and does not wait for it.
+func TestCloseEndsAVerify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := rowstore.Open(t.Context(), slow{mapdb.New().Open()}, rowstore.Options{})
+		require.NoError(t, err)
+		verified := make(chan error, 1)
+		go func() {
+			_, err := j.Verify(t.Context())
+			verified <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, j.Close())
+		assert.ErrorIs(t, <-verified, journal.ErrClosed)
 	})
 }

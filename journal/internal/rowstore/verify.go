@@ -25,6 +25,8 @@ func (s *Store) Verify(ctx context.Context) ([]journal.Violation, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
+	ctx, done := until(ctx, s.life)
+	defer done()
 	v := &verification{ctx: ctx, s: s}
 	if err := s.source.Check(ctx, v.add); err != nil {
 		return nil, err
