@@ -404,7 +404,7 @@ func TestOtherTablesAreNoJournal(t *testing.T) {
 		assert.Contains(t, s.err, "is it another database")
 		assert.NotContains(t, s.err, "Migrate", "that would make one there")
 	}
-	for _, breaks := range []string{`DROP TABLE "%s".answers`, `ALTER TABLE "%s".operations DROP COLUMN state`} {
+	for _, breaks := range []string{`DROP TABLE "%s".flows`, `ALTER TABLE "%s".operations DROP COLUMN state`} {
 		broken := server.Schema(t)
 		require.NoError(t, postgres.Migrate(t.Context(), server.URL(), broken))
 		server.Exec(t, fmt.Sprintf(breaks, broken))

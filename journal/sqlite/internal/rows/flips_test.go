@@ -42,8 +42,9 @@ func many(t *testing.T, path string, n int) (names []string) {
 	}
 	var wg sync.WaitGroup
 	for i := range n {
-		names = append(names, fmt.Sprint("invoice-", i))
-		wg.Go(func() { do(begin(names[i], s)) })
+		name := fmt.Sprint("invoice-", i)
+		names = append(names, name)
+		wg.Go(func() { do(begin(name, s)) })
 	}
 	wg.Wait()
 	require.NoError(t, s.End(t.Context()))
