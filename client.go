@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
@@ -70,6 +71,10 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
+	store, ok := cfg.Journal.(machine.Store)
+	if !ok {
+		return nil, fmt.Errorf("onceward: Config.Journal is a %T, which can't record operations: use one of journal/sqlite, journal/postgres or journal/memory", cfg.Journal)
+	}
 	c := &Client{cfg: cfg}
 	if cfg.Trace != nil {
 		c.trace = *cfg.Trace
@@ -78,7 +83,7 @@ func New(cfg Config) (*Client, error) {
 		Settings: cfg.settings(),
 		Observer: c.trace.observer(cfg.Logger),
 
-		Journal: cfg.Journal,
+		Journal: store,
 		Router:  router,
 		Base:    cfg.HTTPClient.Transport,
 		Clock:   time.Now,
@@ -87,13 +92,13 @@ func New(cfg Config) (*Client, error) {
 		Flows:     core.NewFlows(),
 		Wakes:     make(chan struct{}, 1),
 	}
-	if shared, ok := cfg.Journal.(journal.Clock); ok {
+	if shared, ok := store.(machine.Clock); ok {
 		c.core.Clock = shared.Now
 	}
 	hooks := c.cfg.hooks()
-	c.core.Hook = core.NewHook(cfg.Journal, hooks.Settles(), c.core.HookFound)
-	c.core.Session = core.NewSession(cfg.Journal, c.core.Hook.Keep, c.core.SessionLost)
-	c.core.Backlog = core.NewBacklog(cfg.Journal, c.core.Lifecycle.Closing(), func(op *journal.Operation) { c.deliveries.Add(op) }, c.core.Wake)
+	c.core.Hook = core.NewHook(store, hooks.Settles(), c.core.HookFound)
+	c.core.Session = core.NewSession(store, c.core.Hook.Keep, c.core.SessionLost)
+	c.core.Backlog = core.NewBacklog(store, c.core.Lifecycle.Closing(), func(op *journal.Operation) { c.deliveries.Add(op) }, c.core.Wake)
 	limits := throttle.Settings{Backoff: cfg.Backoff, Concurrency: cfg.Concurrency, Fleet: cfg.FleetConcurrency, Rank: c.core.Session.Rank}
 	c.core.Budgets = map[string]*retry.Bucket{"": retry.NewBucket(cfg.RetryBudget, c.core.Now())}
 	for i := range cfg.Providers {
@@ -184,10 +189,10 @@ func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
 	if c.cfg.Reconcile, err = c.cfg.Reconcile.withDefaults(); err != nil {
 		return err
 	}
-	store, ok := c.core.Journal.(journal.Reconciler)
+	store, ok := c.core.Journal.(machine.Reconciler)
 	if !ok {
 		return errors.New("onceward: Config.Reconcile needs a journal that keeps findings: " +
-			"use one of journal/sqlite or journal/memory, or implement journal.Reconciler")
+			"use one of journal/sqlite, journal/postgres or journal/memory")
 	}
 	r := c.cfg.Reconcile
 	settings.Enabled, settings.Schedule, settings.GiveUpAfter, settings.Budget = true, r.Schedule, r.GiveUpAfter, r.Budget

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -70,23 +71,22 @@ type Config struct {
 
 	// OnSettled receives outcomes that no caller is known to have, at least once each, concurrently and in no order,
 	// until it returns nil. A caller has the outcome if it got the response, or an error that says it. A flow's step has
-	// 30 seconds to ask for it. The journal remembers this hook (journal.HookKeeper). A client without one leaves the
+	// 30 seconds to ask for it. The journal remembers this hook. A client without one leaves the
 	// outcomes to the program that has one. docs/outcomes.md says which outcomes come, and which of them come again.
 	OnSettled func(context.Context, Operation) error
 
 	// OnSettledTx receives every outcome, even if the caller has the response, in a transaction of the journal's
 	// database. Its writes and the delivery are one commit. tx.Driver() is the driver's own transaction, such as a
 	// *sql.Tx. OnSettledTx neither commits nor rolls back, and makes no call of this client. Keep it short: it may hold
-	// up all writers of the journal. After an error, or a lost commit, it is called again. It needs a journal.Outbox,
-	// and excludes OnSettled.
+	// up all writers of the journal. After an error, or a lost commit, it is called again. It excludes
+	// OnSettled.
 	OnSettledTx func(ctx context.Context, tx journal.Tx, op Operation) error
 
 	// SettleAll passes the outcome of every named operation to OnSettled, even if the caller has the response.
 	// OnSettledTx then receives the steps of flows too.
 	SettleAll bool
 
-	// Reconcile configures how to find out what became of unknown operations. It needs a journal.Reconciler, as this
-	// module's journals are. Nil means that they stay unknown until Resolve settles them.
+	// Reconcile configures how to find out what became of unknown operations. Nil means that they stay unknown until Resolve settles them.
 	Reconcile *Reconcile
 
 	Trace  *Trace       // hooks on the way of an operation. Default: none
@@ -123,12 +123,12 @@ type Config struct {
 
 // checkSettling rejects hooks for outcomes that don't go together.
 func (cfg *Config) checkSettling() error {
-	_, transactional := cfg.Journal.(journal.Outbox)
+	_, transactional := cfg.Journal.(machine.Outbox)
 	switch {
 	case cfg.OnSettled != nil && cfg.OnSettledTx != nil:
 		return errors.New("onceward: Config has both OnSettled and OnSettledTx, and an outcome is delivered by one of them: leave one out")
 	case cfg.OnSettledTx != nil && !transactional:
-		return fmt.Errorf("onceward: Config.OnSettledTx needs a journal that records in a transaction of its database (journal.Outbox), and %T does not: "+
+		return fmt.Errorf("onceward: Config.OnSettledTx needs a journal that records in a transaction of its database, and %T does not: "+
 			"keep it in one that does, such as journal/sqlite, or use OnSettled", cfg.Journal)
 	case cfg.SettleAll && cfg.OnSettled == nil && cfg.OnSettledTx == nil:
 		return errors.New("onceward: Config.SettleAll needs OnSettled or OnSettledTx")

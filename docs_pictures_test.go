@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -106,11 +107,11 @@ func statesPicture(t *testing.T) string {
 	for _, from := range append([]journal.State{journal.StateAbsent}, journal.States...) {
 		var ways []string
 		events := map[string][]string{}
-		for _, kind := range []journal.EventKind{journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventComplete, journal.EventPark,
-			journal.EventDoubt, journal.EventCancel, journal.EventResolve, journal.EventDeliver, journal.EventReap} {
+		for _, kind := range []machine.EventKind{machine.EventBegin, machine.EventEnqueue, machine.EventClaim, machine.EventComplete, machine.EventPark,
+			machine.EventDoubt, machine.EventCancel, machine.EventResolve, machine.EventDeliver, machine.EventReap} {
 			for _, now := range situations(from, kind) {
-				after, decision, err := journal.Next(now.op, now.live, now.event)
-				if err != nil || decision == journal.Ignored || decision == journal.Stale || now.op.Tombstone {
+				after, decision, err := machine.Next(now.op, now.live, now.event)
+				if err != nil || decision == machine.Ignored || decision == machine.Stale || now.op.Tombstone {
 					continue
 				}
 				to := after.State.String()
@@ -152,7 +153,7 @@ func findingPicture(t *testing.T) string {
 	dead.Attention, dead.LookAt = "given up", time.Time{}
 	proven.Evidence = []journal.Evidence{{At: now.Add(-2 * time.Hour), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
 	completed.State, completed.Object, completed.Answer = journal.StateCompleted, "payment 1", &journal.Answer{Status: 200}
-	absence := &journal.Absence{Began: now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Account: "acct", Control: now}
+	absence := &machine.Absence{Began: now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Account: "acct", Control: now}
 	place := func(op journal.Operation) string {
 		switch {
 		case op.State == journal.StateUnknown && op.Attention != "":
@@ -177,13 +178,13 @@ func findingPicture(t *testing.T) string {
 	}{{"looked for", []journal.Operation{unknown, proven}}, {"dead", []journal.Operation{dead}}, {"completed", []journal.Operation{completed}}}
 	steps := []struct {
 		label string
-		event journal.Event
+		event machine.Event
 	}{
-		{"took effect", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisKey}}},
-		{"refused", journal.Event{Kind: journal.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingRefused, Basis: journal.BasisKey}}},
-		{"absence proven twice", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceLook}, Absence: absence}},
-		{"given up", journal.Event{Kind: journal.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingInconclusive}, Attention: "given up"}},
-		{"hint", journal.Event{Kind: journal.EventHint}},
+		{"took effect", machine.Event{Kind: machine.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisKey}}},
+		{"refused", machine.Event{Kind: machine.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingRefused, Basis: journal.BasisKey}}},
+		{"absence proven twice", machine.Event{Kind: machine.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceLook}, Absence: absence}},
+		{"given up", machine.Event{Kind: machine.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingInconclusive}, Attention: "given up"}},
+		{"hint", machine.Event{Kind: machine.EventHint}},
 	}
 	var d drawing
 	for _, from := range froms {
@@ -193,7 +194,7 @@ func findingPicture(t *testing.T) string {
 			for _, s := range steps {
 				ev := s.event
 				ev.Ref, ev.At, ev.Last, ev.Claim, ev.Account = op.Ref, now, now, op.Claim, "acct"
-				after, _, err := journal.Next(op, false, ev)
+				after, _, err := machine.Next(op, false, ev)
 				require.NoError(t, err)
 				if to := place(after); to != from.name && !slices.Contains(labels[to], s.label) {
 					if len(labels[to]) == 0 {
@@ -228,7 +229,7 @@ var parts = []struct {
 	{box{360, 500, 460, 60, []string{"internal/core, wire, throttle, naming", "shared state; requests as bytes; limits; names and keys"}},
 		[]string{"internal/core", "internal/wire", "internal/throttle", "internal/naming", "internal/seam"}},
 	{box{185, 610, 330, 60, []string{"providers", "contracts as tables, and the code that reads them"}}, []string{"providers", "internal/tables", "internal/lookup"}},
-	{box{535, 610, 330, 60, []string{"journal", "state machine, resend rule, stores"}}, []string{"journal", "journal/sqlite", "journal/postgres", "journal/memory"}},
+	{box{535, 610, 330, 60, []string{"journal", "state machine, resend rule, stores"}}, []string{"internal/machine", "journal", "journal/sqlite", "journal/postgres", "journal/memory"}},
 }
 
 // partsPicture draws the imports between parts. An arrow that follows from others is left out. Every import runs down.

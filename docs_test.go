@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -52,8 +53,8 @@ func TestDocumentTables(t *testing.T) {
 // possible results.
 func transitionTable(t *testing.T) string {
 	t.Helper()
-	kinds := []journal.EventKind{journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventComplete, journal.EventPark,
-		journal.EventDoubt, journal.EventCancel, journal.EventResolve, journal.EventDeliver, journal.EventReap}
+	kinds := []machine.EventKind{machine.EventBegin, machine.EventEnqueue, machine.EventClaim, machine.EventComplete, machine.EventPark,
+		machine.EventDoubt, machine.EventCancel, machine.EventResolve, machine.EventDeliver, machine.EventReap}
 	var b strings.Builder
 	b.WriteString("| state |")
 	for _, k := range kinds {
@@ -65,11 +66,11 @@ func transitionTable(t *testing.T) string {
 		for _, kind := range kinds {
 			var cells []string
 			for _, now := range situations(state, kind) {
-				after, decision, err := journal.Next(now.op, now.live, now.event)
+				after, decision, err := machine.Next(now.op, now.live, now.event)
 				cell := "–"
 				switch {
 				case err != nil:
-				case decision == journal.Ignored || decision == journal.Stale:
+				case decision == machine.Ignored || decision == machine.Stale:
 					cell = decision.String()
 				case after.State == state && !after.Tombstone:
 					cell = decision.String()
@@ -98,11 +99,11 @@ func transitionTable(t *testing.T) string {
 type situation struct {
 	op    journal.Operation
 	live  bool
-	event journal.Event
+	event machine.Event
 }
 
 // situations returns the situations in which an event can meet an operation in a state.
-func situations(state journal.State, kind journal.EventKind) (all []situation) {
+func situations(state journal.State, kind machine.EventKind) (all []situation) {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	never := journal.Terms{}
 	always := journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true}
@@ -137,7 +138,7 @@ func situations(state journal.State, kind journal.EventKind) (all []situation) {
 							if tombstone && state == journal.StatePending {
 								op.NotAfter = at.Add(24 * time.Hour) // by then it is too late
 							}
-							ev := journal.Event{Kind: kind, Ref: op.Ref, At: at.Add(time.Hour), Last: at, Session: "s", Claim: 2, Attempts: 1, Keep: time.Minute}
+							ev := machine.Event{Kind: kind, Ref: op.Ref, At: at.Add(time.Hour), Last: at, Session: "s", Claim: 2, Attempts: 1, Keep: time.Minute}
 							if tombstone {
 								ev.At = at.Add(48 * time.Hour)
 							}
@@ -148,7 +149,7 @@ func situations(state journal.State, kind journal.EventKind) (all []situation) {
 							if other {
 								fingerprint = "g"
 							}
-							ev.Intent = &journal.Intent{Fingerprint: fingerprint, Key: "k", Terms: terms}
+							ev.Intent = &machine.Intent{Fingerprint: fingerprint, Key: "k", Terms: terms}
 							ev.Answer = &journal.Answer{Status: 200}
 							for _, resolution := range []journal.Resolution{journal.Executed, journal.NotExecuted, journal.SendAgain} {
 								ev.Resolution, ev.Key = resolution, "k2"

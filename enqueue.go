@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -26,10 +27,10 @@ import (
 //   - ErrCredentialMissing: no attempt could add a credential
 //   - ErrInFlight: another call is sending it and may still cancel it. Repeat the transaction
 func (c *Client) Enqueue(ctx context.Context, tx journal.Tx, req *http.Request) (Operation, error) {
-	outbox, ok := c.core.Journal.(journal.Outbox)
+	outbox, ok := c.core.Journal.(machine.Outbox)
 	switch {
 	case !ok:
-		return Operation{}, fmt.Errorf("onceward: enqueue: the journal, a %T, can record nothing in a transaction of the caller's (journal.Outbox): "+
+		return Operation{}, fmt.Errorf("onceward: enqueue: the journal, a %T, can record nothing in a transaction of the caller's: "+
 			"keep it in one that can, such as journal/sqlite", c.core.Journal)
 	case tx == nil:
 		return Operation{}, errors.New("onceward: enqueue: there is no transaction: make one by the journal's package, such as sqlite.Tx of a *sql.Tx")

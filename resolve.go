@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
@@ -52,8 +53,8 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
 	}
-	ev := journal.Event{
-		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.core.Now(),
+	ev := machine.Event{
+		Kind: machine.EventResolve, Ref: op.Ref, Handle: op.Handle, At: c.core.Now(),
 		Resolution: resolution, Generation: seen.Generation, Claim: seen.Claim,
 		By: secret.Recorded(how.By), Cause: secret.Recorded(how.Why), Forced: how.Force, LookAfter: c.finder.FirstLook(),
 	}
@@ -99,11 +100,11 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	}
 	result := operationOf(now)
 	switch res.Decision {
-	case journal.Wait:
+	case machine.Wait:
 		return result, &Error{Operation: result, Kind: ErrInFlight}
-	case journal.Stale:
+	case machine.Stale:
 		return result, &Error{Operation: result, Kind: ErrMoved, Err: fmt.Errorf("the decision was made on generation %d, claim %d: read it again", seen.Generation, seen.Claim)}
-	case journal.Gone:
+	case machine.Gone:
 		return result, &Error{Operation: result, Kind: ErrAnswerGone}
 	}
 	defer c.core.Wake() // even if the hook panics

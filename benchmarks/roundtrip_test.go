@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -68,7 +68,7 @@ func charge(hc *http.Client, name string, payload []byte) error {
 }
 
 // newClient returns a client with this journal and the network above.
-func newClient(j journal.Journal) (*onceward.Client, error) {
+func newClient(j machine.Store) (*onceward.Client, error) {
 	return onceward.New(onceward.Config{
 		Journal:    j,
 		Providers:  []providers.Provider{providers.Stripe()},
@@ -78,7 +78,7 @@ func newClient(j journal.Journal) (*onceward.Client, error) {
 
 // BenchmarkOperation makes named charges.
 func BenchmarkOperation(b *testing.B) {
-	onceJournal := func(open func(b *testing.B) journal.Journal) func(*testing.B) *http.Client {
+	onceJournal := func(open func(b *testing.B) machine.Store) func(*testing.B) *http.Client {
 		return func(b *testing.B) *http.Client {
 			j := open(b)
 			c, err := newClient(j)
@@ -101,8 +101,8 @@ func BenchmarkOperation(b *testing.B) {
 			rc.Logger = nil
 			return rc.StandardClient()
 		}},
-		{"onceward-memory", onceJournal(func(*testing.B) journal.Journal { return memory.New() })},
-		{"onceward-sqlite", onceJournal(func(b *testing.B) journal.Journal {
+		{"onceward-memory", onceJournal(func(*testing.B) machine.Store { return memory.New() })},
+		{"onceward-sqlite", onceJournal(func(b *testing.B) machine.Store {
 			j, err := sqlite.Open(filepath.Join(b.TempDir(), "bench.db"), sqlite.Options{})
 			require.NoError(b, err)
 			return j

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
@@ -147,7 +148,7 @@ func (c *console) flow(w http.ResponseWriter, r *http.Request, _ string) error {
 }
 
 func (c *console) retry(w http.ResponseWriter, r *http.Request, actor string) error {
-	return c.sayOfFlow(w, r, actor, journal.FlowEvent{Kind: journal.FlowEventRetry}, "retried")
+	return c.sayOfFlow(w, r, actor, machine.FlowEvent{Kind: machine.FlowEventRetry}, "retried")
 }
 
 func (c *console) giveUp(w http.ResponseWriter, r *http.Request, actor string) error {
@@ -155,10 +156,10 @@ func (c *console) giveUp(w http.ResponseWriter, r *http.Request, actor string) e
 	if err != nil {
 		return err
 	}
-	return c.sayOfFlow(w, r, actor, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: secret.Recorded(why)}, "given-up")
+	return c.sayOfFlow(w, r, actor, machine.FlowEvent{Kind: machine.FlowEventGiveUp, Cause: secret.Recorded(why)}, "given-up")
 }
 
-func (c *console) sayOfFlow(w http.ResponseWriter, r *http.Request, actor string, ev journal.FlowEvent, done string) error {
+func (c *console) sayOfFlow(w http.ResponseWriter, r *http.Request, actor string, ev machine.FlowEvent, done string) error {
 	f, err := c.flowOf(r)
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (c *console) sayOfFlow(w http.ResponseWriter, r *http.Request, actor string
 		return &failure{status: http.StatusConflict, says: "It has come to its end. Nothing was done.", link: link}
 	case err != nil:
 		return err
-	case res.Decision != journal.Recorded:
+	case res.Decision != machine.Recorded:
 		return &failure{status: http.StatusConflict, says: "It is being run just now, or has ended. Nothing was done.", link: link}
 	}
 	c.Logger.InfoContext(r.Context(), "onceward console: "+done, "actor", actor, "flow", f.Handle)

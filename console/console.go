@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/words"
 	"github.com/onceward/onceward/journal"
@@ -40,7 +41,7 @@ func (a Action) String() string { return words.Of("Action", actionNames[:], a) }
 // Options configures a console. Journal and Authorize are required.
 type Options struct {
 	// Journal is the journal to show: a client's own, or one opened read-only. It must be a journal.StatsReader, as
-	// this module's are, and may be a journal.Flows and a journal.ReceiptCounter.
+	// this module's are. The console shows flows and receipts if the journal keeps them.
 	Journal journal.Journal
 
 	// Authorize returns the operator who makes a request, or an error if the operator may not do the action. It is
@@ -75,7 +76,7 @@ var assets embed.FS
 type console struct {
 	Options
 	stats journal.StatsReader
-	flows journal.Flows // nil if the journal keeps none
+	flows machine.Flows // nil if the journal keeps none
 
 	receipts      receiptStore // likewise
 	receiptCounts receiptCounts
@@ -87,7 +88,7 @@ type console struct {
 
 // receiptStore is a journal that keeps and counts receipts.
 type receiptStore interface {
-	journal.Receipts
+	machine.Receipts
 	journal.ReceiptCounter
 }
 
@@ -108,7 +109,7 @@ func New(o Options) (http.Handler, error) {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Hour = cmp.Or(o.Hour, new(Hour))
 	c := &console{Options: o, stats: stats, now: time.Now}
-	c.flows, _ = o.Journal.(journal.Flows)
+	c.flows, _ = o.Journal.(machine.Flows)
 	c.receipts, _ = o.Journal.(receiptStore)
 	var err error
 	if c.pages, err = template.New("").Funcs(c.functions()).ParseFS(assets, "assets/*.html"); err != nil {

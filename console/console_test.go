@@ -24,6 +24,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -424,9 +425,9 @@ func TestPaging(t *testing.T) {
 	session, err := s.journal.Join(t.Context())
 	require.NoError(t, err)
 	begin := func(n int) {
-		_, err := s.journal.Apply(t.Context(), journal.Event{
-			Kind: journal.EventBegin, Ref: journal.Ref{ID: fmt.Sprintf("page-%03d", n)}, At: time.Now(), Session: session.ID(), Asker: int64(n + 1000),
-			Intent: &journal.Intent{Fingerprint: "f", Request: journal.Request{Method: "POST", URL: "https://example.com"}},
+		_, err := s.journal.Apply(t.Context(), machine.Event{
+			Kind: machine.EventBegin, Ref: journal.Ref{ID: fmt.Sprintf("page-%03d", n)}, At: time.Now(), Session: session.ID(), Asker: int64(n + 1000),
+			Intent: &machine.Intent{Fingerprint: "f", Request: journal.Request{Method: "POST", URL: "https://example.com"}},
 		})
 		require.NoError(t, err)
 	}
@@ -490,8 +491,8 @@ func TestEvents(t *testing.T) {
 		return ""
 	}
 	assert.Contains(t, next(), `"unknown":"3"`)
-	_, err := s.journal.Apply(t.Context(), journal.Event{
-		Kind: journal.EventResolve, Ref: journal.Ref{ID: planted.Unknown}, At: time.Now(), Resolution: journal.Executed, Claim: 1, Cause: "a test", By: "ann",
+	_, err := s.journal.Apply(t.Context(), machine.Event{
+		Kind: machine.EventResolve, Ref: journal.Ref{ID: planted.Unknown}, At: time.Now(), Resolution: journal.Executed, Claim: 1, Cause: "a test", By: "ann",
 	})
 	require.NoError(t, err)
 	for told := next(); !strings.Contains(told, `"unknown":"2"`); told = next() {
@@ -571,11 +572,11 @@ func TestFlowsAreFoundByTheInboundKey(t *testing.T) {
 		require.NoError(t, err)
 		for _, key := range []string{"caller-key-0001", "caller-key-0002"} {
 			ref := journal.Ref{Scope: "tenant-9", Parent: seam.Inbound + key, ID: "fulfil"}
-			begun, err := s.journal.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: ref, At: time.Now(), Session: session.ID(),
+			begun, err := s.journal.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: ref, At: time.Now(), Session: session.ID(),
 				Key: "key-of-" + key, Function: journal.FlowFunction{Name: "fulfil", Version: 1}, InputDigest: "v1:" + key})
 			require.NoError(t, err)
-			_, err = s.journal.Apply(t.Context(), journal.Event{Kind: journal.EventBegin, Ref: journal.Ref{Scope: ref.Scope, Parent: seam.ParentOf(&begun.Flow), ID: "notify"},
-				At: time.Now(), Session: session.ID(), Asker: 1, Intent: &journal.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
+			_, err = s.journal.Apply(t.Context(), machine.Event{Kind: machine.EventBegin, Ref: journal.Ref{Scope: ref.Scope, Parent: seam.ParentOf(&begun.Flow), ID: "notify"},
+				At: time.Now(), Session: session.ID(), Asker: 1, Intent: &machine.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
 			require.NoError(t, err)
 		}
 		count := func(path, link string) int { return strings.Count(s.get(path).text, `href="`+link) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
@@ -113,7 +114,7 @@ func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*oper
 	open := op.State == journal.StateUnknown || op.State == journal.StatePending
 	o.MayResolve = open
 	o.MayCancel = op.State == journal.StatePending && !op.MayHaveRun
-	o.MaySendAgain = open && (op.State == journal.StateUnknown || o.Why.Answer == journal.Never.String())
+	o.MaySendAgain = open && (op.State == journal.StateUnknown || o.Why.Answer == machine.Never.String())
 	return o, nil
 }
 

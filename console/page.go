@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
@@ -95,7 +96,7 @@ func (c *console) functions() template.FuncMap {
 		"operationlink": operationLink,
 		"receiptlink":   receiptLink,
 		"rowof":         func(r receipt) *receipt { return &r },
-		"permission":    func(a journal.PermissionAnswer) string { return a.String() },
+		"permission":    func(a machine.PermissionAnswer) string { return a.String() },
 		"completed":     func(s *journal.Stats) int64 { return completed(s) },
 		"number":        grouped,
 		"ref":           func(op journal.Operation) *journal.Operation { return &op },

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	keys "github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/shown"
@@ -145,7 +146,7 @@ func (c *console) receiptPage(w http.ResponseWriter, r *http.Request, _ string) 
 }
 
 // read fills the page.
-func (l *receiptList) read(ctx context.Context, j journal.Receipts, filter journal.ReceiptFilter, older time.Time, q url.Values) error {
+func (l *receiptList) read(ctx context.Context, j machine.Receipts, filter journal.ReceiptFilter, older time.Time, q url.Values) error {
 	began, passed := time.Now(), int64(0)
 	next := func() string {
 		q.Set("at", strconv.FormatInt(passed, 10))
@@ -268,8 +269,8 @@ func (c *console) resolveReceipt(w http.ResponseWriter, r *http.Request, actor s
 	refused := func(status int, says string) error {
 		return &failure{status: status, says: says + " Nothing was done.", link: link}
 	}
-	ev := journal.ReceiptEvent{
-		Kind: journal.ReceiptResolve, ReceiptKey: found.ReceiptKey, Handle: found.Handle, At: c.now(), Resolution: resolutions[r.PostFormValue("as")], By: actor, Why: secret.Recorded(why),
+	ev := machine.ReceiptEvent{
+		Kind: machine.ReceiptResolve, ReceiptKey: found.ReceiptKey, Handle: found.Handle, At: c.now(), Resolution: resolutions[r.PostFormValue("as")], By: actor, Why: secret.Recorded(why),
 	}
 	if ev.Claim, err = strconv.ParseInt(r.PostFormValue("claim"), 10, 64); err != nil || ev.Claim < 1 {
 		return refused(http.StatusBadRequest, "The form does not name the version that you read.")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/journal"
@@ -57,8 +58,8 @@ func TestPagesOfReceipts(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 50 {
 		name := receipts.Name{Tenant: "globex", Key: strings.Repeat("k", i+8)}
-		_, err := s.journal.ReceiveTx(t.Context(), tx, journal.ReceiptEvent{
-			Kind: journal.ReceiptRecord, ReceiptKey: name.Receipt(), At: time.Now(), Place: "payments.create", Fingerprint: "f", Keep: 1 << 40,
+		_, err := s.journal.ReceiveTx(t.Context(), tx, machine.ReceiptEvent{
+			Kind: machine.ReceiptRecord, ReceiptKey: name.Receipt(), At: time.Now(), Place: "payments.create", Fingerprint: "f", Keep: 1 << 40,
 			Same: func(*journal.Receipt) (bool, error) { return true, nil }, Answer: &journal.Answer{Status: 200},
 		})
 		require.NoError(t, err)

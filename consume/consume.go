@@ -22,6 +22,7 @@ import (
 
 	"github.com/onceward/onceward/internal/burst"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -29,8 +30,8 @@ import (
 
 // Options are what a Consumer is made of. Journal, Name and Keep are required.
 type Options struct {
-	// Journal keeps the marks, in the database of the function's own tables. It implements [journal.Receipts], as the journal of
-	// package journal/sqlite does. The caller closes it.
+	// Journal keeps the marks, in the database of the function's own tables. It keeps receipts, as a
+	// journal of journal/sqlite or journal/postgres does. The caller closes it.
 	Journal journal.Journal
 
 	// Name is the consumer's for ever, of 1 to 64 of a-z, 0-9, '.', '_' and '-'. Two services that consume one queue for
@@ -107,7 +108,7 @@ var (
 // Consumer runs functions for messages. It is safe for concurrent use.
 type Consumer struct {
 	opts     Options
-	receipts journal.Receipts
+	receipts machine.Receipts
 	now      func() time.Time
 	bursts   burst.Lines
 }
@@ -122,12 +123,12 @@ var consumerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 // New returns a Consumer, and makes the tables of receipts if they are missing. Its error says which option is missing or
 // wrong, or wraps the journal's.
 func New(ctx context.Context, o Options) (*Consumer, error) {
-	store, ok := o.Journal.(journal.Receipts)
+	store, ok := o.Journal.(machine.Receipts)
 	switch {
 	case o.Journal == nil:
 		return nil, errors.New("consume: Options.Journal is nil: open one, such as journal/sqlite's, on the database of your own tables")
 	case !ok:
-		return nil, fmt.Errorf("consume: Options.Journal, a %T, keeps no receipts (journal.Receipts): use one that does, such as journal/sqlite's", o.Journal)
+		return nil, fmt.Errorf("consume: Options.Journal, a %T, keeps no receipts: use one that does, such as journal/sqlite's", o.Journal)
 	case !consumerName.MatchString(o.Name):
 		return nil, fmt.Errorf("consume: Options.Name is %q: give 1 to 64 of a-z, 0-9, '.', '_' and '-'", o.Name)
 	case o.Keep < time.Second: // a bare number, in nanoseconds
@@ -144,7 +145,7 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 		return nil, fmt.Errorf("consume: make the tables of receipts: %w", err)
 	}
 	c := &Consumer{opts: o, receipts: store, now: time.Now}
-	if clock, ok := o.Journal.(journal.Clock); ok {
+	if clock, ok := o.Journal.(machine.Clock); ok {
 		c.now = clock.Now
 	}
 	return c, nil
@@ -198,8 +199,8 @@ func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Contex
 		sum := sha256.Sum256(m.Fingerprint)
 		print = hex.EncodeToString(sum[:])
 	}
-	ev := journal.ReceiptEvent{
-		Kind: journal.ReceiptReserve, ReceiptKey: c.receiptKey(&m), At: c.now(),
+	ev := machine.ReceiptEvent{
+		Kind: machine.ReceiptReserve, ReceiptKey: c.receiptKey(&m), At: c.now(),
 		Place: c.opts.Name, Fingerprint: print, Keep: c.opts.Keep,
 		Same: func(r *journal.Receipt) (bool, error) {
 			return r.Fingerprint == print || r.Fingerprint == "-" || print == "-", nil // it was not compared then, or is not now
@@ -209,7 +210,7 @@ func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Contex
 	if err != nil {
 		return "", storeError{err}
 	}
-	if looked.Decision != journal.Execute {
+	if looked.Decision != machine.Execute {
 		return outcomeOf(looked.Decision)
 	}
 	tx, err := c.opts.Begin(ctx)
@@ -221,7 +222,7 @@ func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Contex
 	switch {
 	case err != nil:
 		return "", storeError{err}
-	case begun.Decision != journal.Execute:
+	case begun.Decision != machine.Execute:
 		return outcomeOf(begun.Decision)
 	}
 	result := Done
@@ -239,12 +240,12 @@ func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Contex
 			return "", err
 		}
 	}
-	ev.Kind, ev.Claim, ev.Reserved, ev.Answer = journal.ReceiptComplete, begun.Receipt.Claim, &begun.Receipt, &journal.Answer{}
+	ev.Kind, ev.Claim, ev.Reserved, ev.Answer = machine.ReceiptComplete, begun.Receipt.Claim, &begun.Receipt, &journal.Answer{}
 	done, err := c.receipts.ReceiveTx(ctx, tx, ev)
 	switch {
 	case err != nil:
 		return "", storeError{err}
-	case done.Decision != journal.Recorded:
+	case done.Decision != machine.Recorded:
 		return "", ErrUnknown
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -254,13 +255,13 @@ func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Contex
 }
 
 // outcomeOf is what becomes of a delivery whose message is recorded.
-func outcomeOf(d journal.Decision) (Result, error) {
+func outcomeOf(d machine.Decision) (Result, error) {
 	switch d {
-	case journal.Replay, journal.Gone:
+	case machine.Replay, machine.Gone:
 		return Duplicate, nil
-	case journal.Misuse:
+	case machine.Misuse:
 		return "", ErrReused
-	case journal.Stop:
+	case machine.Stop:
 		return "", ErrUnknown
 	}
 	return "", ErrBusy

@@ -23,6 +23,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/consume"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -47,7 +48,7 @@ type hearing struct {
 	looked atomic.Int64
 }
 
-func (h *hearing) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (h *hearing) FindBy(ctx context.Context, provider string, by machine.By, value string) ([]machine.Match, error) {
 	if h.fails.Load() {
 		return nil, errors.New("the disk is on fire")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -125,13 +126,13 @@ func (p *pass) interrupted(ctx context.Context) error {
 
 // claim claims flows whose function is registered, and counts the others.
 func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed []*journal.Flow, err error) {
-	var results []journal.FlowResult
+	var results []machine.FlowResult
 	err = p.core.Session.Do(ctx, func(session string) (err error) {
-		ev := journal.FlowEvent{Kind: journal.FlowEventClaim, At: dueBy, Session: session, Functions: p.runner.registered()}
+		ev := machine.FlowEvent{Kind: machine.FlowEventClaim, At: dueBy, Session: session, Functions: p.runner.registered()}
 		// Not under ctx: a claimed flow must not be forgotten.
 		ending, cancel := grace.After(ctx)
 		defer cancel()
-		results, err = p.runner.hands.claim(func() ([]journal.FlowResult, error) {
+		results, err = p.runner.hands.claim(func() ([]machine.FlowResult, error) {
 			return p.runner.store.ClaimFlows(ending, ev, limit)
 		})
 		p.runner.doubted(session, err)
@@ -143,7 +144,7 @@ func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed [
 	for i := range results {
 		f := &results[i].Flow
 		switch {
-		case results[i].Decision == journal.Execute:
+		case results[i].Decision == machine.Execute:
 			claimed = append(claimed, f)
 			p.count(seam.Claimed, nil)
 		case !p.strangers[f.Handle]:

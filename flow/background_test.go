@@ -17,9 +17,9 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/severed"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -315,8 +315,8 @@ func TestFlowGoesOnAsItsOperationIsSettled(t *testing.T) {
 // parksLate parks flows until a time that is far off.
 type parksLate struct{ *memory.Journal }
 
-func (j parksLate) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
-	if ev.Kind == journal.FlowEventPark {
+func (j parksLate) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
+	if ev.Kind == machine.FlowEventPark {
 		ev.Due = ev.Due.Add(355 * time.Hour)
 	}
 	return j.Journal.ApplyFlow(ctx, ev)
@@ -329,16 +329,16 @@ func TestEndThatCanNotBeRecorded(t *testing.T) {
 		j := &failingFlows{Journal: memory.New()}
 		p := startFlows(t, &line{}, onceward.Config{Journal: j})
 		run := p.Sequence("create")
-		j.fails.Store(int32(journal.FlowEventFinish))
+		j.fails.Store(int32(machine.FlowEventFinish))
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrJournal)
 		assert.Equal(t, flow.StateRunning, p.flow("order-991").State)
 		j.fails.Store(0)
 		pass(time.Minute)
 		assert.Equal(t, flow.StateFinished, p.flow("order-991").State)
 
-		j.fails.Store(int32(journal.FlowEventRecord))
+		j.fails.Store(int32(machine.FlowEventRecord))
 		require.ErrorIs(t, p.Flow(t.Context(), "order-992", nil, run), onceward.ErrJournal)
-		j.fails.Store(int32(journal.FlowEventBegin))
+		j.fails.Store(int32(machine.FlowEventBegin))
 		require.ErrorIs(t, p.Flow(t.Context(), "order-993", nil, run), onceward.ErrJournal)
 		j.fails.Store(0)
 		require.NoError(t, p.Flow(t.Context(), "order-992", nil, run))
@@ -352,15 +352,15 @@ type failingFlows struct {
 	fails atomic.Int32 // kind of event
 }
 
-func (j *failingFlows) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
-	if ev.Kind == journal.FlowEventKind(j.fails.Load()) {
-		return journal.FlowResult{}, severed.Err
+func (j *failingFlows) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
+	if ev.Kind == machine.FlowEventKind(j.fails.Load()) {
+		return machine.FlowResult{}, severed.Err
 	}
 	return j.Journal.ApplyFlow(ctx, ev)
 }
 
-func (j *failingFlows) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
-	if ev.Kind == journal.FlowEventKind(j.fails.Load()) {
+func (j *failingFlows) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
+	if ev.Kind == machine.FlowEventKind(j.fails.Load()) {
 		return nil, severed.Err
 	}
 	return j.Journal.ClaimFlows(ctx, ev, limit)
@@ -380,7 +380,7 @@ func TestPassOverFlowsThatFails(t *testing.T) {
 			failed.Add(1)
 			assert.ErrorIs(t, err, severed.Err)
 		}}})
-		j.fails.Store(int32(journal.FlowEventClaim))
+		j.fails.Store(int32(machine.FlowEventClaim))
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		require.ErrorIs(t, next.Run(ctx), context.DeadlineExceeded)
@@ -433,7 +433,7 @@ func TestChangedFlowThatCannotBeTriedAgain(t *testing.T) {
 		p, ride = release("charge")
 		require.ErrorIs(t, errOf(ride.Run(t.Context(), p.Flows, "order-992", 1)), onceward.ErrPending)
 		pass(time.Hour)
-		j.fails.Store(int32(journal.FlowEventRetry))
+		j.fails.Store(int32(machine.FlowEventRetry))
 		resume(p)
 		assert.Equal(t, flow.StateFinished, p.flow("order-992").State)
 		assert.Equal(t, flow.StateSetAside, p.flow("order-991").State)
@@ -447,7 +447,7 @@ func TestChangedFlowThatCannotBeTriedAgain(t *testing.T) {
 // don't keep the flow off the list of flows that need attention, and a process with that version finishes it.
 func TestUnregisteredVersionDoesNotHideFlows(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		first := newShop(t, l, 1, onceward.Config{Journal: j})
 		ask := func(s *shop) error {
@@ -463,7 +463,7 @@ func TestUnregisteredVersionDoesNotHideFlows(t *testing.T) {
 		}
 		f, err := next.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-991"})
 		require.NoError(t, err)
-		recorded, err := j.(journal.Flows).GetFlow(t.Context(), f.Ref)
+		recorded, err := j.(machine.Flows).GetFlow(t.Context(), f.Ref)
 		require.NoError(t, err)
 		assert.NotEmpty(t, recorded.NeedsAttention(time.Now()))
 		again := newShop(t, l, 1, onceward.Config{Journal: j})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -33,7 +33,7 @@ func TestUnknownBestEffortDoesNotBlockItsFlow(t *testing.T) {
 		"it is of no use":       {says(200, paid), noUse},
 	} {
 		for _, gives := range []string{"", "its function", "a person"} {
-			each(t, name+", given up by "+gives, func(t *testing.T, j journal.Journal) {
+			each(t, name+", given up by "+gives, func(t *testing.T, j machine.Store) {
 				l := (&line{}).Then(says(200, paid), row.reply)
 				cfg := onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe(), forgets()}}
 				p, calls := startFlows(t, l, cfg), 0
@@ -88,7 +88,7 @@ func TestUnknownBestEffortDoesNotBlockItsFlow(t *testing.T) {
 
 // A flow waits for a message that may still be sent, so that the message does not come after the flow's end.
 func TestFlowWaitsForAPendingBestEffort(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
 		run := func() error {

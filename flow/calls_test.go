@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -307,7 +308,7 @@ func TestOperationWhoseStepNoteFailedIsNotBegun(t *testing.T) {
 		p := startFlows(t, l, onceward.Config{Journal: j})
 		_ = p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
 			return errOf(flow.Step(ctx, "charge", func(ctx context.Context) (charge, error) {
-				j.fails.Store(int32(journal.FlowEventRecord))
+				j.fails.Store(int32(machine.FlowEventRecord))
 				_, err := p.Post(ctx, "charge")
 				require.ErrorIs(t, err, onceward.ErrJournal)
 				_, err = p.Post(ctx, "charge")
@@ -342,7 +343,7 @@ func TestStepThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	} {
 		for _, late := range []bool{false, true} {
 			cases++
-			sampled(t, cases, 5, fmt.Sprintf("%s, late %t", what, late), func(t *testing.T, j journal.Journal) {
+			sampled(t, cases, 5, fmt.Sprintf("%s, late %t", what, late), func(t *testing.T, j machine.Store) {
 				l := &line{}
 				p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
 				again := false
@@ -403,7 +404,7 @@ func TestStepThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 // nothing to wait for.
 func TestStepThatFailsBeforeItsOwnPendingOperation(t *testing.T) {
 	for _, undoing := range []bool{false, true} {
-		each(t, fmt.Sprintf("undoing %t", undoing), func(t *testing.T, j journal.Journal) {
+		each(t, fmt.Sprintf("undoing %t", undoing), func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(says(200, paid), refuses())
 			p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}}, flow.Config{Backoff: backoff.Policy{MaxAttempts: 2}})
 			ask := func(ctx context.Context, name string) error {
@@ -431,7 +432,7 @@ func TestStepThatFailsBeforeItsOwnPendingOperation(t *testing.T) {
 			require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrPending)
 			pass(8 * 24 * time.Hour)
 			for range 2 { // the first one is by a clock that has jumped
-				_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 10)
+				_, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: time.Hour}, 10)
 				require.NoError(t, err)
 				pass(time.Hour)
 			}
@@ -464,7 +465,7 @@ func TestInterruptedStepDoesNotFailItsFlow(t *testing.T) {
 		"its run is stopped": func(ctx context.Context, stop func()) error { stop(); return context.Cause(ctx) },
 		"the journal fails":  func(context.Context, func()) error { return fmt.Errorf("look it up: %w", onceward.ErrJournal) },
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Journal: j})
 			again := false

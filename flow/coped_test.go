@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // A function that handled a failed step handles it in the undoing, too.
@@ -25,7 +25,7 @@ func TestHandledStepErrorIsReplayedInTheUndoing(t *testing.T) {
 		"it was refused":        says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`),
 		"it was declined":       says(402, `{"error":{"type":"card_error","code":"card_declined"}}`),
 	} {
-		copes := func(t *testing.T, by string, j journal.Journal) {
+		copes := func(t *testing.T, by string, j machine.Store) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Journal: j})
 			calls := name != "it called no provider"
@@ -73,14 +73,14 @@ func TestHandledStepErrorIsReplayedInTheUndoing(t *testing.T) {
 		}
 		for _, by := range []string{"its function", "a person", "a person, after a crash"} {
 			cases++
-			sampled(t, cases, 4, name+", by "+by, func(t *testing.T, j journal.Journal) { copes(t, by, j) })
+			sampled(t, cases, 4, name+", by "+by, func(t *testing.T, j machine.Store) { copes(t, by, j) })
 		}
 	}
 }
 
 // A step whose failure the function handled, and that took effect after all, is undone together with its replacement.
 func TestHandledStepThatTookEffectIsUndone(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		const noToken = flow.Reason("no token")
 		l := (&line{}).Then(doing(func() { <-time.After(time.Hour) }, says(200, `{"id":"ch_late"}`)), frozen)
 		stopped, p := startFlows(t, l, onceward.Config{Journal: j}), startFlows(t, l, onceward.Config{Journal: j})
@@ -131,7 +131,7 @@ func TestHandledStepThatTookEffectIsUndone(t *testing.T) {
 // A branch that the function took once, without an effect, does not block the undoing of the branch that it took later.
 func TestAbandonedBranchDoesNotBlockTheUndoing(t *testing.T) {
 	for _, cut := range []bool{false, true} {
-		each(t, fmt.Sprintf("cut off %t", cut), func(t *testing.T, j journal.Journal) {
+		each(t, fmt.Sprintf("cut off %t", cut), func(t *testing.T, j machine.Store) {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Journal: j})
 			full := true
@@ -220,7 +220,7 @@ func TestFailedStepStaysSoAfterAnother(t *testing.T) {
 		{"it may have taken effect", []reply{loses(), busy}, []string{"card-a", "card-b", "card-b", "card-b", "ship"}},
 		{"it has none", []reply{busy}, []string{"card-a", "card-b", "card-b", "ship"}},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(append([]reply{busy}, row.then...)...)
 			p := startFlows(t, l, onceward.Config{Journal: j})
 			ends := row.then == nil

@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -130,13 +131,13 @@ var rideSteps = []struct{ name, provider string }{
 	{"create", "ledger"}, {"charge", "stripe"}, {"notify", "ledger"}, {"receipt", "stripe"},
 }
 
-func beforeFlowEvent(k journal.FlowEventKind) point { return point("before flow " + k.String()) }
-func afterFlowEvent(k journal.FlowEventKind) point  { return point("after flow " + k.String()) }
+func beforeFlowEvent(k machine.FlowEventKind) point { return point("before flow " + k.String()) }
+func afterFlowEvent(k machine.FlowEventKind) point  { return point("after flow " + k.String()) }
 
 // doomedFlows reaches the points around the flows' events, too.
 type doomedFlows struct {
 	oncetest.DoomedJournal
-	flows journal.LocalFlows
+	flows machine.LocalFlows
 }
 
 // The points within a local step's transaction.
@@ -149,21 +150,21 @@ const (
 
 func (j doomedFlows) BeginTx(ctx context.Context) (journal.Tx, error) { return j.flows.BeginTx(ctx) }
 
-func (j doomedFlows) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j doomedFlows) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev machine.FlowEvent) (machine.FlowResult, error) {
 	j.Fate.Reach(beforeRecord)
 	res, err := j.flows.ApplyFlowTx(ctx, tx, ev)
 	j.Fate.Reach(beforeItCommit)
 	return res, err
 }
 
-func (j doomedFlows) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j doomedFlows) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
 	j.Fate.Reach(beforeFlowEvent(ev.Kind))
 	res, err := j.flows.ApplyFlow(ctx, ev)
 	j.Fate.Reach(afterFlowEvent(ev.Kind))
 	return res, err
 }
 
-func (j doomedFlows) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (j doomedFlows) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
 	j.Fate.Reach(beforeFlowEvent(ev.Kind))
 	res, err := j.flows.ClaimFlows(ctx, ev, limit)
 	j.Fate.Reach(afterFlowEvent(ev.Kind))
@@ -178,7 +179,7 @@ func (j doomedFlows) ListFlows(ctx context.Context, f journal.FlowFilter) iter.S
 	return j.flows.ListFlows(ctx, f)
 }
 
-func (j doomedFlows) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (int, error) {
+func (j doomedFlows) ReapFlows(ctx context.Context, ev machine.FlowEvent, limit int) (int, error) {
 	return j.flows.ReapFlows(ctx, ev, limit)
 }
 
@@ -250,7 +251,7 @@ func (plan *flowPlan) carryOut() error {
 	}
 	soon := backoff.Policy{Initial: 2 * time.Millisecond, Max: 20 * time.Millisecond}
 	client, err := onceward.New(onceward.Config{
-		Journal:    doomedFlows{oncetest.DoomedJournal{Journal: file, Fate: mine}, file},
+		Journal:    doomedFlows{oncetest.DoomedJournal{Store: file, Fate: mine}, file},
 		Providers:  []providers.Provider{cards, providers.IETF(24*time.Hour, ledger.Host).WithStoredFailures()},
 		HTTPClient: &http.Client{Transport: oncetest.NewDoomedTransport(mine)},
 		Backoff:    soon,

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -131,15 +131,15 @@ func crashesAt(first, n int, points ...point) (all []flowCrash) {
 
 // callPoints are the points of one operation.
 var callPoints = []point{
-	oncetest.BeforeEvent(journal.EventBegin), oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
-	oncetest.MidBody, oncetest.BeforeEvent(journal.EventComplete), oncetest.AfterEvent(journal.EventComplete),
+	oncetest.BeforeEvent(machine.EventBegin), oncetest.AfterEvent(machine.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
+	oncetest.MidBody, oncetest.BeforeEvent(machine.EventComplete), oncetest.AfterEvent(machine.EventComplete),
 }
 
 // recordPoints are the points around the writes of a step's record. Each step has two writes: the note of its
 // operation, and its result.
 var recordPoints = []point{
-	beforeFlowEvent(journal.FlowEventRecord), beforeFlowEvent(journal.FlowEventRecord),
-	afterFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord),
+	beforeFlowEvent(machine.FlowEventRecord), beforeFlowEvent(machine.FlowEventRecord),
+	afterFlowEvent(machine.FlowEventRecord), afterFlowEvent(machine.FlowEventRecord),
 }
 
 // flowCrashes are all boundaries inside and between steps, and pairs of them.
@@ -148,13 +148,13 @@ func flowCrashes() (all []flowCrash) {
 	for _, at := range []point{inTransaction, beforeRecord, beforeItCommit} {
 		all = append(all, flowCrash{{At: at}}, flowCrash{{At: at}, {At: at}})
 	}
-	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventFinish} {
+	for _, kind := range []machine.FlowEventKind{machine.FlowEventBegin, machine.FlowEventFinish} {
 		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
 	}
-	cutOff := doom{At: oncetest.AfterEvent(journal.EventBegin), Pass: 1}
+	cutOff := doom{At: oncetest.AfterEvent(machine.EventBegin), Pass: 1}
 	for _, at := range []point{
-		beforeFlowEvent(journal.FlowEventClaim), afterFlowEvent(journal.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
-		beforeFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord), oncetest.AfterEvent(journal.EventComplete), beforeFlowEvent(journal.FlowEventFinish),
+		beforeFlowEvent(machine.FlowEventClaim), afterFlowEvent(machine.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
+		beforeFlowEvent(machine.FlowEventRecord), afterFlowEvent(machine.FlowEventRecord), oncetest.AfterEvent(machine.EventComplete), beforeFlowEvent(machine.FlowEventFinish),
 	} {
 		all = append(all, flowCrash{cutOff, {At: at}})
 	}
@@ -209,7 +209,7 @@ func TestKilledAnywhereAFlowFinishes(t *testing.T) {
 			o := outcomes[i]
 			require.NoError(t, o.err)
 			require.Equal(t, len(c), o.killed, "processes that were killed")
-			if c[0].At == beforeFlowEvent(journal.FlowEventBegin) {
+			if c[0].At == beforeFlowEvent(machine.FlowEventBegin) {
 				assert.Empty(t, o.last.Left, "it was not begun")
 			} else if assert.Len(t, o.last.Left, 1) {
 				assert.Equal(t, flow.StateFinished, o.last.Left[0].State, "finished by Resume itself: %v", o.last.Left[0].Cause)
@@ -231,8 +231,8 @@ func TestKilledAnywhereAnEnqueuedFlowFinishes(t *testing.T) {
 		committed bool
 	}{
 		{doom{At: inTransaction}, false}, {doom{At: beforeRecord}, false}, {doom{At: beforeItCommit}, false}, {doom{At: afterCommit}, true},
-		{doom{At: beforeFlowEvent(journal.FlowEventClaim)}, true}, {doom{At: afterFlowEvent(journal.FlowEventClaim)}, true},
-		{doom{At: oncetest.AfterLastByte}, true}, {doom{At: beforeFlowEvent(journal.FlowEventFinish)}, true}, {doom{At: afterFlowEvent(journal.FlowEventFinish)}, true},
+		{doom{At: beforeFlowEvent(machine.FlowEventClaim)}, true}, {doom{At: afterFlowEvent(machine.FlowEventClaim)}, true},
+		{doom{At: oncetest.AfterLastByte}, true}, {doom{At: beforeFlowEvent(machine.FlowEventFinish)}, true}, {doom{At: afterFlowEvent(machine.FlowEventFinish)}, true},
 	}
 	root := t.TempDir()
 	type outcome struct {
@@ -281,13 +281,13 @@ func inboundCrashes() (all []flowCrash) {
 		all = append(all, crashesAt(first, len(orderSteps), callPoints...)...)
 		all = append(all, crashesAt(2*first, 2*len(orderSteps), recordPoints...)...)
 	}
-	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventUndo} {
+	for _, kind := range []machine.FlowEventKind{machine.FlowEventBegin, machine.FlowEventGiveUp, machine.FlowEventUndo} {
 		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
 	}
-	undoing := doom{At: afterFlowEvent(journal.FlowEventGiveUp)}
+	undoing := doom{At: afterFlowEvent(machine.FlowEventGiveUp)}
 	for _, at := range []point{
-		beforeFlowEvent(journal.FlowEventClaim), afterFlowEvent(journal.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
-		oncetest.AfterEvent(journal.EventComplete), beforeFlowEvent(journal.FlowEventRecord), afterFlowEvent(journal.FlowEventRecord), beforeFlowEvent(journal.FlowEventUndo),
+		beforeFlowEvent(machine.FlowEventClaim), afterFlowEvent(machine.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
+		oncetest.AfterEvent(machine.EventComplete), beforeFlowEvent(machine.FlowEventRecord), afterFlowEvent(machine.FlowEventRecord), beforeFlowEvent(machine.FlowEventUndo),
 	} {
 		all = append(all, flowCrash{undoing, {At: at}})
 	}
@@ -309,7 +309,7 @@ func TestKilledAnywhereInAHandler(t *testing.T) {
 			o := outcomes[i]
 			require.NoError(t, o.err)
 			require.Equal(t, len(c), o.killed, "processes that were killed")
-			if c[0].At == beforeFlowEvent(journal.FlowEventBegin) {
+			if c[0].At == beforeFlowEvent(machine.FlowEventBegin) {
 				assert.Empty(t, o.last.Left, "it was not begun")
 			} else if assert.Len(t, o.last.Left, 1) {
 				assert.Equal(t, flow.StateGivenUp, o.last.Left[0].State, "undone by Resume itself: %v", o.last.Left[0].Cause)
@@ -333,7 +333,7 @@ func TestTwoProcessesResumeTogether(t *testing.T) {
 	for i := range many {
 		plan.Asks = append(plan.Asks, rideName(i))
 	}
-	_, killed, err := liveFlows(t.Context(), path, doom{At: oncetest.AfterEvent(journal.EventBegin), Together: many}, plan)
+	_, killed, err := liveFlows(t.Context(), path, doom{At: oncetest.AfterEvent(machine.EventBegin), Together: many}, plan)
 	require.NoError(t, err)
 	require.True(t, killed)
 	rides := plan.Asks

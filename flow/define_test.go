@@ -30,7 +30,7 @@ func TestDefinitionThatCanNotBeRegistered(t *testing.T) {
 		require.ErrorContains(t, p.Flows.Register(definitions...), says)
 		require.NoError(t, p.Flows.Register(flow.Define("a", 2, do)), "none was added")
 	}
-	c, err := onceward.New(onceward.Config{Journal: &severed.Journal{Journal: memory.New()}, Providers: []providers.Provider{providers.Stripe()}})
+	c, err := onceward.New(onceward.Config{Journal: &severed.Journal{Store: memory.New()}, Providers: []providers.Provider{providers.Stripe()}})
 	require.NoError(t, err)
 	_, err = flow.New(c, flow.Config{})
 	require.ErrorContains(t, err, "keeps no flows")

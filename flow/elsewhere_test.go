@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -31,7 +32,7 @@ func TestStepDoneElsewhere(t *testing.T) {
 	} {
 		for _, way := range []string{"a step", "an undo"} {
 			cases++
-			sampled(t, cases, 4, name+", "+way, func(t *testing.T, j journal.Journal) {
+			sampled(t, cases, 4, name+", "+way, func(t *testing.T, j machine.Store) {
 				l := &line{}
 				cfg := onceward.Config{Journal: j, Backoff: once}
 				p := startFlows(t, l, cfg)
@@ -142,7 +143,7 @@ func TestStepDoesNotChargeASecondCardWhileTheFirstIsOpen(t *testing.T) {
 		"it was refused, and is free": {says(400, `{"error":{"type":"invalid_request_error","code":"parameter_missing"}}`), []string{"card-a", "card-b"}},
 	} {
 		cases++
-		sampled(t, cases, 3, name, func(t *testing.T, j journal.Journal) {
+		sampled(t, cases, 3, name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(row.first)
 			cfg := onceward.Config{Journal: j, Backoff: once}
 			p := startFlows(t, l, cfg)
@@ -174,7 +175,7 @@ func TestStepDoesNotChargeASecondCardWhileTheFirstIsOpen(t *testing.T) {
 
 // A card that was never charged is not charged later, beside its replacement.
 func TestFirstCardIsNotChargedBesideTheSecond(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		cfg := onceward.Config{Journal: j, Backoff: once}
 		for _, card := range []string{"card-a", "card-b", "card-a"} {
@@ -195,7 +196,7 @@ func TestFirstCardIsNotChargedBesideTheSecond(t *testing.T) {
 // A step begins no other operation in the same run as long as its first one has no outcome.
 func TestStepDoesNotChargeASecondCardInTheSameRun(t *testing.T) {
 	for name, first := range map[string]reply{"it is pending": loses(), "it is unknown": frozen} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(first)
 			p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
 			var second error

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/journal"
 )
@@ -47,10 +48,10 @@ func (d *Func[In, Out]) Enqueue(ctx context.Context, r *Runner, tx journal.Tx, i
 // enqueue records the flow in tx. Nothing else is asked of the journal meanwhile, which may wait for tx.
 func (a *ask) enqueue(ctx context.Context, tx journal.Tx) (Flow, error) {
 	r := a.runner
-	local, ok := r.store.(journal.LocalFlows)
+	local, ok := r.store.(machine.LocalFlows)
 	switch {
 	case !ok:
-		return Flow{}, a.fail(onceward.ErrInvalidRequest, fmt.Errorf("the journal, a %T, can record no flow in a transaction of the caller's (journal.LocalFlows)", r.store))
+		return Flow{}, a.fail(onceward.ErrInvalidRequest, fmt.Errorf("the journal, a %T, can record no flow in a transaction of the caller's", r.store))
 	case tx == nil:
 		return Flow{}, a.fail(onceward.ErrInvalidRequest, errors.New("there is no transaction: make one by the journal's package, such as sqlite.Tx of a *sql.Tx"))
 	}
@@ -59,7 +60,7 @@ func (a *ask) enqueue(ctx context.Context, tx journal.Tx) (Flow, error) {
 	}
 	defer r.core.Lifecycle.Leave()
 	n := naming.Of(ctx)
-	a.event.Kind, a.event.At, a.event.Due = journal.FlowEventEnqueue, r.core.Now(), n.Due
+	a.event.Kind, a.event.At, a.event.Due = machine.FlowEventEnqueue, r.core.Now(), n.Due
 	a.event.Cause = "it was enqueued, and no process has begun it yet"
 	res, err := local.ApplyFlowTx(ctx, tx, a.event)
 	switch {
@@ -67,9 +68,9 @@ func (a *ask) enqueue(ctx context.Context, tx journal.Tx) (Flow, error) {
 		return Flow{}, a.fail(onceward.ErrJournalRestored, err)
 	case err != nil:
 		return Flow{}, a.fail(onceward.ErrJournal, err)
-	case res.Decision != journal.Recorded && isEarlier(ctx, &res.Flow):
+	case res.Decision != machine.Recorded && isEarlier(ctx, &res.Flow):
 		return Flow{}, a.fail(onceward.ErrKeyReused, errEarlier) // another request learns nothing of it
-	case res.Decision == journal.Misuse, res.Decision == journal.Gone:
+	case res.Decision == machine.Misuse, res.Decision == machine.Gone:
 		return Flow{}, &Error{Flow: flowOf(&res.Flow), Kind: kindOf(&res.Flow, res.Decision)}
 	}
 	return flowOf(&res.Flow), nil

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -27,8 +28,8 @@ import (
 
 // localJournal is a journal that takes the application's transactions.
 type localJournal interface {
-	journal.Journal
-	journal.LocalFlows
+	machine.Store
+	machine.LocalFlows
 }
 
 // checkout is a shop whose orders are flows that its own transactions enqueue.

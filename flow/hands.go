@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -65,7 +66,7 @@ func (h *hands) ask(ref onceward.Ref) (done func(isRun bool)) {
 }
 
 // claim makes claims by do, and counts their flows.
-func (h *hands) claim(do func() ([]journal.FlowResult, error)) ([]journal.FlowResult, error) {
+func (h *hands) claim(do func() ([]machine.FlowResult, error)) ([]machine.FlowResult, error) {
 	h.mu.Lock()
 	h.claims++
 	h.mu.Unlock()
@@ -74,7 +75,7 @@ func (h *hands) claim(do func() ([]journal.FlowResult, error)) ([]journal.FlowRe
 	defer h.mu.Unlock()
 	h.claims--
 	for i := range results {
-		if results[i].Decision == journal.Execute {
+		if results[i].Decision == machine.Execute {
 			h.run[results[i].Flow.Ref]++
 		}
 	}
@@ -110,7 +111,7 @@ func less(counts map[onceward.Ref]int, ref onceward.Ref) {
 // handBack releases a claimed flow that no goroutine runs. The next caller, or Run, takes it.
 func (r *Runner) handBack(f *journal.Flow) {
 	const cause = "the caller did not learn that the claim was its own"
-	_ = r.newRun(f, false).end(context.Background(), journal.FlowEvent{Kind: journal.FlowEventPark, Cause: cause},
+	_ = r.newRun(f, false).end(context.Background(), machine.FlowEvent{Kind: machine.FlowEventPark, Cause: cause},
 		&Error{Kind: onceward.ErrPending, Err: errors.New(cause)})
 }
 

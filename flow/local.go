@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -17,7 +18,7 @@ import (
 // the step's record are one commit, so the writes are there if and only if the step is done.
 //
 // TX is the type of the database's transactions, and follows from do: *sql.Tx with journal/sqlite, pgx.Tx with
-// journal/postgres. Any other type is [ErrStep], and so is a journal that lies in no database (journal.LocalFlows).
+// journal/postgres. Any other type is [ErrStep], and so is a journal that lies in no database.
 //
 // do must not commit or roll back. After an error it is called again, with another transaction. The step fails if a
 // statement made the database roll the transaction back, even if do returns nil. SQLite does so for a write that its
@@ -82,9 +83,9 @@ func WithTransaction[T any](begin func(context.Context) (journal.Tx, error)) Ste
 // ride, because the writes may depend on them.
 func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (journal.Tx, error), write func(context.Context, journal.Tx) ([]byte, error)) ([]byte, error) {
 	r := st.run
-	local, ok := r.store.(journal.LocalFlows)
+	local, ok := r.store.(machine.LocalFlows)
 	if !ok {
-		return nil, st.misuse("the journal lies in no database (journal.LocalFlows)", nil)
+		return nil, st.misuse("the journal lies in no database", nil)
 	}
 	if begin == nil {
 		begin = local.BeginTx
@@ -102,7 +103,7 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	r.seq++
 	rec := journal.StepRecord{Seq: r.seq, Kind: st.kind, Name: st.name, Position: st.position, Parallel: st.parallel, Result: result, At: r.core.Now()}
 	noted := len(r.flow.Steps)
-	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: append(slices.Clone(r.flow.Steps[r.saved:]), rec)})
+	ev := r.underClaim(machine.FlowEvent{Kind: machine.FlowEventRecord, Steps: append(slices.Clone(r.flow.Steps[r.saved:]), rec)})
 	r.mu.Unlock()
 	commit := func() error {
 		if err := st.Begin(); err != nil {
@@ -113,7 +114,7 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 		switch {
 		case err != nil:
 			return err
-		case res.Decision != journal.Recorded:
+		case res.Decision != machine.Recorded:
 			return errors.New("the claim is no longer held")
 		}
 		return tx.Commit(ctx)

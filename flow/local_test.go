@@ -19,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -349,7 +350,7 @@ func (l lost) Commit(ctx context.Context) error {
 	return errors.Join(l.Tx.Commit(ctx), errors.New("connection reset by peer"))
 }
 
-func (l lossy) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (l lossy) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev machine.FlowEvent) (machine.FlowResult, error) {
 	if t, ok := tx.(lost); ok {
 		tx = t.Tx
 	}

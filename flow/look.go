@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
@@ -44,7 +45,7 @@ func (r *Runner) List(ctx context.Context, f Filter) iter.Seq2[Flow, error] {
 // Retry makes a flow that is set aside or waits go on at once, and resets its failures. Run and Resume run it if they
 // know its function, or the next caller does. Retry does nothing to a flow that runs or has ended.
 func (r *Runner) Retry(ctx context.Context, ref onceward.Ref) (Flow, error) {
-	return r.say(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: ref})
+	return r.say(ctx, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: ref})
 }
 
 // GiveUp gives a flow up and records the reason why. Its steps are then undone, latest first, as by the function
@@ -53,7 +54,7 @@ func (r *Runner) Retry(ctx context.Context, ref onceward.Ref) (Flow, error) {
 // The error is an *Error with onceward.ErrInFlight while another caller runs the flow. It wraps
 // onceward.ErrInvalidEvent if the flow has ended or does not exist.
 func (r *Runner) GiveUp(ctx context.Context, ref onceward.Ref, why string) (Flow, error) {
-	return r.say(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: ref, Cause: secret.Recorded(why)})
+	return r.say(ctx, machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: ref, Cause: secret.Recorded(why)})
 }
 
 // retryChanged makes flows go on that were set aside because their function had changed. This process may have the
@@ -76,7 +77,7 @@ func (r *Runner) retryChanged(ctx context.Context) error {
 		}
 	}
 	for _, ref := range changed {
-		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: ref, At: r.core.Now()}); err != nil {
+		if _, err := r.store.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: ref, At: r.core.Now()}); err != nil {
 			return err
 		}
 	}
@@ -86,7 +87,7 @@ func (r *Runner) retryChanged(ctx context.Context) error {
 	return nil
 }
 
-func (r *Runner) say(ctx context.Context, ev journal.FlowEvent) (Flow, error) {
+func (r *Runner) say(ctx context.Context, ev machine.FlowEvent) (Flow, error) {
 	if seam.IsInTransaction(ctx) { // the journal may wait for its end
 		return Flow{}, fmt.Errorf("onceward: %s flow %s: %w", ev.Kind, ev.Ref.ID, onceward.ErrOpenTransaction)
 	}
@@ -95,7 +96,7 @@ func (r *Runner) say(ctx context.Context, ev journal.FlowEvent) (Flow, error) {
 	switch {
 	case err != nil:
 		return Flow{}, fmt.Errorf("onceward: %s flow %s: %w", ev.Kind, ev.Ref.ID, err)
-	case res.Decision == journal.Wait:
+	case res.Decision == machine.Wait:
 		return flowOf(&res.Flow), &Error{Flow: flowOf(&res.Flow), Kind: onceward.ErrInFlight}
 	}
 	r.wake()

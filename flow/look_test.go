@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -50,7 +51,7 @@ func TestFlowsLists(t *testing.T) {
 
 // Errors, logs and hooks name the flow of an operation, also if that flow has a parent.
 func TestOperationNamesItsFlow(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		var log bytes.Buffer
 		var settled []onceward.Operation
 		l := (&line{}).Then(loses())

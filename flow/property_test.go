@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -140,12 +141,12 @@ func leavePrefix(t *testing.T, f journal.Flow, steps []journal.StepRecord) *memo
 	j := memory.New()
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	res, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowEventBegin, Ref: f.Ref, At: time.Now(), Session: s.ID(), Key: f.Key, Input: f.Input, InputDigest: f.InputDigest,
+	res, err := j.ApplyFlow(t.Context(), machine.FlowEvent{
+		Kind: machine.FlowEventBegin, Ref: f.Ref, At: time.Now(), Session: s.ID(), Key: f.Key, Input: f.Input, InputDigest: f.InputDigest,
 	})
 	require.NoError(t, err)
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowEventRecord, Ref: f.Ref, At: time.Now(), Claim: res.Flow.Claim, Steps: steps,
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{
+		Kind: machine.FlowEventRecord, Ref: f.Ref, At: time.Now(), Claim: res.Flow.Claim, Steps: steps,
 	})
 	require.NoError(t, err)
 	require.NoError(t, s.End(t.Context()))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -42,7 +43,7 @@ func TestFinishedFlowWithAHandledErrorIsReplayed(t *testing.T) {
 		}, onceward.ErrInvalidRequest, says(200, paid)},
 		{"a deadline", func(*process, context.Context) error { return fmt.Errorf("ask: %w", context.DeadlineExceeded) }, context.DeadlineExceeded, says(200, paid)},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Always(row.answer)
 			run := func(p *process) (told error, err error) {
 				err = p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
@@ -72,7 +73,7 @@ func TestFinishedFlowWithAHandledErrorIsReplayed(t *testing.T) {
 			assert.Len(t, l.Sent(), sent)
 		})
 	}
-	each(t, "an error without a reason is another one", func(t *testing.T, j journal.Journal) {
+	each(t, "an error without a reason is another one", func(t *testing.T, j machine.Store) {
 		run := func() error {
 			p := startFlows(t, &line{}, onceward.Config{Journal: j})
 			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
@@ -92,7 +93,7 @@ func TestFinishedFlowWithAHandledErrorIsReplayed(t *testing.T) {
 }
 
 func TestGiveUpErrorKeepsItsType(t *testing.T) {
-	each(t, "for a caller that asks again, and after a crash", func(t *testing.T, j journal.Journal) {
+	each(t, "for a caller that asks again, and after a crash", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		run := func(p *process) error {
 			return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {
@@ -116,7 +117,7 @@ func TestGiveUpErrorKeepsItsType(t *testing.T) {
 		require.ErrorIs(t, err, errNoDriver)
 		assert.Equal(t, "at noon: no driver", p.flow("order-991").GivenUpFor)
 	})
-	each(t, "an operator's statement has none", func(t *testing.T, j journal.Journal) {
+	each(t, "an operator's statement has none", func(t *testing.T, j machine.Store) {
 		p := startFlows(t, &line{}, onceward.Config{Journal: j})
 		fails := func(context.Context) error { return errSoldOut }
 		require.Error(t, p.Flow(t.Context(), "order-991", nil, fails))
@@ -137,7 +138,7 @@ type receipt struct {
 }
 
 func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
-	each(t, "recorded, and the same for every caller", func(t *testing.T, j journal.Journal) {
+	each(t, "recorded, and the same for every caller", func(t *testing.T, j machine.Store) {
 		var mu sync.Mutex
 		l, runs := (&line{}).Always(takes(time.Second, says(200, paid))), 0
 		open := func() (*process, *flow.Func[string, receipt]) {
@@ -178,7 +179,7 @@ func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
 		_, err = changed.Run(t.Context(), other.Flows, "order-991", "ada")
 		require.ErrorIs(t, err, flow.ErrChanged)
 	})
-	each(t, "Resume brings it to its end for later callers", func(t *testing.T, j journal.Journal) {
+	each(t, "Resume brings it to its end for later callers", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		var p *process
 		ride := flow.Define("ride", 1, func(ctx context.Context, rider string) (string, error) {

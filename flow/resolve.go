@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
@@ -55,7 +56,7 @@ func (r *Runner) ResolveStep(ctx context.Context, flow onceward.Ref, step string
 		return flowOf(&f), r.unstated(flow, step, err)
 	}
 	note, err := r.mayState(ctx, &n.flow, step)
-	ev := journal.FlowEvent{Kind: journal.FlowEventPark, Cause: "the result of step " + step + " was given by hand"}
+	ev := machine.FlowEvent{Kind: machine.FlowEventPark, Cause: "the result of step " + step + " was given by hand"}
 	if err == nil {
 		rec.Seq, rec.At = n.seq+1, r.core.Now()
 		if !undoes {
@@ -68,7 +69,7 @@ func (r *Runner) ResolveStep(ctx context.Context, flow onceward.Ref, step string
 	switch {
 	case failed != nil:
 		err = failed
-	case err == nil && res.Decision != journal.Recorded:
+	case err == nil && res.Decision != machine.Recorded:
 		err = errors.New("the claim is no longer held")
 	}
 	if err != nil {
@@ -121,14 +122,14 @@ func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (no
 // claim claims a flow that no process runs.
 func (r *Runner) claim(ctx context.Context, f *journal.Flow) (*run, error) {
 	if f.State == journal.FlowStateSetAside {
-		if _, err := r.store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: r.core.Now()}); err != nil {
+		if _, err := r.store.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: f.Ref, At: r.core.Now()}); err != nil {
 			return nil, err
 		}
 	}
-	var res journal.FlowResult
+	var res machine.FlowResult
 	err := r.core.Session.Do(ctx, func(session string) (err error) {
-		res, err = r.store.ApplyFlow(ctx, journal.FlowEvent{
-			Kind: journal.FlowEventBegin, Ref: f.Ref, At: r.core.Now(), Session: session,
+		res, err = r.store.ApplyFlow(ctx, machine.FlowEvent{
+			Kind: machine.FlowEventBegin, Ref: f.Ref, At: r.core.Now(), Session: session,
 			Function: f.Function, Key: f.Key, Input: f.Input, InputDigest: f.InputDigest, Sooner: true,
 		})
 		return err
@@ -136,7 +137,7 @@ func (r *Runner) claim(ctx context.Context, f *journal.Flow) (*run, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case res.Decision != journal.Execute:
+	case res.Decision != machine.Execute:
 		return nil, &Error{Flow: flowOf(&res.Flow), Kind: onceward.ErrInFlight}
 	}
 	return r.newRun(&res.Flow, false), nil

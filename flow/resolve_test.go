@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -35,7 +36,7 @@ var order991 = onceward.Ref{ID: "order-991"}
 
 // trapped runs a flow of two undoable steps into the trap. The operation of the second one took effect, but the
 // journal does not have its answer.
-func trapped(t *testing.T, j journal.Journal, l *line, resolves bool) (p *process, run func(context.Context) error) {
+func trapped(t *testing.T, j machine.Store, l *line, resolves bool) (p *process, run func(context.Context) error) {
 	t.Helper()
 	p = startFlows(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe(), own(func(e *providers.Endpoint) {
 		e.Remembers, e.Retention = providers.Nothing, 0
@@ -58,7 +59,7 @@ func trapped(t *testing.T, j journal.Journal, l *line, resolves bool) (p *proces
 }
 
 func TestStepWithAReapedAnswerCanBeResolved(t *testing.T) {
-	each(t, "its result is stated", func(t *testing.T, j journal.Journal) {
+	each(t, "its result is stated", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p, run := trapped(t, j, l, true)
 		for _, state := range []flow.State{flow.StateWaiting, flow.StateSetAside} {
@@ -78,7 +79,7 @@ func TestStepWithAReapedAnswerCanBeResolved(t *testing.T) {
 		assert.Equal(t, "started → create → charge by hand → finished", f.String())
 		assert.JSONEq(t, `{"by":"ops","why":"seen in the dashboard","result":{"id":"ch_2"}}`, string(f.Steps[len(f.Steps)-1].Result))
 	})
-	each(t, "and is undone", func(t *testing.T, j journal.Journal) {
+	each(t, "and is undone", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p, run := trapped(t, j, l, true)
 		_, err := p.Flows.GiveUp(t.Context(), order991, "the customer left")
@@ -94,7 +95,7 @@ func TestStepWithAReapedAnswerCanBeResolved(t *testing.T) {
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), flow.ErrGivenUp)
 		assert.Equal(t, []string{"create", "charge", "undo-charge-ch_2", "undo-create-ch_1"}, l.Descriptions())
 	})
-	each(t, "its answer is supplied", func(t *testing.T, j journal.Journal) {
+	each(t, "its answer is supplied", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p, run := trapped(t, j, l, true)
 		isAnswerGone(t, p.Flow(t.Context(), "order-991", nil, run))
@@ -211,7 +212,7 @@ func TestResolveStepRefusesKnownAndRunningSteps(t *testing.T) {
 // A step that returns a result needs one from ResolveStep. Without it the flow fails with ErrChanged until an
 // operator states one.
 func TestResolvedStepNeedsItsResult(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p, run := trapped(t, j, l, true)
 		_, err := p.Flows.ResolveStep(t.Context(), order991, "charge", nil, byHand)

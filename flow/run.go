@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
@@ -23,7 +24,7 @@ import (
 type run struct {
 	runner   *Runner
 	core     *core.Core // the runner's, as store is
-	store    journal.Flows
+	store    machine.Flows
 	function *function
 	ref      onceward.Ref
 	ctx      context.Context // the whole run's
@@ -302,7 +303,7 @@ func (r *run) finish(ctx context.Context, result []byte) error {
 		steps = append(steps, journal.StepRecord{Kind: journal.StepReturned, Result: result, At: r.core.Now()})
 	}
 	r.number(steps)
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventFinish, Steps: steps}, nil)
+	return r.end(ctx, machine.FlowEvent{Kind: machine.FlowEventFinish, Steps: steps}, nil)
 }
 
 func byPosition(a, b journal.StepRecord) int { return a.Position - b.Position }
@@ -329,7 +330,7 @@ func (r *run) park(ctx context.Context, f *fault) error {
 		// Of the step's error its caller gets the text: it could take the wait for that error.
 		told.Err = &recalled{text: told.Err.Error(), is: []error{f.open}}
 	}
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, &told)
+	return r.end(ctx, machine.FlowEvent{Kind: machine.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, &told)
 }
 
 // restsUntil keeps the flow from running before a time that the provider set. If a caller left while it waited for
@@ -376,14 +377,14 @@ func (r *run) fail(ctx context.Context, told *Error) error {
 	if told.Kind == ErrChanged {
 		limit = 1 // the same function fails again, and a person has to know of it
 	}
-	return r.end(ctx, journal.FlowEvent{
-		Kind: journal.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.core.Now().Add(pause)), Limit: limit,
+	return r.end(ctx, machine.FlowEvent{
+		Kind: machine.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.core.Now().Add(pause)), Limit: limit,
 	}, told)
 }
 
 // end records the end of the run. It tries again until the journal records it, or until the session ends. Other
 // processes may then take the flow.
-func (r *run) end(ctx context.Context, ev journal.FlowEvent, told *Error) error {
+func (r *run) end(ctx context.Context, ev machine.FlowEvent, told *Error) error {
 	res, err := r.apply(ctx, ev)
 	if err != nil {
 		if told == nil {
@@ -391,7 +392,7 @@ func (r *run) end(ctx context.Context, ev journal.FlowEvent, told *Error) error 
 		}
 		return r.tell(told)
 	}
-	if res.Decision != journal.Recorded {
+	if res.Decision != machine.Recorded {
 		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})
 	}
 	if res.Flow.State == StateWaiting {
@@ -405,7 +406,7 @@ func (r *run) end(ctx context.Context, ev journal.FlowEvent, told *Error) error 
 }
 
 // apply records an event under the run's claim.
-func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (r *run) apply(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
 	ev = r.underClaim(ev)
 	ending, cancel := grace.After(ctx)
 	defer cancel()
@@ -417,7 +418,7 @@ func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResu
 		go r.insist(ev)
 		return res, err
 	}
-	if res.Decision == journal.Recorded {
+	if res.Decision == machine.Recorded {
 		r.mu.Lock()
 		steps := append(slices.Clip(r.flow.Steps), ev.Steps...)
 		r.flow = res.Flow
@@ -427,14 +428,14 @@ func (r *run) apply(ctx context.Context, ev journal.FlowEvent) (journal.FlowResu
 	return res, nil
 }
 
-func (r *run) underClaim(ev journal.FlowEvent) journal.FlowEvent {
+func (r *run) underClaim(ev machine.FlowEvent) machine.FlowEvent {
 	ev.Ref, ev.Handle, ev.Claim = r.flow.Ref, r.flow.Handle, r.flow.Claim
 	ev.Session, ev.At = r.flow.Holder, r.core.Now()
 	return ev
 }
 
 // insist tries until the event is recorded or rejected, or until Shutdown.
-func (r *run) insist(ev journal.FlowEvent) {
+func (r *run) insist(ev machine.FlowEvent) {
 	defer r.runner.hands.leave(r.ref)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		select {

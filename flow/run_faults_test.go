@@ -12,14 +12,14 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
-	"github.com/onceward/onceward/journal"
 )
 
 // failsAt is a journal that fails at one of its writes, or from that one on until it is mended.
 type failsAt struct {
-	journal.Journal
-	journal.Flows
+	machine.Store
+	machine.Flows
 	lands bool // the first write that fails is recorded all the same
 	stays bool
 
@@ -60,24 +60,24 @@ func failing[R any](j *failsAt, write func() (R, error)) (res R, err error) {
 	return res, err
 }
 
-func (j *failsAt) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	return failing(j, func() (journal.Result, error) { return j.Journal.Apply(ctx, ev) })
+func (j *failsAt) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	return failing(j, func() (machine.Result, error) { return j.Store.Apply(ctx, ev) })
 }
 
-func (j *failsAt) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	return failing(j, func() ([]journal.Result, error) { return j.Journal.Claim(ctx, ev, limit) })
+func (j *failsAt) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
+	return failing(j, func() ([]machine.Result, error) { return j.Store.Claim(ctx, ev, limit) })
 }
 
-func (j *failsAt) Join(ctx context.Context) (journal.Session, error) {
-	return failing(j, func() (journal.Session, error) { return j.Journal.Join(ctx) })
+func (j *failsAt) Join(ctx context.Context) (machine.Session, error) {
+	return failing(j, func() (machine.Session, error) { return j.Store.Join(ctx) })
 }
 
-func (j *failsAt) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
-	return failing(j, func() (journal.FlowResult, error) { return j.Flows.ApplyFlow(ctx, ev) })
+func (j *failsAt) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
+	return failing(j, func() (machine.FlowResult, error) { return j.Flows.ApplyFlow(ctx, ev) })
 }
 
-func (j *failsAt) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
-	return failing(j, func() ([]journal.FlowResult, error) { return j.Flows.ClaimFlows(ctx, ev, limit) })
+func (j *failsAt) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
+	return failing(j, func() ([]machine.FlowResult, error) { return j.Flows.ClaimFlows(ctx, ev, limit) })
 }
 
 // A journal fails at any write of a flow. Each step is made once all the same, whether this process goes on or the
@@ -90,9 +90,9 @@ func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
 			for _, stays := range []bool{false, true} {
 				for _, dies := range []bool{false, true} {
 					cases++
-					sampled(t, cases, 8, fmt.Sprintf("declined %t, lands %t, stays %t, dies %t", declines, lands, stays, dies), func(t *testing.T, kept journal.Journal) {
+					sampled(t, cases, 8, fmt.Sprintf("declined %t, lands %t, stays %t, dies %t", declines, lands, stays, dies), func(t *testing.T, kept machine.Store) {
 						for at := 1; ; at++ {
-							j := &failsAt{Journal: kept, Flows: kept.(journal.Flows), lands: lands, stays: stays, at: at}
+							j := &failsAt{Store: kept, Flows: kept.(machine.Flows), lands: lands, stays: stays, at: at}
 							if !livesThrough(t, j, fmt.Sprint("ride-", at), declines, dies) {
 								assert.Greater(t, at, 8, "the flow writes that much")
 								return
@@ -109,7 +109,7 @@ func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
 func livesThrough(t *testing.T, j *failsAt, name string, declines, dies bool) (reached bool) {
 	t.Helper()
 	l := &line{}
-	begin := func(j journal.Journal) (*process, *flow.Func[string, string]) {
+	begin := func(j machine.Store) (*process, *flow.Func[string, string]) {
 		p := &process{}
 		ride := flow.Define("ride", 1, func(ctx context.Context, name string) (string, error) {
 			id, err := flow.UUIDStep(ctx, "id")

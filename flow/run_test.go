@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -41,7 +41,7 @@ func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 		for _, way := range []string{"forward", "undoing"} {
 			for _, by := range []string{"Run's context", "Resume's deadline", "Shutdown"} {
 				cases++
-				sampled(t, cases, 7, row.name+", "+way+", by "+by, func(t *testing.T, j journal.Journal) {
+				sampled(t, cases, 7, row.name+", "+way+", by "+by, func(t *testing.T, j machine.Store) {
 					l := &line{}
 					var p *process
 					waiting := false // the next run of the function waits for its context to end
@@ -147,7 +147,7 @@ func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 		{"from an undo", []reply{says(200, paid), busy}, 0, true, "started → create → undone create → given up"},
 	} {
 		for _, by := range []string{"caller", "Run"} {
-			each(t, row.name+", by "+by, func(t *testing.T, j journal.Journal) {
+			each(t, row.name+", by "+by, func(t *testing.T, j machine.Store) {
 				l := (&line{}).Then(row.replies...)
 				var p *process
 				fails := by == "Run" // Run takes over the flow that a caller has begun
@@ -207,7 +207,7 @@ func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
 		{"a step", nil, nil, flow.StateFinished},
 		{"an undo", []reply{says(200, paid)}, flow.GiveUp(errSoldOut), flow.StateGivenUp},
 	} {
-		each(t, row.of, func(t *testing.T, j journal.Journal) {
+		each(t, row.of, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(append(row.replies, says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))...)
 			at := len(row.replies)
 			calls := 0
@@ -243,7 +243,7 @@ func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
 // A flow waits for a Retry-After and for the outcome of another operation. That outcome does not let it ask before
 // the Retry-After is over.
 func TestRetryAfterBesideAnOutcome(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(hangs(), says(429, `{"error":{"message":"busy"}}`, "Retry-After", "60"))
 		var p *process
 		ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -66,7 +67,7 @@ type Trace struct {
 // client's Shutdown waits for running flows.
 type Runner struct {
 	core    *core.Core
-	store   journal.Flows
+	store   machine.Flows
 	backoff backoff.Policy
 	trace   Trace
 	wakes   chan struct{} // tells Run that a flow is due earlier than it knew
@@ -80,8 +81,8 @@ type Runner struct {
 }
 
 // New makes the Runner of a client. A client has one. From then on the client's Resume and Run also run flows that
-// were interrupted or are due, if their functions are registered. The journal has to keep flows, as both of
-// Onceward's do (journal.Flows). The error says what is wrong and how to mend it.
+// were interrupted or are due, if their functions are registered. The journal has to keep flows, as this
+// module's do. The error says what is wrong and how to mend it.
 func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	r := &Runner{
 		core: seam.Core(client).(*core.Core), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
@@ -94,8 +95,8 @@ func New(client *onceward.Client, cfg Config) (*Runner, error) {
 		r.trace = *cfg.Trace
 	}
 	var ok bool
-	if r.store, ok = r.core.Journal.(journal.Flows); !ok {
-		return nil, errors.New("onceward: the client's journal keeps no flows (journal.Flows)")
+	if r.store, ok = r.core.Journal.(machine.Flows); !ok {
+		return nil, errors.New("onceward: the client's journal keeps no flows")
 	}
 	if err := r.Register(cfg.Definitions...); err != nil {
 		return nil, err
@@ -215,21 +216,21 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 		}
 		f := &res.Flow
 		switch res.Decision {
-		case journal.Execute, journal.Replay:
-			if result := returned(f.Steps); result != nil && res.Decision == journal.Replay {
+		case machine.Execute, machine.Replay:
+			if result := returned(f.Steps); result != nil && res.Decision == machine.Replay {
 				return result, nil
 			}
-			if res.Decision == journal.Execute {
+			if res.Decision == machine.Execute {
 				defer r.hands.leave(f.Ref)
 			}
-			return r.foreground(ctx, f, function, res.Decision == journal.Replay)
-		case journal.Later:
+			return r.foreground(ctx, f, function, res.Decision == machine.Replay)
+		case machine.Later:
 			if !ask.event.Sooner && r.hasOutcome(ctx, f.WaitsFor) {
 				ask.event.Sooner = true
 				continue
 			}
 			return nil, &Error{Flow: flowOf(f), Kind: onceward.ErrPending}
-		case journal.Wait:
+		case machine.Wait:
 			if !r.core.Sleep(ctx, poll, ends) {
 				cause := context.Cause(ctx)
 				if r.isClosing() {
@@ -238,7 +239,7 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 				return nil, &Error{Flow: flowOf(f), Kind: onceward.ErrInFlight, Err: cause}
 			}
 			poll = min(2*poll, 250*time.Millisecond)
-		case journal.Ignored:
+		case machine.Ignored:
 			return nil, unregistered(f)
 		default:
 			failed := &Error{Flow: flowOf(f), Kind: kindOf(f, res.Decision)}
@@ -284,11 +285,11 @@ func (r *Runner) isClosing() bool {
 }
 
 // kindOf returns the kind of the error for a flow that is not to be run.
-func kindOf(f *journal.Flow, decision journal.Decision) error {
+func kindOf(f *journal.Flow, decision machine.Decision) error {
 	switch {
-	case decision == journal.Misuse:
+	case decision == machine.Misuse:
 		return onceward.ErrKeyReused
-	case decision == journal.Gone:
+	case decision == machine.Gone:
 		return onceward.ErrAnswerGone
 	case f.State == journal.FlowStateGivenUp:
 		return ErrGivenUp
@@ -299,14 +300,14 @@ func kindOf(f *journal.Flow, decision journal.Decision) error {
 // ask is a caller's request for a flow.
 type ask struct {
 	runner *Runner
-	event  journal.FlowEvent
+	event  machine.FlowEvent
 }
 
 func (r *Runner) ask(ctx context.Context, id string, input []byte, function *function) (*ask, error) {
 	ref, key, endpoint, err := r.name(ctx, id)
 	digest := sha256.Sum256(input)
-	a := &ask{r, journal.FlowEvent{
-		Kind: journal.FlowEventBegin, Ref: ref, Function: function.FlowFunction,
+	a := &ask{r, machine.FlowEvent{
+		Kind: machine.FlowEventBegin, Ref: ref, Function: function.FlowFunction,
 		Key: key, Input: input, InputDigest: "v1:" + hex.EncodeToString(digest[:]),
 		InboundEndpoint: endpoint, Functions: r.registered(),
 	}}
@@ -328,7 +329,7 @@ func (a *ask) fail(kind, cause error) error {
 }
 
 // begin asks the journal. If the decision is Execute, the caller holds the flow.
-func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
+func (a *ask) begin(ctx context.Context) (res machine.FlowResult, err error) {
 	if seam.IsInTransaction(ctx) { // the journal may wait for its end
 		return res, a.fail(onceward.ErrOpenTransaction, nil)
 	}
@@ -355,12 +356,12 @@ func (a *ask) begin(ctx context.Context) (res journal.FlowResult, err error) {
 // apply waits for the journal no longer than ctx lasts. left says that it did not wait for the end. The journal does
 // not get ctx: otherwise a claim could be recorded after its caller left, and would block the flow for the life of
 // this process.
-func (a *ask) apply(ctx context.Context, ev journal.FlowEvent) (res journal.FlowResult, left bool, err error) {
+func (a *ask) apply(ctx context.Context, ev machine.FlowEvent) (res machine.FlowResult, left bool, err error) {
 	if ctx.Err() != nil {
 		return res, false, ctx.Err()
 	}
 	type told struct {
-		res journal.FlowResult
+		res machine.FlowResult
 		err error
 	}
 	r, answers := a.runner, make(chan told)
@@ -370,7 +371,7 @@ func (a *ask) apply(ctx context.Context, ev journal.FlowEvent) (res journal.Flow
 		defer func() { r.core.Survived(recover()) }()
 		done := r.hands.ask(ev.Ref)
 		res, err := r.store.ApplyFlow(context.WithoutCancel(ctx), ev)
-		held := err == nil && res.Decision == journal.Execute
+		held := err == nil && res.Decision == machine.Execute
 		done(held)
 		r.doubted(ev.Session, err)
 		select {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 )
@@ -231,8 +232,8 @@ func TestParentUnderTwoScopes(t *testing.T) {
 
 // landing is a journal that commits the begin or the claim of a flow, and then loses its own response.
 type landing struct {
-	journal.Journal
-	journal.Flows
+	machine.Store
+	machine.Flows
 	meanwhile func() error // once the commit has landed; nil: nothing happens then
 	unread    atomic.Bool  // flows can't be listed
 	listed    atomic.Int64 // how often they were
@@ -246,7 +247,7 @@ func (j *landing) ListFlows(ctx context.Context, f journal.FlowFilter) iter.Seq2
 	return j.Flows.ListFlows(ctx, f)
 }
 
-func (j *landing) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (j *landing) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
 	res, err := j.Flows.ClaimFlows(ctx, ev, limit)
 	if err == nil && j.meanwhile != nil {
 		return nil, j.meanwhile()
@@ -254,13 +255,13 @@ func (j *landing) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit in
 	return res, err
 }
 
-func (j *landing) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
-	if ev.Kind != journal.FlowEventBegin || j.meanwhile == nil {
+func (j *landing) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
+	if ev.Kind != machine.FlowEventBegin || j.meanwhile == nil {
 		return j.Flows.ApplyFlow(ctx, ev)
 	}
 	res, err := j.Flows.ApplyFlow(context.WithoutCancel(ctx), ev)
 	if err := cmp.Or(err, j.meanwhile(), ctx.Err()); err != nil {
-		return journal.FlowResult{}, err
+		return machine.FlowResult{}, err
 	}
 	return res, err
 }
@@ -276,8 +277,8 @@ func TestFlowWithALostBeginResultGoesOn(t *testing.T) {
 		"the store failed":                          {false, severed.Err},
 		"the store failed, and it had begun before": {true, severed.Err},
 	} {
-		each(t, name, func(t *testing.T, kept journal.Journal) {
-			l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows)}
+		each(t, name, func(t *testing.T, kept machine.Store) {
+			l, j := &line{}, &landing{Store: kept, Flows: kept.(machine.Flows)}
 			s := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
 			if row.waits {
 				l.Then(refuses())
@@ -309,8 +310,8 @@ func TestFlowWithALostBeginResultGoesOn(t *testing.T) {
 			assert.Equal(t, []string{"create", "charge"}, l.Descriptions())
 		})
 	}
-	each(t, "a pass of Run's or Resume's, while another flow is run", func(t *testing.T, kept journal.Journal) {
-		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows)}
+	each(t, "a pass of Run's or Resume's, while another flow is run", func(t *testing.T, kept machine.Store) {
+		l, j := &line{}, &landing{Store: kept, Flows: kept.(machine.Flows)}
 		s := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
 		l.Then(refuses(), takes(10*time.Second, says(200, paid)))
 		require.ErrorIs(t, errOf(s.flow.Run(t.Context(), s.Flows, "order-991", order{[]string{"create"}})), onceward.ErrPending)
@@ -334,8 +335,8 @@ func TestFlowWithALostBeginResultGoesOn(t *testing.T) {
 // However many begins fail with the journal, one pass looks for their flows, and releases them once the journal works
 // again.
 func TestLostBeginResultsAreRecoveredOnce(t *testing.T) {
-	each(t, "", func(t *testing.T, kept journal.Journal) {
-		l, j := &line{}, &landing{Journal: kept, Flows: kept.(journal.Flows), meanwhile: func() error { return severed.Err }}
+	each(t, "", func(t *testing.T, kept machine.Store) {
+		l, j := &line{}, &landing{Store: kept, Flows: kept.(machine.Flows), meanwhile: func() error { return severed.Err }}
 		j.unread.Store(true)
 		s := newShop(t, l, 1, onceward.Config{Journal: j, Backoff: once})
 		const many = 50

@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
 
@@ -73,7 +73,7 @@ func TestErrorsAreRecordedWithoutSecrets(t *testing.T) {
 			_, err := p.Flows.GiveUp(t.Context(), onceward.Ref{ID: "is given up by word"}, leaky.Error())
 			require.NoError(t, err)
 			for id := range map[string]bool{"fails": true, "gives up": true, "copes": true, "is given up by word": true, "fails to undo": true} {
-				kept, err := journal.Flows(j).GetFlow(t.Context(), onceward.Ref{ID: id})
+				kept, err := machine.Flows(j).GetFlow(t.Context(), onceward.Ref{ID: id})
 				require.NoError(t, err)
 				for i := range kept.Steps {
 					assert.NotContains(t, string(kept.Steps[i].Result), "s3cret")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -51,7 +52,7 @@ func waitingFlows(t *testing.T, via *line, n int, url func(i int) string, option
 
 func (p *process) finished() (n int) {
 	p.T.Helper()
-	for f, err := range p.Journal.Journal.(journal.Flows).ListFlows(p.T.Context(), journal.FlowFilter{States: []journal.FlowState{flow.StateFinished}}) {
+	for f, err := range p.Journal.Store.(machine.Flows).ListFlows(p.T.Context(), journal.FlowFilter{States: []journal.FlowState{flow.StateFinished}}) {
 		require.NoError(p.T, err)
 		if f.State == flow.StateFinished {
 			n++

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -35,12 +36,12 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 	}
 	steps = append(steps, journal.StepRecord{Kind: journal.StepGaveUp, Result: encodeFailure(why), At: r.core.Now()})
 	r.number(steps)
-	res, err := r.apply(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: recordable(why), Steps: steps})
+	res, err := r.apply(ctx, machine.FlowEvent{Kind: machine.FlowEventGiveUp, Cause: recordable(why), Steps: steps})
 	switch {
 	case err != nil:
 		// Recorded or not, the claim ends: else no process would undo it.
 		return r.park(ctx, &fault{told: &Error{Kind: onceward.ErrJournal, Err: err}, due: r.core.Now().Add(askAgain)})
-	case res.Decision != journal.Recorded:
+	case res.Decision != machine.Recorded:
 		return r.tell(&Error{Kind: onceward.ErrInFlight, Err: errors.New("the claim is no longer held")})
 	}
 	return r.again(ctx, why)
@@ -122,12 +123,12 @@ func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why stri
 	}
 	ctx, cancel := grace.After(ctx)
 	defer cancel()
-	res, err := r.core.Journal.Apply(ctx, journal.Event{
-		Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, At: r.core.Now(),
+	res, err := r.core.Journal.Apply(ctx, machine.Event{
+		Kind: machine.EventResolve, Ref: op.Ref, Handle: op.Handle, At: r.core.Now(),
 		Resolution: journal.NotExecuted, Generation: op.Generation, Claim: op.Claim,
 		By: "flow " + r.flow.ID, Cause: why, Delivered: true,
 	})
-	return err == nil && res.Decision == journal.Recorded
+	return err == nil && res.Decision == machine.Recorded
 }
 
 // mayStillTell lets a step that is not recorded name its undo, or the reason why the function went another way, if
@@ -207,7 +208,7 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 			return r.park(ctx, r.fault)
 		}
 	}
-	return r.end(ctx, journal.FlowEvent{Kind: journal.FlowEventUndo}, &Error{Kind: ErrGivenUp, Err: gaveUpFor(r.flow.Steps)})
+	return r.end(ctx, machine.FlowEvent{Kind: machine.FlowEventUndo}, &Error{Kind: ErrGivenUp, Err: gaveUpFor(r.flow.Steps)})
 }
 
 // undo undoes one step. Its calls are over when it returns, even if it or a hook panics, and the provider's requested

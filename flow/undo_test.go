@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -265,7 +266,7 @@ func uniq(all []string) (first []string) {
 // An undo that fails before it repeats an operation of an earlier run, which took effect, fails. It is not tried again
 // at once.
 func TestUndoThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := startFlows(t, &line{}, onceward.Config{Journal: j})
 		crashes := true
 		run := func() error {
@@ -333,7 +334,7 @@ func TestGiveUpOfAnUnknownFlow(t *testing.T) {
 
 // A flow is undone though its operations were reaped.
 func TestUndoThoughOperationsWereReaped(t *testing.T) {
-	each(t, "by their records", func(t *testing.T, j journal.Journal) {
+	each(t, "by their records", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{Journal: j}, flow.Config{Backoff: backoff.Policy{MaxAttempts: 1}})
 		failing := func(ctx context.Context) error { return errors.Join(p.undoable(ctx, "create"), errSoldOut) }
@@ -341,7 +342,7 @@ func TestUndoThoughOperationsWereReaped(t *testing.T) {
 		pass(400 * 24 * time.Hour)
 		reaped := 0
 		for range 2 { // the first one is by a clock that has jumped
-			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 90 * 24 * time.Hour}, 10)
+			n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: 90 * 24 * time.Hour}, 10)
 			require.NoError(t, err)
 			reaped += n
 			pass(time.Hour)
@@ -493,7 +494,7 @@ func TestGivingUpThatCanNotBeRecorded(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{Journal: j})
 		run := p.soldOut("create")
-		j.fails.Store(int32(journal.FlowEventGiveUp))
+		j.fails.Store(int32(machine.FlowEventGiveUp))
 		err := p.Flow(t.Context(), "order-991", nil, run)
 		require.Error(t, err)
 		j.fails.Store(0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -314,7 +315,7 @@ func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
 	r.seq++
 	rec.Seq = r.seq
 	r.flow.Steps = append(r.flow.Steps, rec)
-	ev := r.underClaim(journal.FlowEvent{Kind: journal.FlowEventRecord, Steps: slices.Clip(r.flow.Steps[len(r.flow.Steps)-1:])})
+	ev := r.underClaim(machine.FlowEvent{Kind: machine.FlowEventRecord, Steps: slices.Clip(r.flow.Steps[len(r.flow.Steps)-1:])})
 	ctx, cancel := grace.After(ctx)
 	defer cancel()
 	if _, err := r.store.ApplyFlow(ctx, ev); err != nil {

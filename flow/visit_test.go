@@ -16,7 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 )
 
@@ -95,7 +95,7 @@ func TestAChangedFunctionIsRefused(t *testing.T) {
 
 // A step that was renamed under the same version has its flow set aside at once, which is logged. After a rollback the flow goes on.
 func TestRenamedStepIsNoticedAtOnce(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		var log bytes.Buffer
 		l, begun := (&line{}).Then(says(200, paid), refuses()), false
 		release := func(steps ...string) *process {
@@ -202,8 +202,8 @@ type beginsLate struct {
 	before func()
 }
 
-func (j *beginsLate) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if do := j.before; do != nil && ev.Kind == journal.EventBegin {
+func (j *beginsLate) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if do := j.before; do != nil && ev.Kind == machine.EventBegin {
 		j.before = nil
 		do()
 	}
@@ -225,7 +225,7 @@ func TestGoroutineLeftBehindBeginsNoOperation(t *testing.T) {
 		{"by a function that panics", errPanics, errPanics, nil},
 		{"by a step that fails", nil, nil, []string{"bank"}},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			noted, goOn, left := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 			var asked atomic.Bool

@@ -6,9 +6,9 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
 
@@ -40,7 +40,7 @@ var (
 
 // sampled runs the i-th case of a test in virtual time with a journal in memory. One case in n, and in the soak each, runs
 // with a SQLite file too.
-func sampled(t *testing.T, i, n int, name string, f func(t *testing.T, j journal.Journal)) {
+func sampled(t *testing.T, i, n int, name string, f func(t *testing.T, j machine.Store)) {
 	t.Helper()
 	if i%n == 0 || soak.On() {
 		each(t, name, f)

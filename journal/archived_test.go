@@ -11,8 +11,7 @@ import (
 
 // An archived operation has its answer, and bodies only if the options ask for them.
 func TestArchivedBodies(t *testing.T) {
-	op := operation(journal.Named, guarded)
-	op.State = journal.StateCompleted
+	op := journal.Operation{State: journal.StateCompleted, Request: journal.Request{Method: "POST", Body: []byte("amount=1")}}
 	assert.Nil(t, journal.ArchivedOf(&op, true).Answer)
 	op.Answer = &journal.Answer{Generation: 1, Status: 402, Header: http.Header{"A": {"b"}}, Body: []byte("declined"), Refused: true}
 	with := journal.ArchivedOf(&op, true)

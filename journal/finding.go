@@ -15,7 +15,7 @@ const (
 	FindingInconclusive Finding = iota + 1
 	// FindingAmbiguous means that several objects may be the operation's, or that one contradicts it.
 	FindingAmbiguous
-	// FindingAbsent means that there is no object. Absence says what that proves.
+	// FindingAbsent means that there is no object.
 	FindingAbsent
 	// FindingInProgress means that the provider has the request and has not decided.
 	FindingInProgress

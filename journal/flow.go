@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// FlowState is the state of a flow. NextFlow is the only definition of its transitions.
+// FlowState is the state of a flow.
 type FlowState uint8
 
 const (
@@ -37,7 +37,7 @@ type FlowFunction struct {
 // Flow is the journal's record of one flow. Times are UTC with a resolution of one
 // millisecond; the zero time means "not yet".
 type Flow struct {
-	Handle int64 // the store's own, to find the row without a look-up; 0 before the first ApplyFlow
+	Handle int64 // the store's own, to find the row without a look-up; 0 before it was recorded
 
 	Ref
 	Function    FlowFunction

@@ -7,29 +7,11 @@ import (
 	"time"
 )
 
-// Journal is a store of operations. Implementations are safe for concurrent use by goroutines, and by processes if
-// they say so.
+// Journal is a store of operations: journal/sqlite, journal/postgres or journal/memory. It is safe for concurrent use by
+// goroutines, and by processes if its package says so.
 //
-// This interface does not grow. Further abilities of a store are methods of its own type, or optional interfaces.
+// A client records operations by further methods of this module's stores. New refuses a Journal without them.
 type Journal interface {
-	// Apply runs Next on the operation that ev names and commits the result. It returns once the commit is durable.
-	// The exception is EventDeliver, which rides on the next commit or on the session's end.
-	//
-	// The store sets ev.Last. It finds the operation by ev.Handle if that is not zero, and otherwise by ev.Ref. If
-	// ev.New is set it may skip the look-up. After an error the caller must assume that nothing is recorded. The
-	// commit may have landed all the same if ctx ended or the store failed in the middle. If ctx ended, the store may
-	// still read the maps, the slices and the functions of ev. If Next refuses an event, Apply returns its *EventError
-	// and changes nothing.
-	//
-	// EventBegin and EventClaim need a live session of this store, or Apply returns ErrSessionLost. Apply accepts the
-	// other events from a lost session too, since a late final answer must not be lost.
-	//
-	// If a store detects that it was restored or copied, it returns ErrRestored until it is adopted. It refuses the
-	// events that send, decide or forget by the record: Join, EventBegin, EventEnqueue, EventClaim, EventResolve,
-	// EventReap, EventLook, EventHint and EventEvidence. It accepts answers and other ends of a claim, and it can be
-	// read.
-	Apply(ctx context.Context, ev Event) (Result, error)
-
 	// Get returns the whole operation, with bodies, or ErrNotFound.
 	Get(ctx context.Context, ref Ref) (Operation, error)
 
@@ -37,21 +19,6 @@ type Journal interface {
 	// yields an operation that changes meanwhile once, as before or after the change. It passes over damaged ones, and
 	// yields the error of one at the end. It ends after an error.
 	List(ctx context.Context, filter Filter) iter.Seq2[Operation, error]
-
-	// Claim applies ev, of kind EventClaim and without Ref, to at most limit operations that are claimable at ev.At. It
-	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable are pending operations to be woken (by ev.Due
-	// if that is set), operations in flight whose session is dead, and undelivered outcomes that no session holds.
-	// Claim skips operations that ev.From and ev.Today exclude, and, in a store for many processes, operations that
-	// another process has locked. The results are whole, with bodies. Fewer than limit results mean that no more were
-	// claimable, or that a later commit failed.
-	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
-
-	// Reap applies ev, of kind EventReap and without Ref, to at most limit operations. It returns how many were shrunk
-	// or removed. It passes over damaged ones, and returns their error too if those are fewer than limit.
-	Reap(ctx context.Context, ev Event, limit int) (int, error)
-
-	// Join starts a session. It lives until it is ended or its process dies.
-	Join(ctx context.Context) (Session, error)
 
 	// Close saves what waits for a later commit, and releases the store. End the sessions first: an open one counts as
 	// dead. Later calls of any method return ErrClosed.

@@ -16,7 +16,7 @@ type Ref struct {
 	ID     string // the caller's name for it; unnamed, its first key, under a parent that no caller can name
 }
 
-// State is the state of an operation. Next is the only definition of the transitions.
+// State is the state of an operation.
 type State uint8
 
 const (
@@ -87,7 +87,7 @@ type Answer struct {
 // Operation is the journal's record of one logical effect. Times are UTC with
 // a resolution of one millisecond; the zero time means "not yet".
 type Operation struct {
-	Handle int64 // the store's own, to find the row without a look-up; 0 before the first Apply
+	Handle int64 // the store's own, to find the row without a look-up; 0 before it was recorded
 
 	Ref
 	State      State
@@ -117,7 +117,7 @@ type Operation struct {
 
 	Holder string // the session that holds it, or its undelivered outcome; else ""
 	Claim  int64  // number of the latest claim; 0 before the first
-	Asker  int64  // Event.Asker of the Begin or Claim that made the latest claim, or received the undelivered outcome; 0 if there is none
+	Asker  int64  // number of the begin or claim that made the latest claim, or received the undelivered outcome; 0 if there is none
 
 	// MayHaveRun and FirstSentAt are written by the claim, before anything is sent. Found holds the earlier values. A
 	// park or a cancel restores them if the claim's own attempts are proven harmless.
@@ -174,7 +174,7 @@ type Operation struct {
 
 	Resolved *Resolved // who last recorded a decision about it; nil if no one did
 
-	// The following fields are for finding out what became of it (Reconciler).
+	// The following fields are for finding out what became of it.
 
 	// Account is the identity behind the credential that it is sent with, or of its first proven look-up. Empty means that
 	// it is not proven yet.
@@ -217,7 +217,7 @@ type Operation struct {
 func (op *Operation) NeverLeft() bool { return op.FirstSentAt.IsZero() }
 
 // AnswerMissing reports whether the operation is completed and the journal lacks its answer or a part of it. A repeat of
-// the request (MayRepeat) or a look-up may bring it. An answer that a person asserted without an object is not looked for.
+// the request or a look-up may bring it. An answer that a person asserted without an object is not looked for.
 func (op *Operation) AnswerMissing() bool {
 	a := op.Answer
 	return op.State == StateCompleted && a != nil && (a.Omitted || a.Cut) && (!a.ByHand || op.Object != "")

@@ -10,8 +10,8 @@ import (
 type Resolution uint8
 
 const (
-	// Executed means that it took effect, even if it is cancelled. Event.Answer, if any, becomes its answer. For a
-	// completed one it supplies an answer that was not kept or was cut off. With Event.Unrecognised it replaces one
+	// Executed means that it took effect, even if it is cancelled. An answer that the person gives becomes its answer. For a
+	// completed one it supplies an answer that was not kept or was cut off. It also replaces one
 	// that is not the provider's.
 	Executed Resolution = iota + 1
 	// NotExecuted means that it had no effect. It is cancelled, and a caller may ask for its name again.

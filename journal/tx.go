@@ -10,7 +10,7 @@ import (
 var ErrTxAborted = errors.New("journal: a statement of the transaction has failed before, so nothing of it can be committed: roll it back, and begin another")
 
 // Tx is a transaction of a journal's database. Only the packages of stores make one, from their driver's transaction
-// or by Outbox.BeginTx. A store refuses the Tx of another store. Like the driver's, only one goroutine uses it at a
+// or by the journal's BeginTx. A store refuses the Tx of another store. Like the driver's, only one goroutine uses it at a
 // time.
 type Tx interface {
 	// Driver returns the driver's own transaction, such as a *sql.Tx, for the application's

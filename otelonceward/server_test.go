@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/consume"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/server"
@@ -95,8 +96,8 @@ func TestReceiptsAreCounted(t *testing.T) {
 		assert.True(t, has(scraped, `onceward_journal_receipt_count{onceward_journal_name="payments",onceward_receipt_state="reserved"} 2`), scraped)
 		assert.False(t, has(scraped, `onceward_journal_receipt_reserved_age_seconds{onceward_journal_name="payments"} 0`), scraped)
 		assert.False(t, has(scraped, `onceward_journal_receipt_overdue_seconds{onceward_journal_name="payments"} 0`), scraped)
-		later := journal.ReceiptEvent{
-			Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "another"}, At: time.Now(), Place: "payments.create", Fingerprint: "f",
+		later := machine.ReceiptEvent{
+			Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "another"}, At: time.Now(), Place: "payments.create", Fingerprint: "f",
 			Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour,
 		}
 		tx, err := s.journal.BeginTx(t.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -307,33 +308,33 @@ func (s suite) theRetentionBoundsResends(t *testing.T) {
 	for _, group := range s.terms {
 		for _, text := range group.requests {
 			failed := false
-			may := func(ran bool, after time.Duration) journal.PermissionAnswer {
-				return journal.MaySend(journal.Question{
+			may := func(ran bool, after time.Duration) machine.PermissionAnswer {
+				return machine.MaySend(machine.Question{
 					MayHaveRun: ran, Failed: failed, Terms: termsOf(*s.route(t, text).Endpoint),
 					FirstSentAt: sentAt, LastEndedAt: sentAt, Clock: sentAt.Add(after), Last: sentAt.Add(after),
 				}).Answer
 			}
-			assert.Equal(t, journal.SendNow, may(false, 1000*day), "%s: nothing has run", text)
+			assert.Equal(t, machine.SendNow, may(false, 1000*day), "%s: nothing has run", text)
 			if !group.resent {
-				assert.Equal(t, journal.Never, may(true, 0), "%s: at once", text)
-				assert.Equal(t, journal.Never, may(true, group.handling), "%s: after the handling time", text)
+				assert.Equal(t, machine.Never, may(true, 0), "%s: at once", text)
+				assert.Equal(t, machine.Never, may(true, group.handling), "%s: after the handling time", text)
 				continue
 			}
 			end := group.retention - min(group.retention/4, time.Hour)
-			assert.Equal(t, journal.SendNow, may(true, group.handling), "%s: as soon as the first can't be running", text)
-			assert.Equal(t, journal.SendNow, may(true, end-time.Millisecond), "%s: just before the end", text)
+			assert.Equal(t, machine.SendNow, may(true, group.handling), "%s: as soon as the first can't be running", text)
+			assert.Equal(t, machine.SendNow, may(true, end-time.Millisecond), "%s: just before the end", text)
 			failed = true
-			afterFailure := journal.SendNow
+			afterFailure := machine.SendNow
 			if group.remembers == providers.SuccessesLostAnswers {
-				afterFailure = journal.Never
+				afterFailure = machine.Never
 			}
 			assert.Equal(t, afterFailure, may(true, group.handling), "%s: after a failure that was received", text)
 			failed = false
-			assert.Equal(t, journal.Never, may(true, end), "%s: at the end less the margin", text)
-			assert.Equal(t, journal.Never, may(true, group.retention), "%s: at the end", text)
-			assert.Equal(t, journal.Never, may(true, group.retention+time.Second), "%s: after the end", text)
+			assert.Equal(t, machine.Never, may(true, end), "%s: at the end less the margin", text)
+			assert.Equal(t, machine.Never, may(true, group.retention), "%s: at the end", text)
+			assert.Equal(t, machine.Never, may(true, group.retention+time.Second), "%s: after the end", text)
 			if group.handling > 0 && !group.guard {
-				assert.Equal(t, journal.NotBefore, may(true, group.handling-time.Millisecond), "%s: while the first may be running", text)
+				assert.Equal(t, machine.NotBefore, may(true, group.handling-time.Millisecond), "%s: while the first may be running", text)
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -28,11 +28,11 @@ func resendOf(e providers.Endpoint) resend {
 	now := conformanceTime
 	terms := termsOf(e)
 	may := func(failed bool) bool {
-		q := journal.Question{MayHaveRun: true, Failed: failed, Terms: terms, FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
+		q := machine.Question{MayHaveRun: true, Failed: failed, Terms: terms, FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
 		if !terms.Guard {
 			q.Clock = now.Add(terms.Handling)
 		}
-		return journal.MaySend(q).Answer == journal.SendNow
+		return machine.MaySend(q).Answer == machine.SendNow
 	}
 	switch {
 	case e.NoEffect:

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
-	"github.com/onceward/onceward/journal"
 )
 
 // hiccup is an endpoint that one may meet.
@@ -99,11 +99,11 @@ func TestOneHiccup(t *testing.T) {
 				return unknown
 			}
 		}
-		q := journal.Question{MayHaveRun: open, Failed: open && answered, Terms: termsOf(*rt.Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
+		q := machine.Question{MayHaveRun: open, Failed: open && answered, Terms: termsOf(*rt.Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
 		if q.Terms.Handling > 0 && !q.Terms.Guard {
 			q.Clock = now.Add(q.Terms.Handling)
 		}
-		if journal.MaySend(q).Answer == journal.SendNow {
+		if machine.MaySend(q).Answer == machine.SendNow {
 			return again
 		}
 		return unknown

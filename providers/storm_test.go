@@ -21,6 +21,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -132,7 +133,7 @@ func (s *storm) carryOut() error {
 		if err != nil {
 			return err
 		}
-		if _, err := j.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: time.Now()}); err != nil {
+		if _, err := j.Apply(ctx, machine.Event{Kind: machine.EventHint, Ref: op.Ref, Handle: op.Handle, At: time.Now()}); err != nil {
 			return err
 		}
 	}

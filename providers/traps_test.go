@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -143,11 +143,11 @@ func TestTrap2Stored5xxIsFrozen(t *testing.T) {
 	})
 	now := conformanceTime
 	for _, text := range []string{checkoutPayment, azureEmail, squarePayment} {
-		q := journal.Question{MayHaveRun: true, Failed: true, Terms: termsOf(*s.route(t, text).Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
-		assert.Equal(t, journal.Never, journal.MaySend(q).Answer, "%s: the repeat of a 5xx with an effect would have a second one", text)
+		q := machine.Question{MayHaveRun: true, Failed: true, Terms: termsOf(*s.route(t, text).Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
+		assert.Equal(t, machine.Never, machine.MaySend(q).Answer, "%s: the repeat of a 5xx with an effect would have a second one", text)
 	}
-	q := journal.Question{MayHaveRun: true, Terms: termsOf(*s.route(t, checkoutPayment).Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
-	assert.Equal(t, journal.SendNow, journal.MaySend(q).Answer, "after a lost answer a repeat is promised to be none")
+	q := machine.Question{MayHaveRun: true, Terms: termsOf(*s.route(t, checkoutPayment).Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
+	assert.Equal(t, machine.SendNow, machine.MaySend(q).Answer, "after a lost answer a repeat is promised to be none")
 }
 
 func TestTrap3AReplayIsNotAlwaysACopy(t *testing.T) {
@@ -228,11 +228,11 @@ func TestTrap7RateLimitOnARetry(t *testing.T) {
 	}
 	// An outcome that the first attempt left open stays open.
 	now := conformanceTime
-	for text, want := range map[string]journal.PermissionAnswer{stripeCharge: journal.SendNow, twilioMessage: journal.Never} {
-		q := journal.Question{MayHaveRun: true, Terms: termsOf(*s.route(t, text).Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
-		assert.Equal(t, want, journal.MaySend(q).Answer, text)
+	for text, want := range map[string]machine.PermissionAnswer{stripeCharge: machine.SendNow, twilioMessage: machine.Never} {
+		q := machine.Question{MayHaveRun: true, Terms: termsOf(*s.route(t, text).Endpoint), FirstSentAt: now, LastEndedAt: now, Clock: now, Last: now}
+		assert.Equal(t, want, machine.MaySend(q).Answer, text)
 		q.MayHaveRun = false
-		assert.Equal(t, journal.SendNow, journal.MaySend(q).Answer, "%s: a first attempt that was refused by 429", text)
+		assert.Equal(t, machine.SendNow, machine.MaySend(q).Answer, "%s: a first attempt that was refused by 429", text)
 	}
 	for _, p := range adapters() {
 		for _, e := range p.Endpoints {

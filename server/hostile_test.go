@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/server"
@@ -364,7 +365,7 @@ type overtaken struct {
 	by func()
 }
 
-func (j *overtaken) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *overtaken) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	looked, err := j.Journal.LookReceipt(ctx, ev)
 	if by := j.by; by != nil {
 		j.by = nil

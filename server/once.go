@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/keyheader"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -72,7 +73,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return none, err
 	}
 	r := &run{server: s, held: e.Held, prints: prints, places: places, tenant: k.Caller.Tenant}
-	r.base = journal.ReceiptEvent{ReceiptKey: s.receiptKey(k.Caller.Tenant, at.name, k.Key), Place: at.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
+	r.base = machine.ReceiptEvent{ReceiptKey: s.receiptKey(k.Caller.Tenant, at.name, k.Key), Place: at.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 	r.under(ctx, cancel)
 	ctx = r.ctx
 	if s.inbound != nil {
@@ -90,11 +91,11 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 	look := func() (T, error) {
 		looking, cancel := grace.After(ctx)
 		defer cancel()
-		looked, err := s.receipts.LookReceipt(looking, r.event(journal.ReceiptReserve))
+		looked, err := s.receipts.LookReceipt(looking, r.event(machine.ReceiptReserve))
 		switch p := refusals[looked.Decision]; {
 		case err != nil:
 			return none, err
-		case looked.Decision == journal.Replay:
+		case looked.Decision == machine.Replay:
 			return resultOf[T](&looked.Receipt)
 		case p != nil:
 			return none, &RefusedError{*p}
@@ -132,7 +133,7 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		return none, errAnswerTooLarge
 	}
 	done, err := r.commit(&journal.Answer{Body: body}, r.returned())
-	if err != nil || done.Decision != journal.Recorded {
+	if err != nil || done.Decision != machine.Recorded {
 		settled, p := at.settle(r)
 		if p != nil {
 			return none, errors.Join(&RefusedError{*p}, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
@@ -21,7 +22,7 @@ type Resolution struct {
 }
 
 // Resolve settles a key whose requests are answered by outcome-unknown, because its handler has committed the
-// transaction by itself. seen is the receipt that the person looked at, as journal.Receipts.ListReceipts or GetReceipt
+// transaction by itself. seen is the receipt that the person looked at, as the journal's ListReceipts or GetReceipt
 // returned it: such keys have the state journal.ReceiptReserved. Only its ReceiptKey, Handle and Claim count. If the
 // request took effect after all, a Resolution without an Answer lets it take effect twice.
 //
@@ -31,8 +32,8 @@ func (s *Server) Resolve(ctx context.Context, seen journal.Receipt, r Resolution
 	if seen.Handle == 0 || seen.Claim == 0 {
 		return fmt.Errorf("server: resolve: %w: the receipt has no Handle or no Claim: give the one that the journal returned", journal.ErrInvalidEvent)
 	}
-	ev := journal.ReceiptEvent{
-		Kind: journal.ReceiptResolve, ReceiptKey: seen.ReceiptKey, Handle: seen.Handle, Claim: seen.Claim, At: s.now(),
+	ev := machine.ReceiptEvent{
+		Kind: machine.ReceiptResolve, ReceiptKey: seen.ReceiptKey, Handle: seen.Handle, Claim: seen.Claim, At: s.now(),
 		Resolution: journal.NotExecuted, By: secret.Recorded(r.By), Why: secret.Recorded(r.Why),
 	}
 	if r.Answer != nil {

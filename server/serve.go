@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/keyheader"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
@@ -340,7 +341,7 @@ type run struct {
 	ctx      context.Context // the handler's
 	cancel   context.CancelFunc
 	held     time.Duration // how long the transaction may be open
-	base     journal.ReceiptEvent
+	base     machine.ReceiptEvent
 	prints   prints
 	places   []string
 	tenant   string
@@ -365,7 +366,7 @@ type run struct {
 }
 
 // event returns an event of the request's receipt.
-func (r *run) event(kind journal.ReceiptEventKind) journal.ReceiptEvent {
+func (r *run) event(kind machine.ReceiptEventKind) machine.ReceiptEvent {
 	ev := r.base
 	ev.Kind, ev.At, ev.Same = kind, r.server.now(), r.same
 	return ev
@@ -402,7 +403,7 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 		return
 	}
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
-	r.base = journal.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
+	r.base = machine.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 
 	// A recorded answer is given, however many wait for the key. The request that runs the handler looks while no other one of this
 	// process can.
@@ -581,12 +582,12 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.Request, caller Caller, r *run) bool {
 	looking, cancel := grace.After(ctx)
 	defer cancel()
-	looked, err := e.receipts.LookReceipt(looking, r.event(journal.ReceiptReserve))
+	looked, err := e.receipts.LookReceipt(looking, r.event(machine.ReceiptReserve))
 	switch p := refusals[looked.Decision]; {
 	case err != nil:
 		e.storeFailed(ctx, "a receipt could not be read, so the request is refused", err)
 		e.refuseKey(w, req, caller.Tenant, *problemOf(err))
-	case looked.Decision == journal.Replay:
+	case looked.Decision == machine.Replay:
 		e.replay(w, req, caller, &looked.Receipt)
 	case p != nil:
 		e.refuseKey(w, req, caller.Tenant, *p)
@@ -605,13 +606,13 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 		result, err = r.commit(recorded, false)
 	}
 	switch {
-	case err == nil && result.Decision == journal.Replay:
+	case err == nil && result.Decision == machine.Replay:
 		e.replay(w, req, caller, &result.Receipt)
 		return
 	case err == nil && refusals[result.Decision] != nil:
 		e.refuseKey(w, req, caller.Tenant, *refusals[result.Decision])
 		return
-	case err == nil && result.Decision != journal.Recorded:
+	case err == nil && result.Decision != machine.Recorded:
 		e.opts.Logger.ErrorContext(r.ctx, "onceward server: the handler rolled the request's transaction back itself: its writes before that are not kept, and PostgreSQL may have committed those after it", "endpoint", e.name)
 		e.refuseKey(w, req, caller.Tenant, handlerMisused)
 		return
@@ -644,23 +645,23 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 }
 
 // commit records the answer in the request's transaction, or in one of its own, and commits it.
-func (r *run) commit(answer *journal.Answer, touched bool) (result journal.ReceiptResult, err error) {
+func (r *run) commit(answer *journal.Answer, touched bool) (result machine.ReceiptResult, err error) {
 	if r.keyless {
-		result.Decision = journal.Recorded
+		result.Decision = machine.Recorded
 		if touched {
 			err = r.tx.Commit(r.ctx)
 		}
 		return result, err
 	}
-	ev := r.event(journal.ReceiptRecord)
+	ev := r.event(machine.ReceiptRecord)
 	if touched {
-		ev = r.event(journal.ReceiptComplete)
+		ev = r.event(machine.ReceiptComplete)
 		ev.Claim, ev.Reserved = r.receipt.Claim, &r.receipt
 	} else if err = r.beginToRecord(); err != nil {
 		return result, err
 	}
 	ev.Answer = answer
-	if result, err = r.server.receipts.ReceiveTx(r.ctx, r.tx, ev); err != nil || result.Decision != journal.Recorded {
+	if result, err = r.server.receipts.ReceiveTx(r.ctx, r.tx, ev); err != nil || result.Decision != machine.Recorded {
 		return result, err
 	}
 	return result, r.tx.Commit(r.ctx)
@@ -691,10 +692,10 @@ func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
 		switch {
 		case seam.Certain(err): // the journal is closed, say: it tells nothing any more
 			return nil, &askAgain
-		case err != nil || is.Decision == journal.Wait:
-		case is.Decision == journal.Replay:
+		case err != nil || is.Decision == machine.Wait:
+		case is.Decision == machine.Replay:
 			return &is.Receipt, nil
-		case is.Decision == journal.Execute:
+		case is.Decision == machine.Execute:
 			return nil, &notDone
 		default:
 			return nil, refusals[is.Decision]
@@ -710,13 +711,13 @@ func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
 }
 
 // standing returns the decision that a request like r's would meet.
-func (e *endpoint) standing(ctx context.Context, r *run) (journal.ReceiptResult, error) {
+func (e *endpoint) standing(ctx context.Context, r *run) (machine.ReceiptResult, error) {
 	tx, err := e.opts.Begin(ctx)
 	if err != nil {
-		return journal.ReceiptResult{}, err
+		return machine.ReceiptResult{}, err
 	}
 	defer grace.Rollback(ctx, tx)
-	return e.receipts.ReceiveTx(ctx, tx, r.event(journal.ReceiptReserve))
+	return e.receipts.ReceiveTx(ctx, tx, r.event(machine.ReceiptReserve))
 }
 
 // replay gives the recorded answer.

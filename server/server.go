@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/internal/burst"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -37,8 +38,8 @@ type Caller struct {
 
 // Options are the options of a Server. Journal, Caller and Secrets are required.
 type Options struct {
-	// Journal keeps the receipts, in the database of the handlers' own tables. It implements [journal.Receipts], as the
-	// journal of package journal/sqlite does. The caller closes it, after the HTTP server has ended.
+	// Journal keeps the receipts, in the database of the handlers' own tables. It keeps receipts, as a
+	// journal of journal/sqlite or journal/postgres does. The caller closes it, after the HTTP server has ended.
 	Journal journal.Journal
 
 	// Caller is called after authentication, concurrently. An error is logged, and the request is answered by 500. It is
@@ -83,7 +84,7 @@ type Options struct {
 // Server serves endpoints with idempotency keys. It is safe for concurrent use.
 type Server struct {
 	opts     Options
-	receipts journal.Receipts
+	receipts machine.Receipts
 	now      func() time.Time
 
 	refuseFor time.Duration                   // by default
@@ -134,12 +135,12 @@ const minSecret = 16
 // New returns a Server, and makes the tables of receipts if they are missing. Its error says which option is missing or wrong,
 // or wraps the journal's.
 func New(ctx context.Context, o Options) (*Server, error) {
-	store, ok := o.Journal.(journal.Receipts)
+	store, ok := o.Journal.(machine.Receipts)
 	switch {
 	case o.Journal == nil:
 		return nil, errors.New("server: Options.Journal is nil: open one, such as journal/sqlite's, on the database of your own tables")
 	case !ok:
-		return nil, fmt.Errorf("server: Options.Journal, a %T, keeps no receipts (journal.Receipts): use one that does, such as journal/sqlite's", o.Journal)
+		return nil, fmt.Errorf("server: Options.Journal, a %T, keeps no receipts: use one that does, such as journal/sqlite's", o.Journal)
 	case o.Caller == nil:
 		return nil, errors.New("server: Options.Caller is nil: set a function that returns the request's tenant, after authentication")
 	case len(o.Secrets) == 0:
@@ -175,7 +176,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, receipts: store, now: time.Now, refuseFor: refuseFor, names: map[string]bool{}, flights: map[flightKey]*flight{}, served: map[string]int{},
 		comparing: make(chan struct{}, largeAtOnce), oversize: make(chan struct{}, largeAtOnce)}
-	if clock, ok := o.Journal.(journal.Clock); ok {
+	if clock, ok := o.Journal.(machine.Clock); ok {
 		s.now = clock.Now
 	}
 	if o.Client != nil {

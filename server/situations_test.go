@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/server"
@@ -450,8 +451,8 @@ func TestEndpointRules(t *testing.T) {
 			h := w.pays(server.Endpoint{})
 			tx, err := w.journal.BeginTx(t.Context())
 			require.NoError(t, err)
-			_, err = w.journal.ReceiveTx(t.Context(), tx, journal.ReceiptEvent{
-				Kind: journal.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create",
+			_, err = w.journal.ReceiveTx(t.Context(), tx, machine.ReceiptEvent{
+				Kind: machine.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create",
 				Fingerprint: "v99 new", Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour, Answer: &journal.Answer{Status: 200},
 			})
 			require.NoError(t, err)

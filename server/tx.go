@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -136,7 +137,7 @@ func (r *run) reserve() (err error) {
 	if r.keyless {
 		return nil
 	}
-	ev := r.event(journal.ReceiptReserve)
+	ev := r.event(machine.ReceiptReserve)
 	if r.absent {
 		ev.Decided = r.decideLater
 	}
@@ -144,7 +145,7 @@ func (r *run) reserve() (err error) {
 }
 
 // decideLater is decide for a statement of the handler's, which fails with the error.
-func (r *run) decideLater(result journal.ReceiptResult, err error) error {
+func (r *run) decideLater(result machine.ReceiptResult, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = r.decide(result, err)
@@ -152,20 +153,20 @@ func (r *run) decideLater(result journal.ReceiptResult, err error) error {
 }
 
 // decide acts on the decision about the reservation. The caller holds r.mu.
-func (r *run) decide(result journal.ReceiptResult, err error) error {
+func (r *run) decide(result machine.ReceiptResult, err error) error {
 	if err != nil {
 		r.problem = r.problemOf(err)
 		return err
 	}
 	switch result.Decision {
-	case journal.Execute:
+	case machine.Execute:
 		r.receipt, r.again = result.Receipt, result.Again
 		if r.isExpired() {
 			r.problem = &keyExpired
 			return ErrRefused
 		}
 		return nil
-	case journal.Replay:
+	case machine.Replay:
 		r.replay = &result.Receipt
 		return ErrReplayed
 	}
@@ -214,8 +215,8 @@ func (r *run) isExpired() bool {
 }
 
 // refusals are the problems that answer a request which its receipt keeps from being served.
-var refusals = map[journal.Decision]*Problem{
-	journal.Misuse: &keyReused, journal.Stop: &outcomeUnknown, journal.Gone: &keyExpired, journal.Wait: &inFlight,
+var refusals = map[machine.Decision]*Problem{
+	machine.Misuse: &keyReused, machine.Stop: &outcomeUnknown, machine.Gone: &keyExpired, machine.Wait: &inFlight,
 }
 
 // problemOf is problemOf for an error that may come from the end of the handler's time.

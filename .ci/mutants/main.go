@@ -1,7 +1,7 @@
 // Command mutants changes the code in one place at a time, and prints the changes that no test notices: neither the
 // package's own nor those that -tests names. Code that no test checks can break unnoticed.
 //
-//	go run ./.ci/mutants [-sample 60] [-seed 1] [-only judge.go,next.go] [-tests ./internal/clienttest/request] [-j 1] [-v] . ./journal ./journal/sqlite
+//	go run ./.ci/mutants [-sample 60] [-seed 1] [-only judge.go,next.go] [-tests ./internal/clienttest/request] [-j 1] [-v] . ./internal/machine ./journal/sqlite
 //
 // It changes no file. Each package's tests are built once, by an overlay, with all changes in them, and an environment
 // variable chooses the change to make. The tests are first run without any change, one by one, to learn which blocks
@@ -59,7 +59,7 @@ func main() {
 	flag.BoolVar(&o.verbose, "v", false, "tell who found what")
 	flag.Parse()
 	if o.packages = flag.Args(); len(o.packages) == 0 {
-		o.packages = []string{".", "./journal", "./journal/sqlite"}
+		o.packages = []string{".", "./internal/machine", "./journal/sqlite"}
 	}
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)

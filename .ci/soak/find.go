@@ -13,7 +13,7 @@ import (
 )
 
 // mutated are the packages that decide. Their mutants are sampled.
-var mutated = append([]string{"./journal", rowStore, "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, slices.Concat(storeRooms, rooms)...)
+var mutated = append([]string{"./internal/machine", "./journal", rowStore, "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, slices.Concat(storeRooms, rooms)...)
 
 // rowStore is the core of the stores on rows. Its tests on maps stand in a package below it.
 const rowStore = "./journal/internal/rowstore"

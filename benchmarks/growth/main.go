@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -173,9 +174,9 @@ func plant(ctx context.Context, folder string, there, operations, ofProviders in
 	return errors.Join(each(256, operations-there, func(i int) error {
 		n := there + i
 		at := n % ofProviders
-		res, err := j.Apply(ctx, journal.Event{
-			Kind: journal.EventBegin, Ref: journal.Ref{ID: "pending-" + strconv.Itoa(n)}, At: time.Now(), Session: session.ID(),
-			Intent: &journal.Intent{
+		res, err := j.Apply(ctx, machine.Event{
+			Kind: machine.EventBegin, Ref: journal.Ref{ID: "pending-" + strconv.Itoa(n)}, At: time.Now(), Session: session.ID(),
+			Intent: &machine.Intent{
 				Provider: named(at), Endpoint: "POST /v1/", Key: "key-" + strconv.Itoa(n), Fingerprint: strings.Repeat("f", 178),
 				Terms: journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true},
 				Request: journal.Request{
@@ -190,8 +191,8 @@ func plant(ctx context.Context, folder string, there, operations, ofProviders in
 		if n%10_000 == 0 {
 			fmt.Fprintf(os.Stderr, "\r\x1b[K%d of %d pending operations", n, operations)
 		}
-		_, err = j.Apply(ctx, journal.Event{
-			Kind: journal.EventPark, Ref: res.Operation.Ref, Handle: res.Operation.Handle, At: time.Now(), Session: session.ID(),
+		_, err = j.Apply(ctx, machine.Event{
+			Kind: machine.EventPark, Ref: res.Operation.Ref, Handle: res.Operation.Handle, At: time.Now(), Session: session.ID(),
 			Claim: res.Operation.Claim, Attempts: 1, Open: true, Cause: "status 503", Due: time.Now().Add(time.Hour),
 		})
 		return err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -14,8 +15,8 @@ import (
 
 // oncewardStore is our journal, through its public interface.
 type oncewardStore struct {
-	journal journal.Journal
-	session journal.Session
+	journal machine.Store
+	session machine.Session
 	keys    keys
 }
 
@@ -38,14 +39,14 @@ func openJournal(folder string, k keys) (*oncewardStore, error) {
 }
 
 // begin records the intent.
-func (s *oncewardStore) begin(ctx context.Context, key string) (journal.Result, error) {
+func (s *oncewardStore) begin(ctx context.Context, key string) (machine.Result, error) {
 	naming := journal.Generated
 	if s.keys == carried {
 		naming = journal.Carried
 	}
-	return s.journal.Apply(ctx, journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{ID: key}, New: naming == journal.Generated, At: time.Now(), Session: s.session.ID(),
-		Intent: &journal.Intent{
+	return s.journal.Apply(ctx, machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{ID: key}, New: naming == journal.Generated, At: time.Now(), Session: s.session.ID(),
+		Intent: &machine.Intent{
 			Naming: naming, Provider: "stripe", Endpoint: "POST /v1/", Key: key, KeyCarried: naming == journal.Carried,
 			Fingerprint: string(intentHead[:178]),
 			Terms:       journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true},
@@ -64,8 +65,8 @@ func (s *oncewardStore) operation(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.journal.Apply(ctx, journal.Event{
-		Kind: journal.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.session.ID(),
+	_, err = s.journal.Apply(ctx, machine.Event{
+		Kind: machine.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.session.ID(),
 		Claim: begun.Operation.Claim, Attempts: 1, Delivered: true,
 		Answer: &journal.Answer{
 			Status: http.StatusOK, Body: answerBody,

@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -239,7 +240,7 @@ func due(ctx context.Context, w *tabwriter.Writer, s *oncewardStore) error {
 	}
 	line(w, fmt.Sprintf("first %d due of %d, listed, p50", first, pending), ms(middle(listed)), "≤ 0.5", "ms")
 	began := time.Now()
-	claimed, err := s.journal.Claim(ctx, journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.session.ID()}, first)
+	claimed, err := s.journal.Claim(ctx, machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: s.session.ID()}, first)
 	if err != nil {
 		return err
 	}
@@ -257,8 +258,8 @@ func (s *oncewardStore) park(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.journal.Apply(ctx, journal.Event{
-		Kind: journal.EventPark, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.session.ID(),
+	_, err = s.journal.Apply(ctx, machine.Event{
+		Kind: machine.EventPark, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.session.ID(),
 		Claim: begun.Operation.Claim, Attempts: 1, Open: true, Cause: "status 503",
 	})
 	return err

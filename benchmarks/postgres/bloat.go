@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -92,7 +93,7 @@ func turnovers(ctx context.Context, d *database, o options, out io.Writer) error
 			return err
 		}
 		began := time.Now()
-		reaped, err := s.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: s.journal.Now()}, 2*int(full.rows)+1)
+		reaped, err := s.journal.Reap(ctx, machine.Event{Kind: machine.EventReap, At: s.journal.Now()}, 2*int(full.rows)+1)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 const (
@@ -116,7 +116,7 @@ func fillDue(ctx context.Context, s *oncewardStore, n int) error {
 			for range next {
 				begun, err := s.begin(ctx, newKey())
 				if err == nil {
-					_, err = s.journal.Apply(ctx, s.of(begun, journal.Event{Kind: journal.EventPark, Unsent: true, Cause: "none: it is to be claimed"}))
+					_, err = s.journal.Apply(ctx, s.of(begun, machine.Event{Kind: machine.EventPark, Unsent: true, Cause: "none: it is to be claimed"}))
 				}
 				if err != nil {
 					failed <- err
@@ -140,12 +140,12 @@ func fillDue(ctx context.Context, s *oncewardStore, n int) error {
 // claimAll claims until nothing is due, and returns what it got.
 func (s *oncewardStore) claimAll(ctx context.Context) (handles []int64, err error) {
 	for {
-		got, err := s.journal.Claim(ctx, journal.Event{Kind: journal.EventClaim, At: s.journal.Now(), Session: s.session.ID()}, claimAtOnce)
+		got, err := s.journal.Claim(ctx, machine.Event{Kind: machine.EventClaim, At: s.journal.Now(), Session: s.session.ID()}, claimAtOnce)
 		if err != nil || len(got) == 0 {
 			return handles, err
 		}
 		for _, r := range got {
-			if r.Decision == journal.Execute {
+			if r.Decision == machine.Execute {
 				handles = append(handles, r.Operation.Handle)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/providers"
@@ -16,7 +17,7 @@ import (
 // oncewardStore is our journal, through its public interface.
 type oncewardStore struct {
 	journal *postgres.Journal
-	session journal.Session
+	session machine.Session
 	asker   atomic.Int64
 }
 
@@ -41,20 +42,20 @@ func openJournal(ctx context.Context, url string) (*oncewardStore, error) {
 }
 
 // begin records the intent.
-func (s *oncewardStore) begin(ctx context.Context, key string) (journal.Result, error) {
+func (s *oncewardStore) begin(ctx context.Context, key string) (machine.Result, error) {
 	return s.journal.Apply(ctx, s.beginning(key))
 }
 
-func (s *oncewardStore) beginning(key string) journal.Event {
-	return journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{ID: key}, New: true, At: s.journal.Now(), Session: s.session.ID(), Asker: s.asker.Add(1),
+func (s *oncewardStore) beginning(key string) machine.Event {
+	return machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{ID: key}, New: true, At: s.journal.Now(), Session: s.session.ID(), Asker: s.asker.Add(1),
 		Intent: intent(journal.Generated, key),
 	}
 }
 
 // intent returns a request as our journal keeps it. It has the bytes that every contender keeps.
-func intent(naming journal.Naming, key string) *journal.Intent {
-	return &journal.Intent{
+func intent(naming journal.Naming, key string) *machine.Intent {
+	return &machine.Intent{
 		Naming: naming, Provider: "stripe", Endpoint: "POST /v1/", Key: key, Fingerprint: string(intentHead[:178]),
 		Terms: journal.Terms{Remembers: providers.Everything, Retention: 24 * time.Hour, Guard: true},
 		Request: journal.Request{
@@ -67,7 +68,7 @@ func intent(naming journal.Naming, key string) *journal.Intent {
 }
 
 // of returns ev for the operation in begun, under its claim: now, in this session, after one attempt.
-func (s *oncewardStore) of(begun journal.Result, ev journal.Event) journal.Event {
+func (s *oncewardStore) of(begun machine.Result, ev machine.Event) machine.Event {
 	ev.Ref, ev.Handle, ev.Claim = begun.Operation.Ref, begun.Operation.Handle, begun.Operation.Claim
 	ev.At, ev.Session, ev.Attempts = s.journal.Now(), s.session.ID(), 1
 	return ev
@@ -82,9 +83,9 @@ func (s *oncewardStore) operation(ctx context.Context) error {
 }
 
 // complete records the answer.
-func (s *oncewardStore) complete(ctx context.Context, begun journal.Result) error {
-	_, err := s.journal.Apply(ctx, s.of(begun, journal.Event{
-		Kind: journal.EventComplete, Delivered: true,
+func (s *oncewardStore) complete(ctx context.Context, begun machine.Result) error {
+	_, err := s.journal.Apply(ctx, s.of(begun, machine.Event{
+		Kind: machine.EventComplete, Delivered: true,
 		Answer: &journal.Answer{
 			Status: http.StatusOK, Body: answerBody,
 			Header: http.Header{"Content-Type": {"application/json"}, "Request-Id": {"req_0123456789abcd"},

@@ -10,6 +10,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 )
@@ -63,8 +64,8 @@ func openEnqueue(ctx context.Context, url string, connections int) (store, error
 	}
 	o.end = j.close
 	o.enqueue = func(ctx context.Context, tx pgx.Tx, order string) error {
-		_, err := j.journal.EnqueueTx(ctx, postgres.Pgx(tx), journal.Event{
-			Kind: journal.EventEnqueue, Ref: journal.Ref{ID: order + "/charge"}, At: j.journal.Now(),
+		_, err := j.journal.EnqueueTx(ctx, postgres.Pgx(tx), machine.Event{
+			Kind: machine.EventEnqueue, Ref: journal.Ref{ID: order + "/charge"}, At: j.journal.Now(),
 			Intent: intent(journal.Named, newKey()),
 		})
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/idempotency"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/server"
 )
@@ -86,7 +87,7 @@ func naive(l ledger) http.Handler {
 }
 
 // newServer is package server on a journal.
-func newServer(ctx context.Context, j journal.Journal, begin func(context.Context) (journal.Tx, error)) (*server.Server, error) {
+func newServer(ctx context.Context, j machine.Store, begin func(context.Context) (journal.Tx, error)) (*server.Server, error) {
 	return server.New(ctx, server.Options{
 		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler), Begin: begin,
 		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: "acme"}, nil },

@@ -24,9 +24,9 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/lifeline"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -54,7 +54,7 @@ func (p *provider) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // closer is a journal that an application opens.
 type closer interface {
-	journal.Journal
+	machine.Store
 	io.Closer
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -29,7 +30,7 @@ var (
 
 // seeded fills a benchmark's journal. Of a thousand operations one is unknown and forty wait, and a thousand scopes
 // have equally many. A few of the first operations belong to a provider that is not used any more.
-func seeded(ctx context.Context, j journal.Journal, many int, at func() time.Time) error {
+func seeded(ctx context.Context, j machine.Store, many int, at func() time.Time) error {
 	session, err := j.Join(ctx)
 	if err != nil {
 		return err
@@ -52,14 +53,14 @@ func seeded(ctx context.Context, j journal.Journal, many int, at func() time.Tim
 	return errors.Join(<-failed, session.End(ctx))
 }
 
-func seed(ctx context.Context, j journal.Journal, session string, n int64, at time.Time) error {
+func seed(ctx context.Context, j machine.Store, session string, n int64, at time.Time) error {
 	provider := "ledger"
 	if n < 100 && n%10 == 0 {
 		provider = "retired"
 	}
-	began, err := j.Apply(ctx, journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{Scope: fmt.Sprint("tenant-", n%1000), ID: fmt.Sprintf("invoice-%d/charge", n)}, At: at, Session: session, Asker: n,
-		Intent: &journal.Intent{
+	began, err := j.Apply(ctx, machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{Scope: fmt.Sprint("tenant-", n%1000), ID: fmt.Sprintf("invoice-%d/charge", n)}, At: at, Session: session, Asker: n,
+		Intent: &machine.Intent{
 			Provider: provider, Endpoint: "POST /charges", Fingerprint: "f", Key: fmt.Sprintf("key-%032d", n), Terms: journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(`{"amount":2000}`)},
 		},
@@ -68,13 +69,13 @@ func seed(ctx context.Context, j journal.Journal, session string, n int64, at ti
 		return err
 	}
 	op := began.Operation
-	ev := journal.Event{Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, Session: session, Claim: op.Claim, At: at, Attempts: 1, Delivered: true,
+	ev := machine.Event{Kind: machine.EventComplete, Ref: op.Ref, Handle: op.Handle, Session: session, Claim: op.Claim, At: at, Attempts: 1, Delivered: true,
 		Answer: &journal.Answer{Status: 200, Body: []byte(`{"id":"ch_1"}`)}}
 	switch {
 	case n%1000 == 0:
-		ev.Kind, ev.Answer, ev.Cause, ev.Open = journal.EventDoubt, nil, "no answer", true
+		ev.Kind, ev.Answer, ev.Cause, ev.Open = machine.EventDoubt, nil, "no answer", true
 	case n%25 == 0:
-		ev.Kind, ev.Answer, ev.Cause, ev.Unsent, ev.Due, ev.Delivered = journal.EventPark, nil, "connection refused", true, at.Add(time.Hour), false
+		ev.Kind, ev.Answer, ev.Cause, ev.Unsent, ev.Due, ev.Delivered = machine.EventPark, nil, "connection refused", true, at.Add(time.Hour), false
 	}
 	_, err = j.Apply(ctx, ev)
 	return err

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -31,7 +32,7 @@ type database struct {
 
 var (
 	_ store         = (*database)(nil)
-	_ journal.Clock = (*database)(nil)
+	_ machine.Clock = (*database)(nil)
 )
 
 // inDatabase reports whether a name is a URL of PostgreSQL and not a file's path.

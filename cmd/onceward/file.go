@@ -11,7 +11,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver that the journal uses too: another one would drop its locks
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -108,9 +108,9 @@ func believed(now time.Time, lastAt, jumpedAt sql.NullInt64) (last, unconfirmed 
 	}
 	switch {
 	case jumpedAt.Valid:
-		unconfirmed = time.UnixMilli(jumpedAt.Int64).UTC().Add(journal.Confirmation)
-	case !last.IsZero() && now.Sub(last) > journal.Leap:
-		unconfirmed = now.Add(journal.Confirmation) // no process has used the journal for so long
+		unconfirmed = time.UnixMilli(jumpedAt.Int64).UTC().Add(machine.Confirmation)
+	case !last.IsZero() && now.Sub(last) > machine.Leap:
+		unconfirmed = now.Add(machine.Confirmation) // no process has used the journal for so long
 	}
 	return last, unconfirmed
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
@@ -211,8 +212,8 @@ func (c *command) flowRetryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry REF", Short: "Let a flow that is set aside or waits go on at once, its failures forgiven", Args: exactly(1, "the name of a flow, or its handle"),
 		RunE: c.runs(access{write: true}, func(ctx context.Context, s store, args []string) error {
-			return c.sayOfFlow(ctx, s, &r, args[0], func(journal.Flow) (journal.FlowEvent, error) {
-				return journal.FlowEvent{Kind: journal.FlowEventRetry}, nil
+			return c.sayOfFlow(ctx, s, &r, args[0], func(journal.Flow) (machine.FlowEvent, error) {
+				return machine.FlowEvent{Kind: machine.FlowEventRetry}, nil
 			})
 		}),
 	}
@@ -231,9 +232,9 @@ func (c *command) flowGiveUpCommand() *cobra.Command {
 				return usage("give-up needs --because: why it is given up, which is recorded")
 			}
 			return c.using(cmd.Context(), access{write: true}, func(s store) error {
-				return c.sayOfFlow(cmd.Context(), s, &r, args[0], func(f journal.Flow) (journal.FlowEvent, error) {
+				return c.sayOfFlow(cmd.Context(), s, &r, args[0], func(f journal.Flow) (machine.FlowEvent, error) {
 					err := c.confirm(sure, fmt.Sprintf("Flow %s, %s, is given up, and what its steps made is undone", shown.Text(f.ID), f.State), f.ID)
-					return journal.FlowEvent{Kind: journal.FlowEventGiveUp, Cause: secret.Recorded(because)}, err
+					return machine.FlowEvent{Kind: machine.FlowEventGiveUp, Cause: secret.Recorded(because)}, err
 				})
 			})
 		},
@@ -245,7 +246,7 @@ func (c *command) flowGiveUpCommand() *cobra.Command {
 }
 
 // sayOfFlow applies an operator's decision about a flow.
-func (c *command) sayOfFlow(ctx context.Context, s store, r *reference, arg string, says func(journal.Flow) (journal.FlowEvent, error)) error {
+func (c *command) sayOfFlow(ctx context.Context, s store, r *reference, arg string, says func(journal.Flow) (machine.FlowEvent, error)) error {
 	f, err := r.anyFlow(ctx, s, arg)
 	if err != nil {
 		return err
@@ -266,9 +267,9 @@ func (c *command) sayOfFlow(ctx context.Context, s store, r *reference, arg stri
 	switch {
 	case err != nil:
 		return err
-	case res.Decision == journal.Wait:
+	case res.Decision == machine.Wait:
 		return refused("flow %s is being run just now: try again", shown.Text(f.ID))
-	case res.Decision != journal.Recorded:
+	case res.Decision != machine.Recorded:
 		return refused("flow %s is %s, and this changes nothing", shown.Text(f.ID), f.State)
 	}
 	if f, err = s.GetFlow(ctx, f.Ref); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -25,10 +26,10 @@ func TestStepIsFoundByItsFlow(t *testing.T) {
 	require.NoError(t, err)
 	at := time.Now()
 	ref := journal.Ref{Parent: seam.ParentOf(&f), ID: "notify"}
-	res, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventBegin, Ref: ref, At: at, Session: s.ID(), Asker: 1,
-		Intent: &journal.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: f.ID, Handle: f.Handle}}})
+	res, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventBegin, Ref: ref, At: at, Session: s.ID(), Asker: 1,
+		Intent: &machine.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: f.ID, Handle: f.Handle}}})
 	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDoubt, Ref: ref, At: at, Session: s.ID(), Claim: res.Operation.Claim, Asker: 1, Cause: "lost", Delivered: true})
+	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Ref: ref, At: at, Session: s.ID(), Claim: res.Operation.Claim, Asker: 1, Cause: "lost", Delivered: true})
 	require.NoError(t, err)
 
 	title := planted.SetAside + " " + handleOf(f.Handle)
@@ -73,12 +74,12 @@ func TestStepIsFoundByTheInboundKey(t *testing.T) {
 	at := time.Now()
 	for _, key := range []string{"caller-key-0001", "caller-key-0002"} {
 		ref := journal.Ref{Scope: "tenant-9", Parent: seam.Inbound + key, ID: "fulfil-order"}
-		begun, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: ref, At: at, Session: s.ID(), Key: "key-of-" + key,
+		begun, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: ref, At: at, Session: s.ID(), Key: "key-of-" + key,
 			Function: journal.FlowFunction{Name: "fulfil", Version: 1}, InputDigest: "v1:" + key})
 		require.NoError(t, err)
 		step := journal.Ref{Scope: ref.Scope, Parent: seam.ParentOf(&begun.Flow), ID: "notify"}
-		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventBegin, Ref: step, At: at, Session: s.ID(), Asker: 1,
-			Intent: &journal.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
+		_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventBegin, Ref: step, At: at, Session: s.ID(), Asker: 1,
+			Intent: &machine.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: ref.ID, Parent: ref.Parent, Handle: begun.Flow.Handle}}})
 		require.NoError(t, err)
 		if key == "caller-key-0001" {
 			shown := runs(t, "show", "notify", "--flow", "fulfil-order", "--journal", path)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/machine"
 	keys "github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/shown"
@@ -320,7 +321,7 @@ func (c *command) receiptResolveCommand() *cobra.Command {
 
 // resolveReceipt records an operator's decision about a receipt. given reports whether the flags have an answer.
 func (c *command) resolveReceipt(ctx context.Context, s store, r *receiptRef, arg string, how resolution, given bool) error {
-	ev := journal.ReceiptEvent{Kind: journal.ReceiptResolve, Resolution: journal.Executed, By: how.by, Why: secret.Recorded(how.because)}
+	ev := machine.ReceiptEvent{Kind: machine.ReceiptResolve, Resolution: journal.Executed, By: how.by, Why: secret.Recorded(how.because)}
 	switch {
 	case how.executed == how.notExecuted:
 		return usage("receipt resolve needs one of --executed and --not-executed")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
@@ -110,7 +111,7 @@ func (c *command) waits(ctx context.Context, s store, op *journal.Operation) err
 	if err != nil {
 		return err
 	}
-	if why := shown.WhyOf(op, now, last, unconfirmed); why.Answer != journal.Never.String() {
+	if why := shown.WhyOf(op, now, last, unconfirmed); why.Answer != machine.Never.String() {
 		return refused("it is pending, and waiting sends it by itself with its own key (%s): see why", why.Because)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/journal"
 )
@@ -131,7 +132,7 @@ func TestWhy(t *testing.T) {
 		var told reasons
 		require.NoError(t, json.Unmarshal([]byte(s.out), &told))
 		now := time.Now()
-		assert.Equal(t, journal.MaySend(journal.QuestionOf(&op, now, now, time.Time{})).Answer.String(), told.Rule, op.ID)
+		assert.Equal(t, machine.MaySend(machine.QuestionOf(&op, now, now, time.Time{})).Answer.String(), told.Rule, op.ID)
 		if op.State != journal.StatePending {
 			assert.Equal(t, "never", told.Answer, op.ID)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -20,10 +21,10 @@ import (
 
 // store is a journal as this command uses it, of any kind.
 type store interface {
-	journal.Journal
-	journal.Flows
+	machine.Store
+	machine.Flows
 	journal.StatsReader
-	journal.Receipts
+	machine.Receipts
 	journal.ReceiptCounter
 
 	// clock returns the latest time that the journal has seen, and when a clock that has jumped is believed. Zero
@@ -95,7 +96,7 @@ func (c *command) using(ctx context.Context, how access, do func(store) error) e
 
 // at returns the journal's time: this machine's, or its database's.
 func (c *command) at(s store) time.Time {
-	if clock, has := s.(journal.Clock); has {
+	if clock, has := s.(machine.Clock); has {
 		return clock.Now()
 	}
 	return c.now()

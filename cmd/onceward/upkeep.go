@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/machine"
 	keys "github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
@@ -295,7 +296,7 @@ func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
 	var done reaped
 	var failed error // the first error of each kind, which keeps no other operation from being reaped
 	for {
-		n, err := s.Reap(ctx, journal.Event{Kind: journal.EventReap, At: c.at(s), Keep: keep}, reapAtOnce)
+		n, err := s.Reap(ctx, machine.Event{Kind: machine.EventReap, At: c.at(s), Keep: keep}, reapAtOnce)
 		done.Operations += n
 		failed = cmp.Or(failed, err)
 		if err != nil || n < reapAtOnce {
@@ -303,7 +304,7 @@ func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
 		}
 	}
 	for {
-		n, err := s.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: c.at(s), Keep: keep}, reapAtOnce)
+		n, err := s.ReapFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventReap, At: c.at(s), Keep: keep}, reapAtOnce)
 		done.Flows += n
 		failed = cmp.Or(failed, err)
 		if err != nil || n < reapAtOnce {
@@ -313,7 +314,7 @@ func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
 	receipts, err := countReceipts(ctx, s)
 	failed = cmp.Or(failed, err)
 	for receipts != nil {
-		n, err := s.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: c.at(s)}, keys.AtATime)
+		n, err := s.ReapReceipts(ctx, machine.ReceiptEvent{Kind: machine.ReceiptReap, At: c.at(s)}, keys.AtATime)
 		done.Receipts += n
 		failed = cmp.Or(failed, err)
 		if err != nil || n < keys.AtATime {

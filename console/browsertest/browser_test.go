@@ -28,6 +28,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -316,8 +317,8 @@ func TestCountsFollow(t *testing.T) {
 	assert.Equal(t, "3", b.eval(t, `document.querySelector("td[data-count=unknown]").textContent`))
 	resolved := func(id string) {
 		op := s.operation(t, id)
-		_, err := s.journal.Apply(t.Context(), journal.Event{
-			Kind: journal.EventResolve, Ref: op.Ref, At: time.Now(), Resolution: journal.Executed, Claim: op.Claim, Cause: "a test", By: "ann",
+		_, err := s.journal.Apply(t.Context(), machine.Event{
+			Kind: machine.EventResolve, Ref: op.Ref, At: time.Now(), Resolution: journal.Executed, Claim: op.Claim, Cause: "a test", By: "ann",
 		})
 		require.NoError(t, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -41,7 +42,7 @@ func (w *waiting) also(other waiting) {
 //
 // Each claim asks for no more operations than there are slots for them, so that the journal need not read a backlog
 // whose turn has not come.
-func (p *pass) claim(ctx context.Context, session journal.Session) (more bool, w waiting, err error) {
+func (p *pass) claim(ctx context.Context, session machine.Session) (more bool, w waiting, err error) {
 	p.recoverLostClaims(ctx, session)
 	now := p.worker.Now()
 	o := p.worker.Throttle.Openings(now)
@@ -76,13 +77,13 @@ func (p *pass) claim(ctx context.Context, session journal.Session) (more bool, w
 	return more, w, nil
 }
 
-func (p *pass) claimFrom(ctx context.Context, session journal.Session, about string, from []string, limit int) (more bool, w waiting, err error) {
+func (p *pass) claimFrom(ctx context.Context, session machine.Session, about string, from []string, limit int) (more bool, w waiting, err error) {
 	b := &booking{worker: p.worker, taken: map[journal.Ref]booked{}}
 	defer b.rest()
 	began := time.Now() // a duration, not a date
 	elsewhere := p.worker.Hook.Elsewhere(ctx)
-	ev := journal.Event{
-		Kind:      journal.EventClaim,
+	ev := machine.Event{
+		Kind:      machine.EventClaim,
 		At:        p.worker.Now(),
 		Due:       p.started,
 		Session:   session.ID(),
@@ -125,7 +126,7 @@ func (p *pass) claimFrom(ctx context.Context, session journal.Session, about str
 }
 
 // recoverLostClaims offers the outcomes of claims that failed and landed all the same. This process holds these outcomes.
-func (p *pass) recoverLostClaims(ctx context.Context, session journal.Session) {
+func (p *pass) recoverLostClaims(ctx context.Context, session machine.Session) {
 	askers := p.worker.deliveries.InDoubt()
 	if len(askers) == 0 {
 		return
@@ -178,15 +179,15 @@ type booked struct {
 // undo cancels the claims of a claim call that failed and may have landed all the same, so that the next call can
 // claim those operations. It skips the operations in heard. The journal holds the others for this process, which
 // knows nothing of them.
-func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal.Result) {
+func (b *booking) undo(ctx context.Context, claim machine.Event, heard []machine.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for ref, k := range b.taken {
-		if slices.ContainsFunc(heard, func(res journal.Result) bool { return res.Operation.Ref == ref }) {
+		if slices.ContainsFunc(heard, func(res machine.Result) bool { return res.Operation.Ref == ref }) {
 			continue
 		}
 		op := k.op
-		back := journal.Event{Kind: journal.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
+		back := machine.Event{Kind: machine.EventCancel, Ref: ref, Handle: op.Handle, At: claim.At, Session: claim.Session, Asker: claim.Asker,
 			Unsent: true, Due: op.DueAt, Cause: "its claim may not have been recorded", LookAfter: claim.LookAfter}
 		_, err := b.worker.Journal.Apply(ctx, back)
 		if core.IsUndone(err) {
@@ -199,20 +200,20 @@ func (b *booking) undo(ctx context.Context, claim journal.Event, heard []journal
 
 // today returns the terms of an operation's contract now. It returns false if the operation must not be claimed: this
 // process lacks the contract or the credential, or there is no slot.
-func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
+func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	route, to, err := b.worker.barred(op)
 	if err != nil {
 		b.passed++
-		return journal.Today{}, false
+		return machine.Today{}, false
 	}
 	if core.ListedSince(op, route) {
-		return journal.Today{Terms: op.Terms, Form: op.Form}, true
+		return machine.Today{Terms: op.Terms, Form: op.Form}, true
 	}
-	today := journal.Today{Terms: core.TermsOf(route), Form: route.KeyForm()}
+	today := machine.Today{Terms: core.TermsOf(route), Form: route.KeyForm()}
 	if op.BodyWithheld && b.worker.NeedsBody(op) {
-		today = journal.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
+		today = machine.Today{Terms: op.Terms, Form: op.Form} // its caller, who has the body, narrows them
 	}
 	if b.worker.waitsForItsCaller(op) {
 		return today, true // nothing of it is sent
@@ -222,7 +223,7 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 	}
 	if op.State == journal.StatePending && b.worker.leftToOthers(op, today.Terms) {
 		b.passed++
-		return journal.Today{}, false
+		return machine.Today{}, false
 	}
 	permit, refusal := b.worker.Throttle.Enter(to, b.worker.Now())
 	if permit != nil {
@@ -236,7 +237,7 @@ func (b *booking) today(op *journal.Operation) (journal.Today, bool) {
 		b.also(waiting{until: refusal.Next})
 	}
 	b.passed++
-	return journal.Today{}, false
+	return machine.Today{}, false
 }
 
 // leftToOthers notes a pending operation that the background sees. It reports whether to leave it to a process that
@@ -246,17 +247,17 @@ func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known.Terms = op.Terms.Narrow(today)
 	w.Idle.See(&known)
 	now := w.Now()
-	q := journal.QuestionOf(&known, now, time.Time{}, time.Time{})
+	q := machine.QuestionOf(&known, now, time.Time{}, time.Time{})
 	q.IdleFor(time.Since(w.Idle.Since(&known, time.Now())), now)
-	return journal.MaySend(q).Answer == journal.NotBefore
+	return machine.MaySend(q).Answer == machine.NotBefore
 }
 
 // permitOf gives the permit of an operation that is to be sent to its run.
-func (b *booking) permitOf(res journal.Result) *throttle.Permit {
+func (b *booking) permitOf(res machine.Result) *throttle.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k, taken := b.taken[res.Operation.Ref]
-	if !taken || res.Decision != journal.Execute {
+	if !taken || res.Decision != machine.Execute {
 		return nil
 	}
 	delete(b.taken, res.Operation.Ref)
@@ -336,14 +337,14 @@ func (p *pass) passedOver(ctx context.Context) error {
 	asker := p.worker.NextAsker()
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	claimed, err := p.worker.Journal.Claim(ending, journal.Event{
-		Kind: journal.EventClaim, At: p.worker.Now(), Session: session.ID(), Looking: p.worker.finder.Enabled(), From: unclaimed,
+	claimed, err := p.worker.Journal.Claim(ending, machine.Event{
+		Kind: machine.EventClaim, At: p.worker.Now(), Session: session.ID(), Looking: p.worker.finder.Enabled(), From: unclaimed,
 		Asker: asker, HookElsewhere: p.worker.Hook.Elsewhere(ctx),
-		Today: func(op *journal.Operation) (journal.Today, bool) {
+		Today: func(op *journal.Operation) (machine.Today, bool) {
 			if op.State == journal.StateInFlight {
 				orphans = append(orphans, *op)
 			}
-			return journal.Today{}, false
+			return machine.Today{}, false
 		},
 	}, p.worker.Concurrency)
 	if err != nil && !seam.Certain(err) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
-	"github.com/onceward/onceward/journal"
 )
 
 // resumeFlows runs once what was cut off or is due, or reports what waits for a process
@@ -14,12 +14,12 @@ func (p *pass) resumeFlows(ctx context.Context) error {
 	if flows := p.worker.Flows.Runner(); flows != nil {
 		return flows.Resume(ctx, p.countFlow)
 	}
-	store, ok := p.worker.Journal.(journal.Flows)
+	store, ok := p.worker.Journal.(machine.Flows)
 	if !ok {
 		return nil
 	}
 	return p.worker.Session.Do(ctx, func(session string) error {
-		results, err := store.ClaimFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventClaim, At: p.worker.Now(), Session: session}, p.worker.Concurrency)
+		results, err := store.ClaimFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventClaim, At: p.worker.Now(), Session: session}, p.worker.Concurrency)
 		for i := range results {
 			p.countFlow(seam.Unregistered, fmt.Errorf("flow %s waits for a process that runs flows: see flow.New", results[i].Flow.ID))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -63,13 +64,13 @@ func (p *pass) startLooks(ctx context.Context) error {
 	}
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	due, err := w.finder.Due(ending, journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
+	due, err := w.finder.Due(ending, machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
 	type about struct{ provider, endpoint string }
 	groups := map[about][]journal.Operation{}
 	unsure := false
 	for i := range due {
 		unsure = unsure || !due[i].Unconfirmed.IsZero()
-		if op := &due[i].Operation; due[i].Decision == journal.Look {
+		if op := &due[i].Operation; due[i].Decision == machine.Look {
 			at := about{op.Provider, op.Endpoint}
 			groups[at] = append(groups[at], *op)
 		}
@@ -101,7 +102,7 @@ func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 	defer cancel()
 	for i := range group {
 		op := &group[i]
-		if _, err := w.Journal.Apply(ending, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: w.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
+		if _, err := w.Journal.Apply(ending, machine.Event{Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: w.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
 			return // they pass by themselves
 		}
 	}
@@ -124,7 +125,7 @@ func (p *pass) reopen(ctx context.Context) error {
 			if op.Delivered {
 				w.finder.Notified.Once(op.Ref, op.Generation) // delivered before: not again after a look-up without a result
 			}
-			if _, err := w.Journal.Apply(ctx, journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: w.Now()}); err != nil {
+			if _, err := w.Journal.Apply(ctx, machine.Event{Kind: machine.EventHint, Ref: op.Ref, Handle: op.Handle, At: w.Now()}); err != nil {
 				return err
 			}
 			w.finder.Reopened.Once(op.Ref, op.Generation) // not before: a hint that the journal did not take is tried again
@@ -145,12 +146,12 @@ func (p *pass) abandoned(ctx context.Context) error {
 		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || w.Recorded(op.Provider) != nil, !reconcile.IsLeft(&op, now):
 			continue
 		}
-		res, err := w.Journal.Apply(ctx, journal.Event{Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
+		res, err := w.Journal.Apply(ctx, machine.Event{Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
 		if err != nil {
 			return err
 		}
 		switch {
-		case res.Decision != journal.Look:
+		case res.Decision != machine.Look:
 		case !res.Unconfirmed.IsZero(): // the day may not have passed
 			p.giveBack(ctx, []journal.Operation{res.Operation})
 		default:

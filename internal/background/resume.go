@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/engine"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
@@ -277,15 +278,15 @@ func (p *pass) spawn(task func()) {
 func (p *pass) survive() { p.worker.Survived(recover()) }
 
 // take goes on from what the journal decided of one operation, which gives back its permit.
-func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Permit) {
+func (p *pass) take(ctx context.Context, res machine.Result, permit *throttle.Permit) {
 	op := &res.Operation
 	p.count(func(c *Counts) {
-		if res.Decision != journal.Offer {
+		if res.Decision != machine.Offer {
 			c.Claimed++
 		}
 	})
 	switch res.Decision {
-	case journal.Execute:
+	case machine.Execute:
 		if op.Enqueued {
 			p.worker.ExpectEnqueued()
 		}
@@ -299,7 +300,7 @@ func (p *pass) take(ctx context.Context, res journal.Result, permit *throttle.Pe
 			now, cause := p.worker.engine.Resume(ctx, res, f, permit)
 			p.end(ctx, &now, cause)
 		})
-	case journal.Offer:
+	case machine.Offer:
 		p.offer(ctx, op)
 	default:
 		p.worker.Idle.See(op)
@@ -372,12 +373,12 @@ func (p *pass) startDeliveries(ctx context.Context) {
 func (p *pass) reap(ctx context.Context) (more bool, err error) {
 	until := p.worker.Now().Add(reapFor)
 	more, err = p.reapBy(ctx, until, func() (int, error) {
-		return p.worker.Journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: p.worker.Now(), Keep: p.worker.Keep}, reapBatch)
+		return p.worker.Journal.Reap(ctx, machine.Event{Kind: machine.EventReap, At: p.worker.Now(), Keep: p.worker.Keep}, reapBatch)
 	})
-	if store, ok := p.worker.Journal.(journal.Flows); ok && !more { // whatever came of operations: it may be one of them
+	if store, ok := p.worker.Journal.(machine.Flows); ok && !more { // whatever came of operations: it may be one of them
 		var flows error
 		more, flows = p.reapBy(ctx, until, func() (int, error) {
-			return store.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: p.worker.Now(), Keep: p.worker.Keep}, reapBatch)
+			return store.ReapFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventReap, At: p.worker.Now(), Keep: p.worker.Keep}, reapBatch)
 		})
 		err = cmp.Or(err, flows)
 	}

@@ -8,6 +8,7 @@ import (
 
 	cenkalti "github.com/cenkalti/backoff/v4"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -15,7 +16,7 @@ import (
 // Backlog holds the events that the journal failed to record. It retries each until it is written. Meanwhile it
 // answers callers that ask for such an operation.
 type Backlog struct {
-	journal journal.Journal
+	journal machine.Store
 	closing <-chan struct{}
 	deliver func(*journal.Operation)
 	wake    func()
@@ -27,17 +28,17 @@ type Backlog struct {
 
 // NewBacklog returns a backlog that tries its events until closing is closed. It calls deliver with an outcome whose
 // delivery was dropped, and wake after each event that was recorded.
-func NewBacklog(j journal.Journal, closing <-chan struct{}, deliver func(*journal.Operation), wake func()) *Backlog {
+func NewBacklog(j machine.Store, closing <-chan struct{}, deliver func(*journal.Operation), wake func()) *Backlog {
 	return &Backlog{journal: j, closing: closing, deliver: deliver, wake: wake}
 }
 
 type unsavedEvent struct {
-	event journal.Event
+	event machine.Event
 	op    journal.Operation // as the event leaves it
 }
 
 // Add keeps an event that could not be recorded, and the operation as that leaves it.
-func (b *Backlog) Add(ev journal.Event, op journal.Operation) {
+func (b *Backlog) Add(ev machine.Event, op journal.Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.unsaved == nil {
@@ -51,7 +52,7 @@ func (b *Backlog) Add(ev journal.Event, op journal.Operation) {
 }
 
 // Follow keeps a delivery behind the events of its operation that are not recorded yet; false: there are none.
-func (b *Backlog) Follow(ev journal.Event) bool {
+func (b *Backlog) Follow(ev machine.Event) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	events := b.unsaved[ev.Ref]
@@ -140,7 +141,7 @@ func (b *Backlog) dropDelivery(ref journal.Ref) bool {
 	b.mu.Lock()
 	events := b.unsaved[ref]
 	b.mu.Unlock()
-	if len(events) == 0 || events[0].event.Kind != journal.EventDeliver {
+	if len(events) == 0 || events[0].event.Kind != machine.EventDeliver {
 		return false
 	}
 	b.recorded(ref, events[0])

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/burst"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
@@ -25,7 +26,7 @@ type Core struct {
 
 	Observer Observer
 
-	Journal journal.Journal
+	Journal machine.Store
 	Router  *tables.Router
 	Base    http.RoundTripper // what attempts go through
 	Clock   func() time.Time
@@ -65,7 +66,7 @@ type Settings struct {
 	Keep            time.Duration
 }
 
-// Now returns the journal's time if the journal has a clock (journal.Clock), and this machine's otherwise. Contexts
+// Now returns the journal's time if the journal has a clock (machine.Clock), and this machine's otherwise. Contexts
 // go by this machine's clock.
 func (c *Core) Now() time.Time { return c.Clock() }
 

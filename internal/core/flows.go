@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -52,7 +53,7 @@ func (f *Flows) Wake() {
 
 // FlowsOf yields the flow of an operation if its record or its parent names it. Otherwise it yields all flows of
 // these states that it may be of.
-func FlowsOf(ctx context.Context, store journal.Flows, op journal.Ref, of journal.FlowRef, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
+func FlowsOf(ctx context.Context, store machine.Flows, op journal.Ref, of journal.FlowRef, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
 	name, isFlow := seam.FlowOf(op.Parent)
 	if of.ID == "" {
 		of.ID = name
@@ -68,7 +69,7 @@ func FlowsOf(ctx context.Context, store journal.Flows, op journal.Ref, of journa
 // WakeFlowOf lets a waiting flow go on once an operation of it was resolved, was settled in the background, or has
 // failed without an answer. If that fails, the flow looks by itself within ten minutes.
 func (c *Core) WakeFlowOf(ctx context.Context, op journal.Ref) {
-	store, ok := c.Journal.(journal.Flows)
+	store, ok := c.Journal.(machine.Flows)
 	if !ok || !seam.IsOfFlow(op.Parent) {
 		return
 	}
@@ -82,7 +83,7 @@ func (c *Core) WakeFlowOf(ctx context.Context, op journal.Ref) {
 		}
 		rests := f.WaitsFor == (journal.Ref{}) && f.Failures == 0 // until a time alone, which a provider may have named
 		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent && !rests) {
-			_, _ = store.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.Now()})
+			_, _ = store.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: f.Ref, At: c.Now()})
 			break
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/grace"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // Hook knows which program's hook gets the outcomes of the journal: this client's, another program's, or none. It may be used
 // concurrently.
 type Hook struct {
-	keeper journal.HookKeeper // nil if the journal does not remember that there is a hook
+	keeper machine.HookKeeper // nil if the journal does not remember that there is a hook
 	own    bool
 	found  func() // is called once if there is another program's
 
@@ -26,8 +26,8 @@ type Hook struct {
 
 // NewHook returns the Hook of a client that has a hook of its own, or none. found is called when the journal first turns out to
 // have one, and the client has none.
-func NewHook(j journal.Journal, own bool, found func()) *Hook {
-	keeper, _ := j.(journal.HookKeeper)
+func NewHook(j machine.Store, own bool, found func()) *Hook {
+	keeper, _ := j.(machine.HookKeeper)
 	return &Hook{keeper: keeper, own: own, found: found}
 }
 

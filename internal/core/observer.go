@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
@@ -191,14 +192,14 @@ func (c *Core) Reaped(ctx context.Context, n int) {
 }
 
 // KeepUnsaved takes an event that could not be recorded because of err.
-func (c *Core) KeepUnsaved(ctx context.Context, ev journal.Event, op journal.Operation, err error) {
+func (c *Core) KeepUnsaved(ctx context.Context, ev machine.Event, op journal.Operation, err error) {
 	c.Backlog.Add(ev, op) // before any hook, which may panic
 	c.JournalFailed(ctx, &op, ev.Kind, "the journal failed; the event is kept in memory and tried again", err)
 }
 
 // JournalFailed reports that an event could not be recorded. Each failure calls the hook, and the log has a line a
 // minute.
-func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event journal.EventKind, msg string, err error) {
+func (c *Core) JournalFailed(ctx context.Context, op *journal.Operation, event machine.EventKind, msg string, err error) {
 	if omitted, logged := c.bursts.Logs(msg, c.Now()); logged {
 		c.Note(ctx, slog.LevelError, LogJournalFailed, msg, op, "journal_event", event.String(), "error", err, "omitted", omitted)
 	}

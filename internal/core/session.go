@@ -8,18 +8,19 @@ import (
 	"sync/atomic"
 
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // Session is the client's in its journal, from the first operation on. It may be used
 // concurrently.
 type Session struct {
-	journal journal.Journal
+	journal machine.Store
 	joining chan struct{}                   // holds one while the journal is asked for a session, or to end it, which may take its time
 	mu      sync.Mutex                      // of what follows
-	present journal.Session                 // nil: none was started, or it was ended
-	current atomic.Pointer[journal.Session] // present, for who does not wait for mu
-	told    journal.Session                 // that it is lost
+	present machine.Session                 // nil: none was started, or it was ended
+	current atomic.Pointer[machine.Session] // present, for who does not wait for mu
+	told    machine.Session                 // that it is lost
 	over    bool                            // the client was shut down: no other is started
 	lost    func(context.Context)
 	ready   func(context.Context) error
@@ -27,12 +28,12 @@ type Session struct {
 
 // NewSession returns the session of a client that has not joined its journal yet. It calls ready before it joins, and lost for
 // each session that turns out to be lost.
-func NewSession(j journal.Journal, ready func(context.Context) error, lost func(context.Context)) *Session {
+func NewSession(j machine.Store, ready func(context.Context) error, lost func(context.Context)) *Session {
 	return &Session{journal: j, joining: make(chan struct{}, 1), lost: lost, ready: ready}
 }
 
 // noticed tells, once, of a session that is lost. It is called without mu.
-func (s *Session) noticed(ctx context.Context, lost journal.Session) {
+func (s *Session) noticed(ctx context.Context, lost machine.Session) {
 	s.mu.Lock()
 	first := s.told != lost
 	s.told = lost
@@ -44,7 +45,7 @@ func (s *Session) noticed(ctx context.Context, lost journal.Session) {
 
 // Joined returns the session, which it starts if there is none or the last was
 // lost. After the end it returns fault.ErrShutdown.
-func (s *Session) Joined(ctx context.Context) (journal.Session, error) {
+func (s *Session) Joined(ctx context.Context) (machine.Session, error) {
 	joined, lost, err := s.join(ctx)
 	if lost != nil {
 		s.noticed(ctx, lost)
@@ -52,7 +53,7 @@ func (s *Session) Joined(ctx context.Context) (journal.Session, error) {
 	return joined, err
 }
 
-func (s *Session) join(ctx context.Context) (now, lost journal.Session, err error) {
+func (s *Session) join(ctx context.Context) (now, lost machine.Session, err error) {
 	if now, _, err = s.alive(); now != nil || err != nil {
 		return now, nil, err
 	}
@@ -66,7 +67,7 @@ func (s *Session) join(ctx context.Context) (now, lost journal.Session, err erro
 		return now, nil, err
 	}
 	type answer struct {
-		joined journal.Session
+		joined machine.Session
 		err    error
 	}
 	answers := make(chan answer, 1)
@@ -84,7 +85,7 @@ func (s *Session) join(ctx context.Context) (now, lost journal.Session, err erro
 }
 
 // start starts a session. The caller holds joining.
-func (s *Session) start(ctx context.Context) (journal.Session, error) {
+func (s *Session) start(ctx context.Context) (machine.Session, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (s *Session) start(ctx context.Context) (journal.Session, error) {
 
 // alive returns the present session as now if it is not known to be lost, and else as lost, or nil. After End it
 // returns fault.ErrShutdown.
-func (s *Session) alive() (now, lost journal.Session, err error) {
+func (s *Session) alive() (now, lost machine.Session, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
@@ -124,13 +125,13 @@ func (d *Deliveries) hasSubscriber(op *journal.Operation) bool {
 }
 
 // delivered returns the event that notes a delivery.
-func delivered(op *journal.Operation) journal.Event {
-	return journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation, Attention: op.Attention}
+func delivered(op *journal.Operation) machine.Event {
+	return machine.Event{Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, Outcome: op.State, Generation: op.Generation, Attention: op.Attention}
 }
 
 // note records a delivery with the journal's next commit. If the record is lost, the next process offers the outcome again,
 // unless the caller of note does.
-func (d *Deliveries) note(ev journal.Event) error {
+func (d *Deliveries) note(ev machine.Event) error {
 	ev.At = d.Now()
 	if d.Backlog.Follow(ev) {
 		return nil // the delivery of an outcome that is not recorded can't be noted

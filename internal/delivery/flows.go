@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -44,7 +45,7 @@ func (d *Deliveries) EndFlowsTurn() {
 // isForward reports whether the flow of an operation runs, and does not undo its steps. If such a flow is undone later, it undoes
 // the operation too.
 func (d *Deliveries) isForward(ctx context.Context, op *journal.Operation) bool {
-	store, ok := d.Journal.(journal.Flows)
+	store, ok := d.Journal.(machine.Flows)
 	if !ok {
 		return false
 	}
@@ -71,7 +72,7 @@ var errBeingUndone = errors.New("its flow is being undone just now, and may have
 // steps are forgotten, or that ended otherwise, stays as it is, and OnSettled gets the operation. After an error the
 // caller tries again.
 func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) error {
-	store, ok := d.Journal.(journal.Flows)
+	store, ok := d.Journal.(machine.Flows)
 	if !ok || !opensItsFlow(op) {
 		return nil
 	}
@@ -93,16 +94,16 @@ func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) er
 	return nil
 }
 
-func (d *Deliveries) reopen(ctx context.Context, store journal.Flows, op *journal.Operation, f *journal.Flow) error {
+func (d *Deliveries) reopen(ctx context.Context, store machine.Flows, op *journal.Operation, f *journal.Flow) error {
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	res, err := store.ApplyFlow(ending, journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: d.Now(), Found: true})
+	res, err := store.ApplyFlow(ending, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: f.Ref, At: d.Now(), Found: true})
 	switch {
 	case err != nil:
 		d.Say(ctx, slog.LevelError, core.LogNotWoken, "a flow could not be reopened after a late effect of one of its operations; it is tried again",
 			"operation", op.ID, "flow", f.ID, "error", err)
 		return err
-	case res.Decision != journal.Recorded:
+	case res.Decision != machine.Recorded:
 		return nil // another process was faster
 	}
 	d.Say(ctx, slog.LevelWarn, core.LogReopened, "a flow that was given up is undone once more, because one of its operations took effect after all",

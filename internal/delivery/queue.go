@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
@@ -196,7 +197,7 @@ func (d *Deliveries) settleInTx(ctx context.Context, op *journal.Operation) erro
 	}
 	ev := delivered(op)
 	ev.At, ev.Session = d.Now(), op.Holder
-	_, err := d.Journal.(journal.Outbox).DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
+	_, err := d.Journal.(machine.Outbox).DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
 		return d.call(ctx, "OnSettledTx", op, func() error { return d.OnSettledTx(seam.InTransaction(ctx), tx, op) })
 	})
 	return err

@@ -10,13 +10,14 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
 // answer gives the caller of a run what has come of it.
-func (r *run) answer(res *journal.Result) (Answer, error) {
+func (r *run) answer(res *machine.Result) (Answer, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
 	kind := core.KindOf(op.State)
 	switch {
@@ -24,7 +25,7 @@ func (r *run) answer(res *journal.Result) (Answer, error) {
 		return *r.regained, nil
 	case r.missing.asked:
 		e.err = errors.Join(e.err, r.missing.why)
-	case res.Decision != journal.Recorded:
+	case res.Decision != machine.Recorded:
 		// The claim was no longer this run's: the record counts.
 		if op.State == journal.StateCompleted {
 			whole, err := r.engine.Read(r.ctx, op.Ref) // not every decision comes with bodies

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
@@ -122,7 +123,7 @@ func (r *run) mayGoOn() error {
 			r.attempt.lost = true
 			return errors.New("the claim is no longer held")
 		}
-		if journal.DecidedByEvidence(&op, r.tally.made) {
+		if machine.DecidedByEvidence(&op, r.tally.made) {
 			return errHeard
 		}
 	}
@@ -132,7 +133,7 @@ func (r *run) mayGoOn() error {
 	if err := r.tooLate(r.attempt.started); err != nil {
 		return err
 	}
-	if p := journal.MaySend(r.question(r.attempt.started)); p.Answer != journal.SendNow {
+	if p := machine.MaySend(r.question(r.attempt.started)); p.Answer != machine.SendNow {
 		return &notAllowed{p}
 	}
 	return nil
@@ -157,7 +158,7 @@ func afterwards(t, by time.Time) error {
 
 // notAllowed is the resend rule's word against an attempt that was decided on
 // earlier.
-type notAllowed struct{ journal.Permission }
+type notAllowed struct{ machine.Permission }
 
 func (e *notAllowed) Error() string { return e.Reason }
 
@@ -290,7 +291,7 @@ func (r *run) startContext() *wire.AttemptContext {
 func (r *run) mayFollow(brokenOff time.Time) bool {
 	q := r.question(brokenOff)
 	q.MayHaveRun, q.LastEndedAt = true, brokenOff
-	return journal.MaySend(q).Answer != journal.Never
+	return machine.MaySend(q).Answer != machine.Never
 }
 
 // newContext makes a context that ends after the attempt's timeout, or with the run's time. Shutdown can break off what

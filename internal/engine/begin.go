@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/seam"
@@ -21,7 +22,7 @@ func (k *call) begin() (*run, Answer, error) {
 	if err := k.prepare(); err != nil {
 		return nil, Answer{}, err
 	}
-	var res journal.Result // filled in below: a copy of it at each return would take longer
+	var res machine.Result // filled in below: a copy of it at each return would take longer
 	if k.intent.Naming == journal.Generated {
 		if err := k.apply(&res); err != nil {
 			return nil, Answer{}, err
@@ -38,7 +39,7 @@ func (k *call) begin() (*run, Answer, error) {
 		switch {
 		case err != nil:
 			return nil, Answer{}, err
-		case res.Decision == journal.Execute:
+		case res.Decision == machine.Execute:
 			run := k.startRun(&res, f)
 			if k.heldBack {
 				run.holdBack()
@@ -51,7 +52,7 @@ func (k *call) begin() (*run, Answer, error) {
 			if err := k.heed(until); err != nil {
 				return nil, Answer{}, err
 			}
-		case res.Decision == journal.Wait:
+		case res.Decision == machine.Wait:
 			if !k.engine.Sleep(k.ctx, poll, k.ends) {
 				return nil, Answer{}, k.gaveUpWaiting(&res.Operation)
 			}
@@ -93,7 +94,7 @@ func (k *call) prepare() error {
 // decide asks the journal until its decision stands. It owns the flight that this call leads, and ends it with the decision,
 // also if a hook or the journal panics. If the operation is to be sent, its run ends the flight. The time is not zero if a look-up
 // has shown that nothing took effect, and the provider is not to be asked before then.
-func (k *call) decide(f *core.Flight, res *journal.Result) (until time.Time, err error) {
+func (k *call) decide(f *core.Flight, res *machine.Result) (until time.Time, err error) {
 	executes := false
 	var stands *journal.Operation  // for those that have joined; nil: they ask for themselves
 	var weighed *journal.Operation // an outcome that this call recorded and has still to return
@@ -110,21 +111,21 @@ func (k *call) decide(f *core.Flight, res *journal.Result) (until time.Time, err
 		switch {
 		case err != nil:
 			return until, err
-		case res.Decision == journal.Execute:
+		case res.Decision == machine.Execute:
 			executes = true
 			return until, nil
-		case res.Decision == journal.Weighed: // the journal has taken evidence into account: it decides anew
+		case res.Decision == machine.Weighed: // the journal has taken evidence into account: it decides anew
 			outcome := res.Operation
 			weighed = &outcome
 			continue
-		case res.Decision == journal.Misuse: // its bodies may be missing
+		case res.Decision == machine.Misuse: // its bodies may be missing
 			return until, nil
-		case res.Decision == journal.Replay && res.Operation.AnswerMissing():
+		case res.Decision == machine.Replay && res.Operation.AnswerMissing():
 			r := k.startRun(res, nil)
 			r.heldBack = k.heldBack
 			r.recover(&res.Operation, "who asked for it")
 			k.regained, k.missing = r.regained, r.missing
-		case res.Decision == journal.Stop:
+		case res.Decision == machine.Stop:
 			switch found := k.look(&res.Operation); {
 			case found == nil:
 			case found.State == journal.StateCancelled && res.Operation.DueAt.After(k.engine.Now()):
@@ -216,23 +217,23 @@ func (k *call) follow(f *core.Flight) (*journal.Operation, error) {
 }
 
 // apply puts the question to the journal, and fills in its answer.
-func (k *call) apply(res *journal.Result) error {
+func (k *call) apply(res *machine.Result) error {
 	ctx, cancel := k.engine.Within(k.ctx, k.ends)
 	defer cancel()
 	op, err := k.engine.Backlog.CatchUp(ctx, k.ref)
 	if err != nil {
 		switch {
 		case op.State != journal.StateCancelled && k.intent.Another(op):
-			*res = journal.Result{Operation: *op, Decision: journal.Misuse}
+			*res = machine.Result{Operation: *op, Decision: machine.Misuse}
 			return nil
 		case k.mayShare(op):
-			*res = journal.Result{Operation: *op, Decision: shared(op)}
+			*res = machine.Result{Operation: *op, Decision: shared(op)}
 			return nil
 		}
 		return k.fail(fault.ErrJournal, err)
 	}
-	ev := journal.Event{
-		Kind:   journal.EventBegin,
+	ev := machine.Event{
+		Kind:   machine.EventBegin,
 		Ref:    k.ref,
 		New:    k.intent.Naming == journal.Generated,
 		Intent: &k.intent,
@@ -260,7 +261,7 @@ func (k *call) apply(res *journal.Result) error {
 
 // applyNow applies an event, within the call's step if it is of a flow. asked is false if the step did not let it, or if the
 // session was lost.
-func (k *call) applyNow(ctx context.Context, ev *journal.Event, res *journal.Result) (asked bool, err error) {
+func (k *call) applyNow(ctx context.Context, ev *machine.Event, res *machine.Result) (asked bool, err error) {
 	if p := k.name.Parent; p != nil && p.Flow != nil {
 		if err := p.Flow.Step.Begin(); err != nil {
 			return false, err
@@ -273,8 +274,8 @@ func (k *call) applyNow(ctx context.Context, ev *journal.Event, res *journal.Res
 }
 
 // undo cancels an intent whose commit failed and may have landed all the same.
-func (k *call) undo(begin journal.Event, err error) {
-	cancel := journal.Event{Kind: journal.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
+func (k *call) undo(begin machine.Event, err error) {
+	cancel := machine.Event{Kind: machine.EventCancel, Ref: begin.Ref, At: begin.At, Session: begin.Session, Asker: begin.Asker,
 		Unsent: true, Told: true, Delivered: true, Cause: "its intent may not have been recorded"}
 	ctx, end := k.engine.Ending(k.ctx, k.ends)
 	defer end()
@@ -299,7 +300,7 @@ func (k *call) failed(err error) error {
 		return k.notBegun(err)
 	}
 	k.engine.JournalFailed(k.ctx, &journal.Operation{Ref: k.ref, Naming: k.intent.Naming, Provider: k.intent.Provider, Endpoint: k.intent.Endpoint},
-		journal.EventBegin, "the journal failed; the call is given up before anything is sent", err)
+		machine.EventBegin, "the journal failed; the call is given up before anything is sent", err)
 	return k.fail(fault.ErrJournal, err)
 }
 
@@ -350,21 +351,21 @@ func (k *call) mayShare(op *journal.Operation) bool {
 }
 
 // shared returns the decision that the journal would give on an operation that may be shared.
-func shared(op *journal.Operation) journal.Decision {
+func shared(op *journal.Operation) machine.Decision {
 	switch op.State {
 	case journal.StateCompleted:
-		return journal.Replay
+		return machine.Replay
 	case journal.StateUnknown:
-		return journal.Stop
+		return machine.Stop
 	}
-	return journal.Later
+	return machine.Later
 }
 
 // answerFrom gives the caller what the journal says of an operation that is not to be
 // sent.
-func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (Answer, error) {
+func (k *call) answerFrom(op *journal.Operation, decision machine.Decision) (Answer, error) {
 	switch decision {
-	case journal.Replay:
+	case machine.Replay:
 		switch {
 		case k.regained != nil:
 			return *k.regained, nil
@@ -373,22 +374,22 @@ func (k *call) answerFrom(op *journal.Operation, decision journal.Decision) (Ans
 			return Answer{}, k.failWith(op, fault.ErrAnswerGone, k.missing.why)
 		}
 		return k.engine.replay(op), nil
-	case journal.Later:
+	case machine.Later:
 		if op.Provider != "" && !k.route.Listed {
 			return Answer{}, k.failWith(op, fault.ErrPending, core.ErrContractGone)
 		}
 		return Answer{}, k.failWith(op, fault.ErrPending, nil)
-	case journal.Stop:
+	case machine.Stop:
 		k.engine.deliveries.OnReturn(op)
 		return Answer{}, k.failWith(op, fault.ErrOutcomeUnknown, nil)
-	case journal.Recorded: // nothing had been sent of it, and its time (WithNotAfter) has passed
+	case machine.Recorded: // nothing had been sent of it, and its time (WithNotAfter) has passed
 		k.engine.deliveries.OnReturn(op)
 		return Answer{}, k.failWith(op, fault.ErrNotSent, errors.New(op.Cause))
-	case journal.Gone:
+	case machine.Gone:
 		return Answer{}, k.failWith(op, fault.ErrAnswerGone, nil)
-	case journal.Withdrawn:
+	case machine.Withdrawn:
 		return Answer{}, k.failWith(op, fault.ErrUnwanted, nil)
-	case journal.Misuse:
+	case machine.Misuse:
 		if op.Ref != k.ref {
 			return Answer{}, k.keyHeld(op)
 		}
@@ -419,7 +420,7 @@ func (k *call) gaveUpWaiting(op *journal.Operation) error {
 }
 
 // startRun starts the run that the journal has just allowed.
-func (k *call) startRun(res *journal.Result, f *core.Flight) *run {
+func (k *call) startRun(res *machine.Result, f *core.Flight) *run {
 	r := newRun(k.ctx, k.engine, res, f, k.ends)
 	r.caller, r.route, r.target, r.query, r.secrets, r.permit = k.req, &k.route, &k.clean, k.query, &k.secrets, k.permit
 	if r.op.Request.Method == "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -17,9 +18,9 @@ var errKeyHeld = errors.New("another operation has the request's key, and the pr
 
 // byItsKey reports whether a call without a name means a named operation that had its key first, of the same scope
 // and the same request. The call then goes on under that name.
-func (k *call) byItsKey(res *journal.Result) bool {
+func (k *call) byItsKey(res *machine.Result) bool {
 	op := &res.Operation
-	if res.Decision != journal.Misuse || k.intent.Naming != journal.Carried || op.Ref == k.ref ||
+	if res.Decision != machine.Misuse || k.intent.Naming != journal.Carried || op.Ref == k.ref ||
 		op.Scope != k.ref.Scope || !k.print.Same(op.Fingerprint) {
 		return false
 	}

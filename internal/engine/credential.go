@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/tables"
@@ -93,14 +94,14 @@ func (r *run) sign(req *http.Request, same bool) error {
 	if credential == r.op.Credential && account == r.op.Account {
 		return nil
 	}
-	res, err := r.engine.Journal.Apply(&r.pauses, journal.Event{
-		Kind: journal.EventSign, Ref: r.op.Ref, Handle: r.op.Handle, At: r.engine.Now(), Session: r.op.Holder, Claim: r.op.Claim,
+	res, err := r.engine.Journal.Apply(&r.pauses, machine.Event{
+		Kind: machine.EventSign, Ref: r.op.Ref, Handle: r.op.Handle, At: r.engine.Now(), Session: r.op.Holder, Claim: r.op.Claim,
 		Credential: credential, Account: account,
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("the credential can't be recorded: %w", err)
-	case res.Decision != journal.Recorded:
+	case res.Decision != machine.Recorded:
 		r.attempt.lost = true
 		return errors.New("the claim is no longer held")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -122,7 +123,7 @@ func (k *call) ask() (a Answer, err error) {
 			k.asked = core.Later(k.asked, run.end.wake)
 		}
 	}()
-	var recorded journal.Result
+	var recorded machine.Result
 	run.work(&recorded)
 
 	// Answer: the response, if it is the operation's outcome, or a Failure.
@@ -131,7 +132,7 @@ func (k *call) ask() (a Answer, err error) {
 
 // Resume works off a claim whose caller is gone. It returns the operation as it then stands, and why it has no
 // answer.
-func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Flight, permit *throttle.Permit) (journal.Operation, error) {
+func (e *Engine) Resume(ctx context.Context, claimed machine.Result, f *core.Flight, permit *throttle.Permit) (journal.Operation, error) {
 	r := newRun(ctx, e, &claimed, f, e.Now().Add(e.MaxWait))
 	r.target, r.route, r.permit = core.Parsed(r.op.Request.URL), new(tables.Route), permit
 	var problem error
@@ -144,7 +145,7 @@ func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Fli
 		r.park(e.Now(), problem.Error(), problem)
 		r.end.wake = e.Now().Add(r.pause(false))
 	}
-	var recorded journal.Result
+	var recorded machine.Result
 	r.work(&recorded)
 	cause := r.end.err
 	if kind := r.end.kindFor(recorded.Operation.State); kind != nil {
@@ -155,7 +156,7 @@ func (e *Engine) Resume(ctx context.Context, claimed journal.Result, f *core.Fli
 
 // work makes attempts until the run's end is decided, records that, and fills in the result. However it is left, a hook's
 // panic included, the claim ends.
-func (r *run) work(res *journal.Result) {
+func (r *run) work(res *machine.Result) {
 	r.engine.Lifecycle.Begin(r)
 	defer r.engine.Lifecycle.End(r)
 	returns := false

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
@@ -14,7 +15,7 @@ import (
 // Enqueue records the operation of a request in a transaction of the caller's, and sends nothing. It reads the
 // request's body, and gives callers another body with the same bytes, so that a transaction that is tried again may
 // enqueue it again.
-func (e *Engine) Enqueue(outbox journal.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
+func (e *Engine) Enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
 	call, err := e.identify(req)
 	if call == nil {
 		defer closeBody(req)
@@ -31,7 +32,7 @@ func (e *Engine) Enqueue(outbox journal.Outbox, tx journal.Tx, req, callers *htt
 	return op, nil
 }
 
-func (k *call) enqueue(outbox journal.Outbox, tx journal.Tx, req, callers *http.Request) (op journal.Operation, err error) {
+func (k *call) enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (op journal.Operation, err error) {
 	if err := k.enqueueable(req); err != nil {
 		return op, err
 	}
@@ -84,7 +85,7 @@ func (k *call) enqueueable(req *http.Request) error {
 
 // enqueueIn records the intent, as begin does, in the caller's transaction. Nothing else is asked of
 // the journal meanwhile, which may wait for it.
-func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operation, error) {
+func (k *call) enqueueIn(outbox machine.Outbox, tx journal.Tx) (journal.Operation, error) {
 	e := k.engine
 	k.ends, k.enqueues = e.EndOfWait(k.ctx), true
 	k.intent.Trace = e.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
@@ -100,8 +101,8 @@ func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operatio
 	if err := k.sign(); err != nil {
 		return journal.Operation{}, err
 	}
-	res, err := outbox.EnqueueTx(k.ctx, tx, journal.Event{
-		Kind: journal.EventEnqueue, Ref: k.ref, At: e.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: e.finder.FirstLook(),
+	res, err := outbox.EnqueueTx(k.ctx, tx, machine.Event{
+		Kind: machine.EventEnqueue, Ref: k.ref, At: e.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: e.finder.FirstLook(),
 	})
 	op := &res.Operation
 	switch {
@@ -111,11 +112,11 @@ func (k *call) enqueueIn(outbox journal.Outbox, tx journal.Tx) (journal.Operatio
 		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, err)
 	case err != nil:
 		return journal.Operation{}, k.fail(fault.ErrJournal, err)
-	case res.Decision != journal.Recorded && k.isEarlier(op):
+	case res.Decision != machine.Recorded && k.isEarlier(op):
 		f := k.failWith(op, fault.ErrKeyReused, errEarlier)
 		f.Operation.Answer, f.Differs = nil, []string{"inbound request"} // another request learns nothing of it
 		return journal.Operation{}, f
-	case res.Decision == journal.Misuse, res.Decision == journal.Withdrawn, res.Decision == journal.Gone:
+	case res.Decision == machine.Misuse, res.Decision == machine.Withdrawn, res.Decision == machine.Gone:
 		_, err := k.answerFrom(op, res.Decision)
 		return journal.Operation{}, err
 	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:

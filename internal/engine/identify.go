@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -28,7 +29,7 @@ type call struct {
 	account http.Header // the headers that name the account of the request
 	carried string      // the key that the request already had
 
-	intent   journal.Intent
+	intent   machine.Intent
 	print    fingerprint.Print // the request's meaning
 	secrets  tables.Secrets    // of its body
 	clean    url.URL           // the request's, without withheld query parameters; a copy, which no caller changes
@@ -156,7 +157,7 @@ func (k *call) decideKey(carried string, isCarried bool) error {
 	return tables.Key(k.route.Endpoint.Key).OfAnyVersion().Check(in.Key)
 }
 
-// nextKey is journal.Intent.NextKey.
+// nextKey is machine.Intent.NextKey.
 func (k *call) nextKey(generation int) string {
 	return naming.LaterKey(k.engine.Secret, k.ref, k.intent.Key, generation, k.route.Endpoint.Key.UUIDVersion)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
@@ -57,7 +58,7 @@ func (r *run) judge() {
 	before := r.mayHaveRun()
 	switch {
 	case a.lost:
-		r.end = &ending{kind: journal.EventPark, cause: "the claim was taken over"}
+		r.end = &ending{kind: machine.EventPark, cause: "the claim was taken over"}
 		return
 	case a.local != nil:
 		r.judgeLocal(a.local)
@@ -108,13 +109,13 @@ func (r *run) judge() {
 			return
 		}
 		r.engine.Budget(*r.route).Success(r.tally.ended)
-		r.end = &ending{kind: journal.EventComplete, answer: &journal.Answer{Generation: r.op.Generation, Omitted: true}}
+		r.end = &ending{kind: machine.EventComplete, answer: &journal.Answer{Generation: r.op.Generation, Omitted: true}}
 	case providers.Rejected:
 		if a.judged.Credential {
 			r.credentialRefused()
 			return
 		}
-		r.end = &ending{kind: journal.EventCancel, cause: a.status() + ": refused"}
+		r.end = &ending{kind: machine.EventCancel, cause: a.status() + ": refused"}
 		r.end.due, r.end.own = r.afterRefusal()
 	case providers.NotExecuted:
 		r.retryOrEnd(false, a.status(), nil)
@@ -124,7 +125,7 @@ func (r *run) judge() {
 		if r.mayHaveRun() || !r.madeKey() && !r.op.KeyCarried {
 			r.doubt(a.status()+": the key was used for another request", nil)
 		} else {
-			r.end = &ending{kind: journal.EventCancel, cause: a.status() + ": the key was used for another request"}
+			r.end = &ending{kind: machine.EventCancel, cause: a.status() + ": the key was used for another request"}
 		}
 		r.end.errKind = fault.ErrKeyReused
 	case providers.Indeterminate:
@@ -147,7 +148,7 @@ func (r *run) credentialRefused() {
 	r.end = &ending{kind: r.givesUp(), cause: cause, err: fault.ErrCredentialRefused}
 	r.end.due, r.end.own = r.afterRefusal()
 	if r.isOfFlow() {
-		r.end.kind = journal.EventPark
+		r.end.kind = machine.EventPark
 	}
 	if r.permit != nil { // a caller may have another one
 		r.end.due, r.end.wake = r.soonest(), core.Later(r.end.due, r.permit.Beyond(r.engine.Now()))
@@ -168,7 +169,7 @@ func (r *run) judgeLocal(err error) {
 		r.doubt(err.Error(), nil)
 		return
 	case !errors.As(err, &rule):
-	case rule.Answer == journal.Never:
+	case rule.Answer == machine.Never:
 		r.doubt(rule.Reason, nil)
 		return
 	default:
@@ -200,7 +201,7 @@ func (r *run) judgeLocal(err error) {
 	}
 	if r.isOfFlow() && r.ctx.Err() == nil && wire.NeedsOtherCredential(err) {
 		// The flow waits for it.
-		r.end.kind, r.end.due, r.end.own = journal.EventPark, r.engine.Now().Add(r.pause(false)), true
+		r.end.kind, r.end.due, r.end.own = machine.EventPark, r.engine.Now().Add(r.pause(false)), true
 	}
 	if errors.Is(err, fault.ErrCredentialMissing) {
 		r.end.errKind, r.end.cause = fault.ErrCredentialMissing, err.Error()
@@ -242,11 +243,11 @@ func (r *run) isOfFlow() bool { return r.caller != nil && seam.IsOfFlow(r.op.Par
 // givesUp returns the event that ends a run which cannot go on through no fault of the operation's. It cancels the
 // operation if nothing may have run and the run's own caller began it. An operation that was pending before stays
 // pending, since other callers know that.
-func (r *run) givesUp() journal.EventKind {
+func (r *run) givesUp() machine.EventKind {
 	if r.caller == nil || r.op.Found.State == journal.StatePending {
-		return journal.EventPark
+		return machine.EventPark
 	}
-	return journal.EventCancel
+	return machine.EventCancel
 }
 
 // undated reports whether the provider has not registered the key by any attempt of this
@@ -278,18 +279,18 @@ func (r *run) retryOrEnd(busy bool, cause string, err error) {
 		r.end = &ending{kind: r.givesUp(), due: at, own: !asked, wake: wake, cause: cause + "; " + late.Error(), err: errors.Join(late, err)}
 		return
 	}
-	p := journal.MaySend(r.question(at))
+	p := machine.MaySend(r.question(at))
 	switch {
-	case p.Answer == journal.Never && r.attempt.cut != nil && r.finalByStatus():
+	case p.Answer == machine.Never && r.attempt.cut != nil && r.finalByStatus():
 		r.complete()
 		return
 	case r.ctx.Err() != nil:
 		r.abandon(at, cause)
 		return
-	case p.Answer == journal.Never:
+	case p.Answer == machine.Never:
 		r.doubt(cause+"; "+p.Reason, err)
 		return
-	case p.Answer == journal.NotBefore:
+	case p.Answer == machine.NotBefore:
 		at = core.Later(at, p.At)
 	}
 	if r.tally.counted >= policy.MaxAttempts || at.After(r.ends) || r.pauses.Err() != nil {
@@ -375,8 +376,8 @@ func (r *run) afterRefusal() (due time.Time, own bool) {
 }
 
 // question asks the resend rule about an attempt at the given time.
-func (r *run) question(at time.Time) journal.Question {
-	p := journal.Progress{
+func (r *run) question(at time.Time) machine.Question {
+	p := machine.Progress{
 		Open: r.tally.mayHaveRun, Failed: r.tally.failed, Sent: r.tally.maybeSent,
 		Now: r.engine.Now(), Last: r.last, Unconfirmed: r.unconfirmed,
 		Held: time.Since(r.began), Idle: time.Since(r.idleSince),
@@ -387,11 +388,11 @@ func (r *run) question(at time.Time) journal.Question {
 }
 
 func (r *run) park(due time.Time, cause string, err error) {
-	r.end = &ending{kind: journal.EventPark, due: due, cause: cause, err: err}
+	r.end = &ending{kind: machine.EventPark, due: due, cause: cause, err: err}
 }
 
 func (r *run) doubt(cause string, err error) {
-	r.end = &ending{kind: journal.EventDoubt, cause: cause, err: err}
+	r.end = &ending{kind: machine.EventDoubt, cause: cause, err: err}
 }
 
 func (r *run) complete() {
@@ -418,7 +419,7 @@ func (r *run) complete() {
 		answer.Body, answer.Omitted = nil, true
 	}
 	r.end = &end.ending
-	r.end.kind, r.end.answer = journal.EventComplete, answer
+	r.end.kind, r.end.answer = machine.EventComplete, answer
 }
 
 // declined reports whether the provider's table knows the answer as a success that says that nothing took effect.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
@@ -24,9 +25,9 @@ func (r *run) begun() {
 
 // record writes the end of the run to the journal. An event that the journal fails to record is kept and tried again,
 // and the caller gets the same answer. result holds the recorded state even if a hook panics.
-func (r *run) record(result *journal.Result) {
+func (r *run) record(result *machine.Result) {
 	e, elsewhere := r.end, r.engine.Hook.Elsewhere(r.ctx)
-	ev := journal.Event{
+	ev := machine.Event{
 		Kind:       e.kind,
 		Ref:        r.op.Ref,
 		Handle:     r.op.Handle,
@@ -59,19 +60,19 @@ func (r *run) record(result *journal.Result) {
 	} else {
 		ev.LastAnswer = r.lastAnswer()
 	}
-	if e.kind == journal.EventDoubt || e.kind == journal.EventComplete && e.answer.Refused {
+	if e.kind == machine.EventDoubt || e.kind == machine.EventComplete && e.answer.Refused {
 		ev.Due = r.soonest() // for a caller that may repeat it
 	}
 	ctx, cancel := r.engine.Ending(r.ctx, r.ends)
 	defer cancel()
 	res, err := r.engine.Journal.Apply(ctx, ev)
 	if err != nil {
-		op, decision, impossible := journal.Next(r.op, true, ev)
-		res = journal.Result{Operation: op, Decision: decision}
+		op, decision, impossible := machine.Next(r.op, true, ev)
+		res = machine.Result{Operation: op, Decision: decision}
 		r.engine.KeepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
 		if op.State == journal.StateCancelled && !r.engine.Session.Holds(r.op.Holder) {
 			// Others may have taken it over, and send it: no process may go by its cancel.
-			res = journal.Result{Operation: r.op, Decision: journal.Stale}
+			res = machine.Result{Operation: r.op, Decision: machine.Stale}
 		}
 	}
 	if res.Operation.Request.Method == "" {
@@ -80,10 +81,10 @@ func (r *run) record(result *journal.Result) {
 	if res.Operation.Claim == r.op.Claim {
 		r.engine.Idle.Note(&res.Operation, r.idleSince)
 	}
-	if e.answer != nil && res.Decision == journal.Recorded && res.Operation.State == journal.StateCompleted {
+	if e.answer != nil && res.Decision == machine.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
 	}
-	if e.answer != nil && !e.answer.Refused && res.Decision == journal.Recorded {
+	if e.answer != nil && !e.answer.Refused && res.Decision == machine.Recorded {
 		r.engine.finder.Completed(&r.op, res.Operation.Account, *r.route, r.target, ev.Object)
 	}
 	*result = res
@@ -99,10 +100,10 @@ func (r *run) answeredObject(answer *journal.Answer) string {
 }
 
 // recorded logs the recorded end of the run, and calls the hooks for it.
-func (r *run) recorded(res *journal.Result) {
+func (r *run) recorded(res *machine.Result) {
 	op := &res.Operation
-	if r.end.answer != nil && (res.Decision == journal.Replay || res.Decision == journal.SecondEffect || res.Decision == journal.Gone) {
-		second := res.Decision == journal.SecondEffect
+	if r.end.answer != nil && (res.Decision == machine.Replay || res.Decision == machine.SecondEffect || res.Decision == machine.Gone) {
+		second := res.Decision == machine.SecondEffect
 		r.engine.Note(r.ctx, slog.LevelWarn, core.LogConflict, "a second answer came, and the recorded one counts; compare the two at the provider", op, "status", r.end.answer.Status, "second_effect", second)
 		r.engine.Conflicted(r.ctx, op, r.end.answer.Status, second)
 	}
@@ -112,7 +113,7 @@ func (r *run) recorded(res *journal.Result) {
 	var err error
 	if op.State != journal.StateCompleted {
 		err = core.KindOf(op.State)
-		if kind := r.end.kindFor(op.State); kind != nil && res.Decision == journal.Recorded {
+		if kind := r.end.kindFor(op.State); kind != nil && res.Decision == machine.Recorded {
 			err = kind
 		}
 		err = errors.Join(err, r.end.err)

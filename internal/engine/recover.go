@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
@@ -39,8 +40,8 @@ func (k *call) answerAgain(op *journal.Operation) time.Time {
 
 // recoverFor gets the missing answer of an operation that was completed while this run attempted it, by a webhook for instance.
 // A run in the background has no caller to give it to.
-func (r *run) recoverFor(res *journal.Result) {
-	if r.caller == nil || res.Decision == journal.Recorded || !res.Operation.AnswerMissing() {
+func (r *run) recoverFor(res *machine.Result) {
+	if r.caller == nil || res.Decision == machine.Recorded || !res.Operation.AnswerMissing() {
 		return
 	}
 	again := newRun(r.ctx, r.engine, res, nil, r.ends)
@@ -55,7 +56,7 @@ func (r *run) recoverFor(res *journal.Result) {
 // Recover gets the missing answer of a completed operation, for a person. It returns the operation as it stands then, and why
 // the answer is still missing.
 func (e *Engine) Recover(ctx context.Context, op *journal.Operation, actor string) (journal.Operation, error) {
-	r := newRun(ctx, e, &journal.Result{Operation: *op}, nil, e.EndOfWait(ctx))
+	r := newRun(ctx, e, &machine.Result{Operation: *op}, nil, e.EndOfWait(ctx))
 	r.target, r.route = core.Parsed(op.Request.URL), new(tables.Route)
 	if r.target != nil {
 		*r.route = e.Contract(&op.Request, r.target)
@@ -75,7 +76,7 @@ func (e *Engine) Recover(ctx context.Context, op *journal.Operation, actor strin
 // An answer that can't be recorded, such as a secret, is left in r.regained. If there is no answer, r.missing says why.
 func (r *run) recover(op *journal.Operation, actor string) {
 	e := r.engine
-	r.missing = missing{asked: true, again: e.Now().Add(journal.AskedLook), why: wire.ErrOutOfTime}
+	r.missing = missing{asked: true, again: e.Now().Add(machine.AskedLook), why: wire.ErrOutOfTime}
 	if !e.Now().Before(r.ends) {
 		return
 	}
@@ -92,9 +93,9 @@ func (r *run) recover(op *journal.Operation, actor string) {
 			r.missing = missing{}
 		}
 	}()
-	if leased.Decision != journal.Look {
-		r.missing.again = leased.Operation.LookedAt.Add(journal.AskedLook)
-		r.missing.why = fmt.Errorf("its provider was asked for it less than %v ago: ask again later", journal.AskedLook)
+	if leased.Decision != machine.Look {
+		r.missing.again = leased.Operation.LookedAt.Add(machine.AskedLook)
+		r.missing.why = fmt.Errorf("its provider was asked for it less than %v ago: ask again later", machine.AskedLook)
 		return
 	}
 	if err := r.renew(&leased); err != nil {
@@ -118,7 +119,7 @@ func (r *run) recover(op *journal.Operation, actor string) {
 }
 
 // renew takes over the record as it stands under the lease, whole.
-func (r *run) renew(leased *journal.Result) error {
+func (r *run) renew(leased *machine.Result) error {
 	whole, err := r.engine.Read(r.ctx, r.op.Ref)
 	if err != nil {
 		return fmt.Errorf("the journal failed: %w", err)
@@ -134,7 +135,7 @@ func (r *run) renew(leased *journal.Result) error {
 // askProvider repeats the request of r.op once, if the resend rule permits it, and records the answer. The repeat needs no claim,
 // since the record counts the operation as sent already. askProvider returns why there is no answer, or nil. spent says that no
 // later repeat brings it. Otherwise later is when the rule permits one, if that is later.
-func (r *run) askProvider(leased *journal.Result) (later time.Time, spent bool, why error) {
+func (r *run) askProvider(leased *machine.Result) (later time.Time, spent bool, why error) {
 	e := r.engine
 	if r.target == nil || !core.SameContract(&r.op, *r.route) {
 		return later, true, core.ErrContractGone
@@ -144,10 +145,10 @@ func (r *run) askProvider(leased *journal.Result) (later time.Time, spent bool, 
 	}
 	now := e.Now()
 	r.op.Terms = r.op.Terms.Narrow(core.TermsOf(*r.route))
-	switch p := journal.MayRepeat(&r.op, journal.Today{Terms: r.op.Terms, Form: r.route.KeyForm()}, now, leased.Last, leased.Unconfirmed); p.Answer {
-	case journal.Never:
+	switch p := machine.MayRepeat(&r.op, machine.Today{Terms: r.op.Terms, Form: r.route.KeyForm()}, now, leased.Last, leased.Unconfirmed); p.Answer {
+	case machine.Never:
 		return later, true, errors.New(p.Reason)
-	case journal.NotBefore:
+	case machine.NotBefore:
 		return p.At, false, errors.New(p.Reason)
 	}
 	if r.heldBack {
@@ -170,7 +171,7 @@ func (r *run) askProvider(leased *journal.Result) (later time.Time, spent bool, 
 	var rule *notAllowed
 	switch {
 	case errors.As(a.local, &rule):
-		return rule.At, rule.Answer == journal.Never, a.local
+		return rule.At, rule.Answer == machine.Never, a.local
 	case a.local != nil:
 		return later, false, a.local
 	case a.err != nil:
@@ -201,8 +202,8 @@ func (r *run) askProvider(leased *journal.Result) (later time.Time, spent bool, 
 // keepAnswer records the answer to a repeat. It returns why that does not count, or nil.
 func (r *run) keepAnswer(was *journal.Answer) error {
 	answer := r.end.answer
-	ev := journal.Event{
-		Kind: journal.EventComplete, Ref: r.op.Ref, Handle: r.op.Handle, At: r.engine.Now(), Session: r.op.Holder, Claim: r.op.Claim,
+	ev := machine.Event{
+		Kind: machine.EventComplete, Ref: r.op.Ref, Handle: r.op.Handle, At: r.engine.Now(), Session: r.op.Holder, Claim: r.op.Claim,
 		Generation: r.op.Generation, Answer: answer, Attempts: r.tally.made, Object: r.answeredObject(answer), Account: r.op.Account, Mode: r.mode,
 	}
 	ctx, cancel := grace.After(r.ctx)
@@ -210,16 +211,16 @@ func (r *run) keepAnswer(was *journal.Answer) error {
 	res, err := r.engine.Journal.Apply(ctx, ev)
 	op := &res.Operation
 	if err != nil { // this caller gets it all the same, and the next one asks again
-		r.engine.JournalFailed(r.ctx, &r.op, journal.EventComplete, "an answer could not be recorded; the next caller who asks for it asks the provider again", err)
-		res, op = journal.Result{Decision: journal.Recorded}, &r.op
+		r.engine.JournalFailed(r.ctx, &r.op, machine.EventComplete, "an answer could not be recorded; the next caller who asks for it asks the provider again", err)
+		res, op = machine.Result{Decision: machine.Recorded}, &r.op
 	}
-	switch second := res.Decision == journal.SecondEffect; {
-	case second, res.Decision == journal.Contradicted, answer.Refused != was.Refused:
+	switch second := res.Decision == machine.SecondEffect; {
+	case second, res.Decision == machine.Contradicted, answer.Refused != was.Refused:
 		r.attempt.discard()
 		r.engine.Note(r.ctx, slog.LevelError, core.LogConflict, "the answer to a repeat contradicts the record; compare the two at the provider", &r.op, "status", answer.Status, "second_effect", second)
 		r.engine.Conflicted(r.ctx, &r.op, answer.Status, second)
 		return errors.New("a repeat was answered otherwise than the evidence says: compare the two at the provider")
-	case res.Decision != journal.Recorded && !answer.Omitted: // another caller was faster
+	case res.Decision != machine.Recorded && !answer.Omitted: // another caller was faster
 		r.attempt.discard()
 		return nil
 	case err != nil, answer.Omitted:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
@@ -75,7 +76,7 @@ type tally struct {
 	answered   bool      // one of them
 	busy       bool      // the last answer was "in flight"
 
-	declared time.Duration // journal.Event.Retention
+	declared time.Duration // machine.Event.Retention
 }
 
 // breakOff counts the attempt that a panic of a hook has ended as one that may have done
@@ -88,7 +89,7 @@ func (t *tally) breakOff() {
 
 // newRun works off what the journal has just let be sent. Its route and target are the
 // caller's to fill in, and whose request it is.
-func newRun(ctx context.Context, e *Engine, res *journal.Result, f *core.Flight, ends time.Time) *run {
+func newRun(ctx context.Context, e *Engine, res *machine.Result, f *core.Flight, ends time.Time) *run {
 	r := &run{engine: e, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
 	r.idleSince = e.Idle.Since(&r.op, r.began)
 	r.pauses = e.Lifecycle.NewPauses(ctx)
@@ -97,7 +98,7 @@ func newRun(ctx context.Context, e *Engine, res *journal.Result, f *core.Flight,
 
 // ending is the end of a run, as it is recorded and returned to the caller.
 type ending struct {
-	kind    journal.EventKind
+	kind    machine.EventKind
 	own     bool // due is a pause of our own making
 	due     time.Time
 	wake    time.Time // Run and Resume leave it alone until then, if that is later than due

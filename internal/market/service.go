@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -29,9 +30,9 @@ import (
 // Database is a journal, and the marketplace's tables beside it.
 type Database struct {
 	Journal interface {
-		journal.Outbox
-		journal.LocalFlows
-		journal.Reconciler
+		machine.Outbox
+		machine.LocalFlows
+		machine.Reconciler
 		Verify(ctx context.Context) ([]journal.Violation, error)
 	}
 	// Exec runs a statement in a transaction, which is the driver's. Its arguments are $1 and so on, and its tables {orders}

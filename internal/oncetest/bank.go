@@ -24,6 +24,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -94,18 +95,18 @@ func (j *Blinded) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	return j.Journal.Get(ctx, ref)
 }
 
-func (j *Blinded) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if ev.Kind == journal.EventEvidence && j.Evidence > 0 {
+func (j *Blinded) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if ev.Kind == machine.EventEvidence && j.Evidence > 0 {
 		j.Evidence--
-		return journal.Result{}, ErrBlinded
+		return machine.Result{}, ErrBlinded
 	}
-	if ev.Kind == journal.EventLook && j.FailsLooks > 0 {
+	if ev.Kind == machine.EventLook && j.FailsLooks > 0 {
 		j.FailsLooks--
-		return journal.Result{}, ErrBlinded
+		return machine.Result{}, ErrBlinded
 	}
-	if ev.Kind == journal.EventHint && j.Hints > 0 {
+	if ev.Kind == machine.EventHint && j.Hints > 0 {
 		j.Hints--
-		return journal.Result{}, ErrBlinded
+		return machine.Result{}, ErrBlinded
 	}
 	return j.Journal.Apply(ctx, ev)
 }
@@ -113,7 +114,7 @@ func (j *Blinded) Apply(ctx context.Context, ev journal.Event) (journal.Result, 
 // ErrBlinded is the error of a [Blinded] journal.
 var ErrBlinded = errors.New("disk I/O error")
 
-func (j *Blinded) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (j *Blinded) FindBy(ctx context.Context, provider string, by machine.By, value string) ([]machine.Match, error) {
 	if j.Finds > 0 {
 		j.Finds--
 		return nil, ErrBlinded
@@ -125,7 +126,7 @@ func (j *Blinded) FindBy(ctx context.Context, provider string, by journal.By, va
 func (l *Teller) Beside(via http.RoundTripper, policy backoff.Policy, r *onceward.Reconcile) *Teller {
 	l.T.Helper()
 	client, err := onceward.New(onceward.Config{
-		Journal: l.Journal.Journal, Providers: []providers.Provider{l.Box.Provider()}, Backoff: policy, Reconcile: r,
+		Journal: l.Journal.Store, Providers: []providers.Provider{l.Box.Provider()}, Backoff: policy, Reconcile: r,
 		HTTPClient: &http.Client{Transport: cmp.Or(via, l.Box.Client().Transport)},
 		Authorize:  func(r *http.Request) error { r.Header.Set("Authorization", TellerToken); return nil },
 	})
@@ -152,7 +153,7 @@ func (l *Teller) Says(name string, what onceward.Resolution) {
 // NeedsAttention lists the operations that need attention.
 func (l *Teller) NeedsAttention() (names []string) {
 	l.T.Helper()
-	for op, err := range l.Journal.Journal.List(context.Background(), journal.Filter{NeedsAttention: time.Now()}) {
+	for op, err := range l.Journal.Store.List(context.Background(), journal.Filter{NeedsAttention: time.Now()}) {
 		require.NoError(l.T, err)
 		names = append(names, op.ID)
 	}
@@ -170,8 +171,8 @@ func (l *Teller) Loses(name string, f providertest.Fault) {
 func (l *Teller) EvidenceOf(name, object string) {
 	l.T.Helper()
 	op := l.Stands(name)
-	_, err := l.Journal.Apply(context.Background(), journal.Event{
-		Kind: journal.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: 1, Object: object,
+	_, err := l.Journal.Apply(context.Background(), machine.Event{
+		Kind: machine.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: 1, Object: object,
 		Evidence: &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisKey},
 	})
 	require.NoError(l.T, err)
@@ -413,7 +414,7 @@ func (l *Teller) Stands(name string) onceward.Operation {
 func (l *Teller) Effects() int { return len(l.Box.Effects()) }
 
 // Truly compares the journal with the bank's ledger.
-func (l *Teller) Truly() { l.Box.AssertSettledTruly(l.T, l.Journal.Journal) }
+func (l *Teller) Truly() { l.Box.AssertSettledTruly(l.T, l.Journal.Store) }
 
 // Told returns the calls of OnUnknown.
 func (l *Teller) Told() []onceward.Looked {

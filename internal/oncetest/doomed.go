@@ -11,25 +11,25 @@ import (
 	"net/http/httptrace"
 	"sync"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // DoomedJournal reaches the points around the journal's events.
 type DoomedJournal struct {
-	journal.Journal
+	machine.Store
 	Fate *Fate
 }
 
-func (j DoomedJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j DoomedJournal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	j.Fate.Reach(BeforeEvent(ev.Kind))
-	res, err := j.Journal.Apply(ctx, ev)
+	res, err := j.Store.Apply(ctx, ev)
 	j.Fate.Reach(AfterEvent(ev.Kind))
 	return res, err
 }
 
-func (j DoomedJournal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j DoomedJournal) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	j.Fate.Reach(BeforeEvent(ev.Kind))
-	res, err := j.Journal.Claim(ctx, ev, limit)
+	res, err := j.Store.Claim(ctx, ev, limit)
 	j.Fate.Reach(AfterEvent(ev.Kind))
 	return res, err
 }
@@ -37,11 +37,11 @@ func (j DoomedJournal) Claim(ctx context.Context, ev journal.Event, limit int) (
 // DoomedReconciler is a DoomedJournal that also finds the outcomes of unknown operations.
 type DoomedReconciler struct {
 	DoomedJournal
-	journal.Reconciler
+	machine.Reconciler
 }
 
 // Looks reaches the points around EventLook.
-func (j DoomedReconciler) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j DoomedReconciler) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	j.Fate.Reach(BeforeEvent(ev.Kind))
 	res, err := j.Reconciler.Looks(ctx, ev, limit)
 	j.Fate.Reach(AfterEvent(ev.Kind))
@@ -49,10 +49,10 @@ func (j DoomedReconciler) Looks(ctx context.Context, ev journal.Event, limit int
 }
 
 // Hear reaches the points around EventEvidence.
-func (j DoomedReconciler) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
-	j.Fate.Reach(BeforeEvent(journal.EventEvidence))
+func (j DoomedReconciler) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+	j.Fate.Reach(BeforeEvent(machine.EventEvidence))
 	res, first, err := j.Reconciler.Hear(ctx, heard, evs)
-	j.Fate.Reach(AfterEvent(journal.EventEvidence))
+	j.Fate.Reach(AfterEvent(machine.EventEvidence))
 	return res, first, err
 }
 

@@ -12,15 +12,15 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
-	"github.com/onceward/onceward/journal"
 )
 
 // StartFlows starts a process that runs flows, as [Start] does. It uses the first flow.Config, if there is one.
 func StartFlows(t *testing.T, via http.RoundTripper, cfg onceward.Config, flows ...flow.Config) *Process {
 	t.Helper()
 	p := usual(&cfg, via)
-	cfg.Journal = &severed.Flows{Journal: p.Journal, Flows: p.Journal.Journal.(journal.Flows)}
+	cfg.Journal = &severed.Flows{Journal: p.Journal, Flows: p.Journal.Store.(machine.Flows)}
 	p.begin(t, cfg)
 	var of flow.Config
 	if len(flows) > 0 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -27,9 +28,9 @@ import (
 
 // Failing is a journal that fails on the kinds of events given to Fails.
 type Failing struct {
-	journal.Journal
+	machine.Store
 	mu    sync.Mutex
-	kinds map[journal.EventKind]bool
+	kinds map[machine.EventKind]bool
 	lands bool // the commit fails, and has landed all the same
 	Asked atomic.Int64
 	Noted atomic.Int64 // of these, deliveries
@@ -39,29 +40,29 @@ type Failing struct {
 var ErrDiskFull = errors.New("the disk is full")
 
 // Fails makes the journal fail on events of these kinds. If lands is set, it records them all the same.
-func (j *Failing) Fails(lands bool, kinds ...journal.EventKind) {
+func (j *Failing) Fails(lands bool, kinds ...machine.EventKind) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.lands, j.kinds = lands, map[journal.EventKind]bool{}
+	j.lands, j.kinds = lands, map[machine.EventKind]bool{}
 	for _, kind := range kinds {
 		j.kinds[kind] = true
 	}
 }
 
-func (j *Failing) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *Failing) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	j.Asked.Add(1)
-	if ev.Kind == journal.EventDeliver {
+	if ev.Kind == machine.EventDeliver {
 		j.Noted.Add(1)
 	}
 	j.mu.Lock()
 	fails, lands := j.kinds[ev.Kind], j.lands
 	j.mu.Unlock()
 	if fails && !lands {
-		return journal.Result{}, ErrDiskFull
+		return machine.Result{}, ErrDiskFull
 	}
-	res, err := j.Journal.Apply(ctx, ev)
+	res, err := j.Store.Apply(ctx, ev)
 	if fails {
-		return journal.Result{}, ErrDiskFull
+		return machine.Result{}, ErrDiskFull
 	}
 	return res, err
 }
@@ -130,7 +131,7 @@ const Invoice = "invoice-1/charge"
 
 // LeftInFlight makes a call that a crash cuts off while it is at the provider, and
 // returns the journal.
-func LeftInFlight(t *testing.T, api providers.Provider, cfg onceward.Config, options ...Option) (*providertest.Server, journal.Journal) {
+func LeftInFlight(t *testing.T, api providers.Provider, cfg onceward.Config, options ...Option) (*providertest.Server, machine.Store) {
 	t.Helper()
 	var dead *Process
 	once := make(chan struct{}, 1)
@@ -147,7 +148,7 @@ func LeftInFlight(t *testing.T, api providers.Provider, cfg onceward.Config, opt
 	require.Error(t, dead.Ask(Named(t, Invoice), append([]Option{Charging(srv)}, options...)...).Err)
 	require.True(t, dead.Crashed())
 	require.Equal(t, journal.StateInFlight, dead.Recorded(onceward.Ref{ID: Invoice}).State)
-	return srv, dead.Journal.Journal
+	return srv, dead.Journal.Store
 }
 
 // RequireUUID requires a UUID of this version.
@@ -234,7 +235,7 @@ type ClaimsNot struct {
 	FailsBeside       atomic.Int64 // looks that come with an error
 }
 
-func (j *ClaimsNot) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *ClaimsNot) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if j.FailsLooks.Add(-1) >= 0 {
 		return nil, ErrLooks
 	}
@@ -248,7 +249,7 @@ func (j *ClaimsNot) Looks(ctx context.Context, ev journal.Event, limit int) ([]j
 // ErrLooks is the error of looks at a [ClaimsNot] journal.
 var ErrLooks = errors.New("looks can't be read")
 
-func (j *ClaimsNot) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *ClaimsNot) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if j.Fails.Add(-1) >= 0 {
 		return nil, ErrDiskFull
 	}
@@ -320,7 +321,7 @@ func WaitingFor(t *testing.T, l *Line, operations int, cfg onceward.Config, opti
 		require.ErrorIs(t, parked.Ask(Named(t, fmt.Sprint("invoice-", i)), options...).Err, onceward.ErrPending)
 	}
 	Pass(3 * time.Hour)
-	cfg.Journal = parked.Journal.Journal
+	cfg.Journal = parked.Journal.Store
 	p = Start(t, l, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

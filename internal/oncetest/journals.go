@@ -9,19 +9,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // Journals opens a journal of each kind.
-var Journals = map[string]func(t *testing.T) journal.Journal{
-	"memory": func(*testing.T) journal.Journal { return memory.New() },
+var Journals = map[string]func(t *testing.T) machine.Store{
+	"memory": func(*testing.T) machine.Store { return memory.New() },
 	"sqlite": OnDisk,
 }
 
 // OnDisk opens a new SQLite file.
-func OnDisk(t *testing.T) journal.Journal {
+func OnDisk(t *testing.T) machine.Store {
 	t.Helper()
 	return OpenSQLite(t, filepath.Join(t.TempDir(), "journal.db"))
 }
@@ -36,7 +37,7 @@ func OpenSQLite(t *testing.T, path string) *sqlite.Journal {
 }
 
 // Each runs a test in virtual time with a journal of each kind.
-func Each(t *testing.T, name string, f func(t *testing.T, j journal.Journal)) {
+func Each(t *testing.T, name string, f func(t *testing.T, j machine.Store)) {
 	t.Helper()
 	for kind, open := range Journals {
 		Virtual(t, strings.TrimSpace(name+" ("+kind+")"), func(t *testing.T) { f(t, open(t)) })
@@ -45,28 +46,28 @@ func Each(t *testing.T, name string, f func(t *testing.T, j journal.Journal)) {
 
 // EachJournal runs a test over every kind of journal. open opens the one journal of
 // the test, as each process does for itself.
-func EachJournal(t *testing.T, f func(t *testing.T, open func() journal.Journal)) {
+func EachJournal(t *testing.T, f func(t *testing.T, open func() machine.Store)) {
 	t.Run("memory", func(t *testing.T) {
 		j := memory.New()
 		t.Cleanup(func() { _ = j.Close() })
-		f(t, func() journal.Journal { return j })
+		f(t, func() machine.Store { return j })
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
-		f(t, func() journal.Journal { return OpenSQLite(t, path) })
+		f(t, func() machine.Store { return OpenSQLite(t, path) })
 	})
 }
 
 // SeesTheClock begins another operation from another session at that time, and cancels it. The journal does not believe
 // a clock at once that is days ahead of the times that it has seen.
-func SeesTheClock(t *testing.T, j journal.Journal, at time.Time) {
+func SeesTheClock(t *testing.T, j machine.Store, at time.Time) {
 	t.Helper()
 	s, err := j.Join(context.Background())
 	require.NoError(t, err)
-	other := journal.Event{Kind: journal.EventBegin, Ref: journal.Ref{ID: "somebody's " + at.String()}, At: at, Session: s.ID(), Intent: &journal.Intent{Fingerprint: "f"}}
+	other := machine.Event{Kind: machine.EventBegin, Ref: journal.Ref{ID: "somebody's " + at.String()}, At: at, Session: s.ID(), Intent: &machine.Intent{Fingerprint: "f"}}
 	begun, err := j.Apply(context.Background(), other)
 	require.NoError(t, err)
-	_, err = j.Apply(context.Background(), journal.Event{Kind: journal.EventCancel, Ref: other.Ref, At: at, Session: s.ID(),
+	_, err = j.Apply(context.Background(), machine.Event{Kind: machine.EventCancel, Ref: other.Ref, At: at, Session: s.ID(),
 		Claim: begun.Operation.Claim, Unsent: true, Delivered: true})
 	require.NoError(t, err)
 	require.NoError(t, s.End(context.Background()))

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tempfiles"
-	"github.com/onceward/onceward/journal"
 )
 
 // childVariable holds the plan of a process that a crash test has started.
@@ -120,10 +120,10 @@ const (
 )
 
 // BeforeEvent returns the point at which an event is about to be recorded.
-func BeforeEvent(k journal.EventKind) Point { return Point("before " + k.String()) }
+func BeforeEvent(k machine.EventKind) Point { return Point("before " + k.String()) }
 
 // AfterEvent returns the point at which an event is recorded, and its caller does not know that yet.
-func AfterEvent(k journal.EventKind) Point { return Point("after " + k.String()) }
+func AfterEvent(k machine.EventKind) Point { return Point("after " + k.String()) }
 
 // Doom says at which point a process kills or stops itself.
 type Doom struct {

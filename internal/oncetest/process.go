@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
@@ -62,7 +63,7 @@ func usual(cfg *onceward.Config, via http.RoundTripper) *Process {
 		cfg.Providers = []providers.Provider{providers.Stripe()}
 	}
 	cfg.HTTPClient = cmp.Or(cfg.HTTPClient, &http.Client{Transport: via})
-	return &Process{Journal: &severed.Journal{Journal: cfg.Journal}}
+	return &Process{Journal: &severed.Journal{Store: cfg.Journal.(machine.Store)}}
 }
 
 func (p *Process) begin(t *testing.T, cfg onceward.Config) {
@@ -135,7 +136,7 @@ func Named(t *testing.T, name string) context.Context {
 // Recorded returns an operation from the journal, without the client.
 func (p *Process) Recorded(ref onceward.Ref) journal.Operation {
 	p.T.Helper()
-	op, err := p.Journal.Journal.Get(context.Background(), ref)
+	op, err := p.Journal.Store.Get(context.Background(), ref)
 	require.NoError(p.T, err)
 	return op
 }
@@ -143,7 +144,7 @@ func (p *Process) Recorded(ref onceward.Ref) journal.Operation {
 // Everything returns all operations in the journal, without the client.
 func (p *Process) Everything() (ops []journal.Operation) {
 	p.T.Helper()
-	for op, err := range p.Journal.Journal.List(context.Background(), journal.Filter{}) {
+	for op, err := range p.Journal.Store.List(context.Background(), journal.Filter{}) {
 		require.NoError(p.T, err)
 		ops = append(ops, op)
 	}
@@ -161,14 +162,14 @@ func (p *Process) ResolveAs(ref onceward.Ref, as onceward.Resolution, answer *on
 }
 
 // Between is the longest time between two uses of the journal while time passes.
-const Between = journal.Leap - time.Hour
+const Between = machine.Leap - time.Hour
 
 // PassInUse lets time go by while the journal is in use.
 func (p *Process) PassInUse(d time.Duration) {
 	p.T.Helper()
 	for ; d > Between; d -= Between {
 		Pass(Between)
-		SeesTheClock(p.T, p.Journal.Journal, time.Now())
+		SeesTheClock(p.T, p.Journal.Store, time.Now())
 	}
 	Pass(d)
 }

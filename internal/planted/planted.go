@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
@@ -47,18 +48,18 @@ var terms = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hou
 // planter applies events, and keeps the first error.
 type planter struct {
 	ctx     context.Context
-	j       journal.Journal
+	j       machine.Store
 	session string
 	asker   int64
 	err     error
 }
 
-func (p *planter) apply(ev journal.Event) journal.Operation {
+func (p *planter) apply(ev machine.Event) journal.Operation {
 	if p.err != nil {
 		return journal.Operation{}
 	}
 	res, err := p.j.Apply(p.ctx, ev)
-	if err == nil && (res.Decision == journal.Ignored || res.Decision == journal.Stale) {
+	if err == nil && (res.Decision == machine.Ignored || res.Decision == machine.Stale) {
 		err = fmt.Errorf("planted: %s of %s is %s", ev.Kind, ev.Ref.ID, res.Decision)
 	}
 	p.err = err
@@ -68,9 +69,9 @@ func (p *planter) apply(ev journal.Event) journal.Operation {
 func (p *planter) begin(at time.Time, scope, id string) journal.Operation {
 	p.asker++
 	key := fmt.Sprintf("key-%04d-0123456789abcdef", p.asker)
-	return p.apply(journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{Scope: scope, ID: id}, At: at, Session: p.session, Asker: p.asker,
-		Intent: &journal.Intent{
+	return p.apply(machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{Scope: scope, ID: id}, At: at, Session: p.session, Asker: p.asker,
+		Intent: &machine.Intent{
 			Provider: "stripe", Endpoint: "POST /v1/charges", Fingerprint: "f-" + key, Terms: terms, Key: key,
 			NextKey: func(generation int) string { return fmt.Sprintf("%s-%d", key, generation) },
 			Request: journal.Request{
@@ -83,14 +84,14 @@ func (p *planter) begin(at time.Time, scope, id string) journal.Operation {
 	})
 }
 
-func (p *planter) event(kind journal.EventKind, op journal.Operation, at time.Time, cause string) journal.Event {
-	return journal.Event{
+func (p *planter) event(kind machine.EventKind, op journal.Operation, at time.Time, cause string) machine.Event {
+	return machine.Event{
 		Kind: kind, Ref: op.Ref, Handle: op.Handle, At: at, Session: p.session, Claim: op.Claim, Generation: op.Generation, Cause: cause, Attempts: 1,
 	}
 }
 
 func (p *planter) complete(op journal.Operation, at time.Time, body string) {
-	ev := p.event(journal.EventComplete, op, at, "")
+	ev := p.event(machine.EventComplete, op, at, "")
 	ev.Delivered = true
 	ev.Answer = &journal.Answer{Generation: op.Generation, Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
 	p.apply(ev)
@@ -101,7 +102,7 @@ const Answer = `{"id":"ch_1","amount":2000,"card":{"number":"` + Card + `","cvc"
 
 // Plant makes one of each, of the last 23 hours before now. The session holds what is in flight
 // until the caller ends it.
-func Plant(ctx context.Context, j journal.Journal, now time.Time) (journal.Session, error) {
+func Plant(ctx context.Context, j machine.Store, now time.Time) (machine.Session, error) {
 	session, err := j.Join(ctx)
 	if err != nil {
 		return nil, err
@@ -110,17 +111,17 @@ func Plant(ctx context.Context, j journal.Journal, now time.Time) (journal.Sessi
 	old, recent := now.Add(-22*time.Hour-30*time.Minute), now.Add(-40*time.Minute)
 
 	op := p.begin(old, "", Closing)
-	ev := p.event(journal.EventPark, op, old.Add(time.Second), "no answer within 30 s")
+	ev := p.event(machine.EventPark, op, old.Add(time.Second), "no answer within 30 s")
 	ev.Open, ev.Due = true, now.Add(10*time.Minute)
 	p.apply(ev)
 
 	p.complete(p.begin(recent, "", Completed), recent.Add(time.Second), Answer)
 
 	op = p.begin(recent, "", Unknown)
-	ev = p.event(journal.EventDoubt, op, recent.Add(2*time.Second), "the connection was cut after the request was sent")
+	ev = p.event(machine.EventDoubt, op, recent.Add(2*time.Second), "the connection was cut after the request was sent")
 	ev.Open = true
 	p.apply(ev)
-	ev = p.event(journal.EventEvidence, op, recent.Add(3*time.Second), "")
+	ev = p.event(machine.EventEvidence, op, recent.Add(3*time.Second), "")
 	ev.Evidence = &journal.Evidence{
 		At: recent.Add(3 * time.Second), Source: journal.SourceLook, Actor: "worker-1", Target: "GET https://api.stripe.com/v1/charges", Status: 200, Pages: 1,
 		Finding: journal.FindingInconclusive, Why: "two objects may be this one",
@@ -129,28 +130,28 @@ func Plant(ctx context.Context, j journal.Journal, now time.Time) (journal.Sessi
 	p.apply(ev)
 
 	op = p.begin(recent, Scope, Unsent)
-	ev = p.event(journal.EventPark, op, recent.Add(time.Second), "the provider is down: connection refused")
+	ev = p.event(machine.EventPark, op, recent.Add(time.Second), "the provider is down: connection refused")
 	ev.Unsent, ev.Due = true, now.Add(5*time.Minute)
 	p.apply(ev)
 
 	op = p.begin(recent, "", Cancelled)
-	ev = p.event(journal.EventCancel, op, recent.Add(time.Second), "the provider refused it: 400")
+	ev = p.event(machine.EventCancel, op, recent.Add(time.Second), "the provider refused it: 400")
 	ev.Unsent, ev.Delivered = true, true
 	p.apply(ev)
 
 	p.twice(recent)
 
 	op = p.begin(recent, "tenant\u2066-x", Hostile)
-	ev = p.event(journal.EventDoubt, op, recent.Add(time.Second), "an answer with \x1b[31m in it")
+	ev = p.event(machine.EventDoubt, op, recent.Add(time.Second), "an answer with \x1b[31m in it")
 	ev.Open = true
 	p.apply(ev)
 	op = p.begin(recent, "", Long)
-	ev = p.event(journal.EventDoubt, op, recent.Add(time.Second), "no answer")
+	ev = p.event(machine.EventDoubt, op, recent.Add(time.Second), "no answer")
 	ev.Open = true
 	p.apply(ev)
 
 	if p.err == nil {
-		if flows, keeps := j.(journal.Flows); keeps {
+		if flows, keeps := j.(machine.Flows); keeps {
 			p.err = p.flows(flows, recent)
 		}
 	}
@@ -162,10 +163,10 @@ func Plant(ctx context.Context, j journal.Journal, now time.Time) (journal.Sessi
 // came.
 func (p *planter) twice(at time.Time) {
 	first := p.begin(at, "", Twice)
-	ev := p.event(journal.EventDoubt, first, at.Add(time.Second), "no answer")
+	ev := p.event(machine.EventDoubt, first, at.Add(time.Second), "no answer")
 	ev.Open = true
 	doubted := p.apply(ev)
-	ev = p.event(journal.EventResolve, doubted, at.Add(2*time.Second), "the dashboard shows none")
+	ev = p.event(machine.EventResolve, doubted, at.Add(2*time.Second), "the dashboard shows none")
 	ev.Ref, ev.Handle = first.Ref, first.Handle
 	ev.Resolution, ev.By, ev.Claim, ev.Generation = journal.SendAgain, "ann", first.Claim, first.Generation
 	ev.Key = "key-again-0123456789abcdef"
@@ -175,23 +176,23 @@ func (p *planter) twice(at time.Time) {
 		again.Ref = first.Ref
 	}
 	p.complete(again, at.Add(4*time.Second), `{"id":"ch_3"}`)
-	late := p.event(journal.EventComplete, first, at.Add(5*time.Second), "")
+	late := p.event(machine.EventComplete, first, at.Add(5*time.Second), "")
 	late.Answer = &journal.Answer{Status: 200, Body: []byte(`{"id":"ch_2"}`)}
 	p.apply(late)
 }
 
-func (p *planter) flows(j journal.Flows, at time.Time) error {
+func (p *planter) flows(j machine.Flows, at time.Time) error {
 	for _, name := range []string{SetAside, Waiting} {
 		ref := journal.Ref{ID: name}
-		res, err := j.ApplyFlow(p.ctx, journal.FlowEvent{
-			Kind: journal.FlowEventBegin, Ref: ref, At: at, Session: p.session, Function: journal.FlowFunction{Name: "fulfil", Version: 1},
+		res, err := j.ApplyFlow(p.ctx, machine.FlowEvent{
+			Kind: machine.FlowEventBegin, Ref: ref, At: at, Session: p.session, Function: journal.FlowFunction{Name: "fulfil", Version: 1},
 			Key: "flow-key-0123456789", Input: []byte(`{"order":17,"token":"` + Secret + `"}`), InputDigest: "d-" + name,
 		})
 		if err != nil {
 			return err
 		}
-		_, err = j.ApplyFlow(p.ctx, journal.FlowEvent{
-			Kind: journal.FlowEventRecord, Ref: ref, At: at, Session: p.session, Claim: res.Flow.Claim,
+		_, err = j.ApplyFlow(p.ctx, machine.FlowEvent{
+			Kind: machine.FlowEventRecord, Ref: ref, At: at, Session: p.session, Claim: res.Flow.Claim,
 			Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "reserve", Position: 1, Result: []byte(`{"reservation":"r-1"}`), At: at}},
 		})
 		if err != nil {
@@ -201,8 +202,8 @@ func (p *planter) flows(j journal.Flows, at time.Time) error {
 		if name == SetAside {
 			limit = 1
 		}
-		_, err = j.ApplyFlow(p.ctx, journal.FlowEvent{
-			Kind: journal.FlowEventFail, Ref: ref, At: at.Add(time.Second), Session: p.session, Claim: res.Flow.Claim, Limit: limit,
+		_, err = j.ApplyFlow(p.ctx, machine.FlowEvent{
+			Kind: machine.FlowEventFail, Ref: ref, At: at.Add(time.Second), Session: p.session, Claim: res.Flow.Claim, Limit: limit,
 			Cause: "step ship: no stock", Due: at.Add(24 * time.Hour),
 		})
 		if err != nil {

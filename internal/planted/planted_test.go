@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -17,7 +18,7 @@ import (
 func TestPlant(t *testing.T) {
 	file, err := sqlite.Open(t.TempDir()+"/j.db", sqlite.Options{Volatile: true})
 	require.NoError(t, err)
-	for name, j := range map[string]journal.Journal{"memory": memory.New(), "sqlite": file} {
+	for name, j := range map[string]machine.Store{"memory": memory.New(), "sqlite": file} {
 		t.Run(name, func(t *testing.T) {
 			session, err := planted.Plant(t.Context(), j, time.Now())
 			require.NoError(t, err)

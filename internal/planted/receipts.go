@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/journal"
 )
@@ -22,7 +23,7 @@ const (
 
 // PlantReceipts makes five receipts: two of a tenant, one of a hostile tenant, and two of a consumer. Their answers are
 // given for that long.
-func PlantReceipts(ctx context.Context, j journal.Receipts, now time.Time, keep time.Duration) error {
+func PlantReceipts(ctx context.Context, j machine.Receipts, now time.Time, keep time.Duration) error {
 	if err := j.MakeReceipts(ctx, "keys"); err != nil {
 		return err
 	}
@@ -38,12 +39,12 @@ func PlantReceipts(ctx context.Context, j journal.Receipts, now time.Time, keep 
 		{receipts.Name{Consumer: Consumer, Source: Source, Key: DoneEvent}, Consumer, &journal.Answer{}},
 		{receipts.Name{Consumer: Consumer, Source: Source, Generation: "2026", Key: UnknownEvent}, Consumer, nil},
 	} {
-		ev := journal.ReceiptEvent{
-			Kind: journal.ReceiptReserve, ReceiptKey: one.Receipt(), At: now, Place: one.place, Fingerprint: "f", Answer: one.answer,
+		ev := machine.ReceiptEvent{
+			Kind: machine.ReceiptReserve, ReceiptKey: one.Receipt(), At: now, Place: one.place, Fingerprint: "f", Answer: one.answer,
 			Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: keep, Refuse: 23 * 24 * time.Hour,
 		}
 		if ev.Answer != nil {
-			ev.Kind = journal.ReceiptRecord
+			ev.Kind = machine.ReceiptRecord
 		}
 		tx, err := j.BeginTx(ctx)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -29,7 +30,7 @@ var (
 
 // Resolve applies ev, of kind ReceiptResolve, in a transaction that begin starts. Its error is ErrBusy, ErrMoved,
 // fault.ErrOpenTransaction within another one, or the journal's.
-func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.Context) (journal.Tx, error), ev journal.ReceiptEvent) error {
+func Resolve(ctx context.Context, receipts machine.Receipts, begin func(context.Context) (journal.Tx, error), ev machine.ReceiptEvent) error {
 	if seam.IsInTransaction(ctx) { // begin may wait for its end
 		return fault.ErrOpenTransaction
 	}
@@ -42,9 +43,9 @@ func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.
 	switch {
 	case err != nil:
 		return err
-	case result.Decision == journal.Stale:
+	case result.Decision == machine.Stale:
 		return ErrMoved
-	case result.Decision != journal.Recorded:
+	case result.Decision != machine.Recorded:
 		return ErrBusy
 	}
 	return tx.Commit(ctx)
@@ -52,10 +53,10 @@ func Resolve(ctx context.Context, receipts journal.Receipts, begin func(context.
 
 // Run removes expired receipts, in small transactions, until ctx ends or the journal is closed. It returns the error
 // of ctx, or journal.ErrClosed.
-func Run(ctx context.Context, receipts journal.Receipts, now func() time.Time, log *slog.Logger) error {
+func Run(ctx context.Context, receipts machine.Receipts, now func() time.Time, log *slog.Logger) error {
 	for {
 		for {
-			n, err := receipts.ReapReceipts(ctx, journal.ReceiptEvent{Kind: journal.ReceiptReap, At: now()}, AtATime)
+			n, err := receipts.ReapReceipts(ctx, machine.ReceiptEvent{Kind: machine.ReceiptReap, At: now()}, AtATime)
 			switch {
 			case errors.Is(err, journal.ErrClosed):
 				return err

@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/tables"
@@ -29,7 +30,7 @@ import (
 type Finder struct {
 	*core.Core
 	settings Settings
-	store    journal.Reconciler // the journal; nil if it finds nothing
+	store    machine.Reconciler // the journal; nil if it finds nothing
 
 	paces      map[string]*pace // by provider
 	identities identities
@@ -62,7 +63,7 @@ type Finding struct {
 const askedFor = 20 * time.Second
 
 // New returns the Finder of a client, whose journal is store.
-func New(c *core.Core, s Settings, store journal.Reconciler) *Finder {
+func New(c *core.Core, s Settings, store machine.Reconciler) *Finder {
 	f := &Finder{Core: c, settings: s, store: store, paces: map[string]*pace{}}
 	for i := range c.Providers {
 		f.paces[c.Providers[i].KeysUnder] = newPace(s.Budget, c.Now())
@@ -86,7 +87,7 @@ func (c *Finder) FindAnswer(ctx context.Context, l *Pass, op *journal.Operation)
 	ctx, cancel := c.Until(ctx, l.Ends)
 	defer cancel()
 	s := l.looked(ctx, op)
-	_, err := c.record(ctx, op, &s, journal.Event{})
+	_, err := c.record(ctx, op, &s, machine.Event{})
 	switch e := &s.evidence; {
 	case err != nil:
 		return "the journal failed", false
@@ -109,7 +110,7 @@ func (s *result) shown() bool {
 }
 
 // Due returns operations that this client looks for from now on. No other client does until the lease is over.
-func (c *Finder) Due(ctx context.Context, ev journal.Event, most int) ([]journal.Result, error) {
+func (c *Finder) Due(ctx context.Context, ev machine.Event, most int) ([]machine.Result, error) {
 	return c.store.Looks(ctx, ev, most)
 }
 
@@ -230,7 +231,7 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	if err != nil {
 		return nil, err
 	}
-	if res.Decision != journal.Look {
+	if res.Decision != machine.Look {
 		latest, err := c.Journal.Get(ctx, op.Ref)
 		return &latest, err
 	}
@@ -249,25 +250,25 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	return &latest, nil
 }
 
-// Lease asks the journal for the look-up of an operation, for a caller whose time ends then. The decision is journal.Look if this
+// Lease asks the journal for the look-up of an operation, for a caller whose time ends then. The decision is machine.Look if this
 // client makes it.
-func (c *Finder) Lease(ctx context.Context, op *journal.Operation, ends time.Time) (journal.Result, error) {
+func (c *Finder) Lease(ctx context.Context, op *journal.Operation, ends time.Time) (machine.Result, error) {
 	ctx, cancel := grace.After(ctx)
 	defer cancel()
 	now := c.Now()
-	return c.Journal.Apply(ctx, journal.Event{
-		Kind: journal.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(ends, now).Add(time.Minute), Asked: true,
+	return c.Journal.Apply(ctx, machine.Event{
+		Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(ends, now).Add(time.Minute), Asked: true,
 	})
 }
 
 // LookAt looks for one operation, whose look is this client's, and records the result.
-func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (res journal.Result, err error) {
+func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (res machine.Result, err error) {
 	l.finder = c
 	c.Idle.See(op)
 	s := l.looked(ctx, op)
 	now := c.Now()
 	r := &c.settings
-	ev := journal.Event{Attention: s.dead, Due: l.nextLook(ctx, op, now)}
+	ev := machine.Event{Attention: s.dead, Due: l.nextLook(ctx, op, now)}
 	switch over := !l.Unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)); {
 	case s.others && !over && !l.Overdue:
 		ev.Others = true
@@ -285,8 +286,8 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 }
 
 // record records the result of a look-up by ev, and reports it.
-func (c *Finder) record(ctx context.Context, op *journal.Operation, s *result, ev journal.Event) (res journal.Result, err error) {
-	ev.Kind, ev.Ref, ev.Handle, ev.At, ev.Claim, ev.Generation = journal.EventEvidence, op.Ref, op.Handle, c.Now(), op.Claim, op.Generation
+func (c *Finder) record(ctx context.Context, op *journal.Operation, s *result, ev machine.Event) (res machine.Result, err error) {
+	ev.Kind, ev.Ref, ev.Handle, ev.At, ev.Claim, ev.Generation = machine.EventEvidence, op.Ref, op.Handle, c.Now(), op.Claim, op.Generation
 	ev.Object, ev.Account, ev.Evidence, ev.Absence, ev.Answer, ev.Reference = s.object, s.account, &s.evidence, s.absence, s.answer, s.reference
 	ending, cancel := grace.After(ctx)
 	defer cancel()
@@ -359,20 +360,20 @@ func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Tim
 const afterCutOff = 10 * time.Second
 
 // found reports a result to hooks, log and metrics.
-func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evidence, object string) {
+func (c *Finder) found(ctx context.Context, res *machine.Result, e *journal.Evidence, object string) {
 	op := &res.Operation
-	changed := res.Decision != journal.Ignored && res.Decision != journal.Stale
+	changed := res.Decision != machine.Ignored && res.Decision != machine.Stale
 	if changed && (op.State != journal.StateUnknown || op.Attention != "") {
 		defer c.Wake() // whatever hooks do
 		c.WakeFlowOf(ctx, op.Ref)
 	}
 	level, event, msg := slog.LevelDebug, core.LogLooked, "looked for"
 	switch {
-	case res.Decision == journal.SecondEffect:
+	case res.Decision == machine.SecondEffect:
 		level, event, msg = slog.LevelError, core.LogConflict, "it took effect twice"
-	case res.Decision == journal.Contradicted:
+	case res.Decision == machine.Contradicted:
 		level, event, msg = slog.LevelError, core.LogContradicted, "the finding contradicts the record"
-	case res.Decision == journal.Stale, res.Decision == journal.Ignored:
+	case res.Decision == machine.Stale, res.Decision == machine.Ignored:
 		level, msg = slog.LevelDebug, "the finding changes nothing"
 	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
 		level, event, msg = slog.LevelInfo, core.LogFound, "found out"
@@ -380,7 +381,7 @@ func (c *Finder) found(ctx context.Context, res *journal.Result, e *journal.Evid
 		level, event, msg = slog.LevelWarn, core.LogDead, "no look-up can settle it, and it needs attention"
 	}
 	c.Note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
-	if res.Decision == journal.SecondEffect {
+	if res.Decision == machine.SecondEffect {
 		reported := *op
 		reported.Answer = nil
 		c.Conflicted(ctx, &reported, 0, true)
@@ -402,7 +403,7 @@ func (c *Finder) StillLooks(op *journal.Operation) bool {
 // lackedCanary reports whether an operation was given up for want of a canary, and there is one now.
 func (c *Finder) lackedCanary(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	return route.Listed && core.SameContract(op, route) && c.hasCanary(op, u, route.Endpoint.HandlingTime) &&
-		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return journal.LacksCanary(&e) })
+		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return machine.LacksCanary(&e) })
 }
 
 // lackedLookup reports whether an operation was given up because no look-up could find it, and one can now.

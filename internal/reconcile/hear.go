@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
@@ -63,7 +64,7 @@ func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy strin
 type concerned struct {
 	op         journal.Operation
 	generation int
-	ev         journal.Event
+	ev         machine.Event
 	hidden     bool // it may be another tenant's, and is not returned
 }
 
@@ -85,14 +86,14 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 		}
 		all = append(all, c.apart(fit)...)
 	}
-	var evs []journal.Event
+	var evs []machine.Event
 	var about []journal.Operation
 	proves := false
 	for i := range all {
 		if evs = append(evs, all[i].ev); !all[i].hidden {
 			about = append(about, all[i].op)
 		}
-		proves = proves || all[i].ev.Kind == journal.EventEvidence
+		proves = proves || all[i].ev.Kind == machine.EventEvidence
 	}
 	// A delivery that proves nothing is not remembered: a forged one would else keep the genuine one out.
 	if len(evs) > 0 && !proves {
@@ -119,7 +120,7 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 		if res.Operation.Request.Method == "" {
 			res.Operation.Request = all[i].op.Request
 		}
-		if evs[i].Kind == journal.EventEvidence {
+		if evs[i].Kind == machine.EventEvidence {
 			c.found(ctx, res, evs[i].Evidence, evs[i].Object)
 		}
 		if !all[i].hidden {
@@ -130,12 +131,12 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 }
 
 // heard identifies an event. Its id is one among those of its account, or of the endpoint's.
-func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) journal.Heard {
+func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) machine.Heard {
 	account := cmp.Or(h.Account, at.account)
 	if at.scope != "" {
 		account = at.scope + "\x00" + account
 	}
-	return journal.Heard{Provider: p.KeysUnder, Account: account, ID: h.ID}
+	return machine.Heard{Provider: p.KeysUnder, Account: account, ID: h.ID}
 }
 
 // apart picks, of several operations that an event fits, the one that its object proves already. If the object proves
@@ -144,9 +145,9 @@ func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) journal.Heard {
 func (c *Finder) apart(fit []concerned) []concerned {
 	var rivals, known []concerned
 	for _, o := range fit {
-		if o.ev.Kind == journal.EventEvidence {
+		if o.ev.Kind == machine.EventEvidence {
 			rivals = append(rivals, o)
-			if journal.Proves(&o.op, "", o.ev.Object) {
+			if machine.Proves(&o.op, "", o.ev.Object) {
 				known = append(known, o)
 			}
 		}
@@ -157,12 +158,12 @@ func (c *Finder) apart(fit []concerned) []concerned {
 	}
 	for i := range fit {
 		o := &fit[i]
-		if o.ev.Kind == journal.EventEvidence {
+		if o.ev.Kind == machine.EventEvidence {
 			if len(rivals) == 1 {
 				continue
 			}
 			c.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook matches more than one operation, and settles none of them", &o.op, "object", o.ev.Object)
-			o.ev = journal.Event{Kind: journal.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
+			o.ev = machine.Event{Kind: machine.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
 		}
 		o.hidden = o.hidden || several
 	}
@@ -171,7 +172,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 
 // inAnotherAccount reports whether two operations are known to be of different accounts.
 func inAnotherAccount(a, b *journal.Operation) bool {
-	return !journal.MayBeIn(a, b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
+	return !machine.MayBeIn(a, b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
 }
 
 // hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.
@@ -183,7 +184,7 @@ func (c *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Opera
 		if about.Attention != "" && about.Delivered {
 			c.Notified.Once(about.Ref, about.Generation) // the hook already got it as needing attention
 		}
-		if at := about.LookedAt.Add(journal.AskedLook); ev.At.Sub(about.LookedAt).Abs() < journal.AskedLook {
+		if at := about.LookedAt.Add(machine.AskedLook); ev.At.Sub(about.LookedAt).Abs() < machine.AskedLook {
 			ev.Due = at
 		}
 		res, err := c.Journal.Apply(ending, ev)
@@ -199,7 +200,7 @@ func (c *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Opera
 
 // operationsOf finds the operations that an event may be about: by the event's key, else its reference, else its object.
 // It leaves out operations of another scope or account than the event's.
-func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard, at endpoint) ([]journal.Match, error) {
+func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard, at endpoint) ([]machine.Match, error) {
 	objects := []string{""}
 	if h.Object != "" {
 		objects = nil
@@ -212,19 +213,19 @@ func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 		}
 	}
 	type way struct {
-		by    journal.By
+		by    machine.By
 		value string
 	}
-	ways := []way{{journal.ByKey, h.Key}, {journal.ByReference, h.Reference}}
+	ways := []way{{machine.ByKey, h.Key}, {machine.ByReference, h.Reference}}
 	for _, object := range objects {
-		ways = append(ways, way{journal.ByObject, object})
+		ways = append(ways, way{machine.ByObject, object})
 	}
 	for _, w := range ways {
 		if w.value == "" {
 			continue
 		}
 		matches, err := c.store.FindBy(ctx, p.KeysUnder, w.by, w.value)
-		matches = slices.DeleteFunc(matches, func(m journal.Match) bool { return c.elsewhere(&m.Operation, h, at) })
+		matches = slices.DeleteFunc(matches, func(m machine.Match) bool { return c.elsewhere(&m.Operation, h, at) })
 		if err != nil || len(matches) > 0 {
 			return matches, err
 		}
@@ -234,14 +235,14 @@ func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 
 // eventOn returns an event's meaning for an operation, if the event is about it. hidden reports whether it may instead
 // be about an operation of another tenant.
-func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event, at endpoint) (ev journal.Event, is, hidden bool) {
+func (c *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint) (ev machine.Event, is, hidden bool) {
 	op := &m.Operation
 	u := core.Parsed(op.Request.URL)
 	if u == nil && !op.Tombstone {
 		return ev, false, false
 	}
 	now := c.Now()
-	ev = journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: now}
+	ev = machine.Event{Kind: machine.EventHint, Ref: op.Ref, Handle: op.Handle, At: now}
 	if op.Mode != "" && h.Told && (op.Mode == "live") != h.Live {
 		return ev, false, false
 	}
@@ -293,7 +294,7 @@ func (c *Finder) eventOn(m *journal.Match, h *lookup.Heard, e Event, at endpoint
 		return ev, true, hidden
 	}
 	id := h.ID
-	ev.Kind, ev.Claim, ev.Generation = journal.EventEvidence, op.Claim, m.Generation
+	ev.Kind, ev.Claim, ev.Generation = machine.EventEvidence, op.Claim, m.Generation
 	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), c.tellsNobody(op)
 	ev.Reference = reference
 	ev.Answer = &journal.Answer{Omitted: true, Pointer: h.Object}

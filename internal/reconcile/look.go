@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
@@ -58,7 +59,7 @@ type result struct {
 	// reference is a caller's reference that the object shows. It is a mark if no other operation ever had it.
 	reference string
 	answer    *journal.Answer
-	absence   *journal.Absence
+	absence   *machine.Absence
 	dead      string // nothing can look for it
 	others    bool   // other processes may: they have a newer table, or the credential
 	saw       bool   // something that may be its object
@@ -313,7 +314,7 @@ func (l *Pass) verdict(ctx context.Context, op *journal.Operation, route tables.
 		s.answer = l.finder.foundAnswer(op, route, f.Objects[0], f.Body, f.Fresh)
 	case lookup.Nothing:
 		s.evidence.Finding = journal.FindingAbsent
-		s.absence = &journal.Absence{
+		s.absence = &machine.Absence{
 			Began: w.began, Whole: true, ByRequest: byRequest(op, route.Endpoint, look),
 			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Horizon,
 			Handling: route.Endpoint.HandlingTime, Account: whose.account, Skewed: w.skewed,
@@ -338,7 +339,7 @@ func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *resul
 		e.At, e.Generation = c.Now(), op.Generation
 		about.Evidence = append(slices.Clone(about.Evidence), e)
 	}
-	absence := &journal.Absence{Began: c.Now()}
+	absence := &machine.Absence{Began: c.Now()}
 	if e := c.EndpointOf(op); e != nil {
 		absence.Handling = e.HandlingTime
 	}

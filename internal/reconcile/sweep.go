@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -111,10 +112,10 @@ func NamesAccount(account string) bool { return account != "" && account != ownC
 func (l *Pass) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
 	return func(id string) bool {
 		object := objectOf(route.Endpoint, id)
-		matches, err := l.finder.store.FindBy(ctx, route.Provider.KeysUnder, journal.ByObject, object)
+		matches, err := l.finder.store.FindBy(ctx, route.Provider.KeysUnder, machine.ByObject, object)
 		*unread = cmp.Or(*unread, err)
-		return slices.ContainsFunc(matches, func(m journal.Match) bool {
-			return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && journal.Proves(&m.Operation, whose.account, object)
+		return slices.ContainsFunc(matches, func(m machine.Match) bool {
+			return m.Operation.Ref != op.Ref && m.Operation.State == journal.StateCompleted && machine.Proves(&m.Operation, whose.account, object)
 		})
 	}
 }

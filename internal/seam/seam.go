@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -63,7 +64,7 @@ const MaxName = 512
 // Parent is a flow, or one of its steps, as what the operations under a context belong
 // to.
 type Parent struct {
-	Journal journal.Journal
+	Journal machine.Store
 	Scope   string
 	Ref     string // Ref.Parent of the operations
 	Flow    journal.FlowRef

@@ -3,23 +3,23 @@ package severed
 import (
 	"context"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // Flows is a Journal that keeps flows, too.
 type Flows struct {
 	*Journal
-	journal.Flows // of what Journal is cut off from
+	machine.Flows // of what Journal is cut off from
 }
 
-func (j *Flows) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *Flows) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
 	if err := j.Alive(); err != nil {
-		return journal.FlowResult{}, err
+		return machine.FlowResult{}, err
 	}
 	return j.Flows.ApplyFlow(ctx, ev)
 }
 
-func (j *Flows) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (j *Flows) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
 	if err := j.Alive(); err != nil {
 		return nil, err
 	}

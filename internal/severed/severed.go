@@ -9,16 +9,17 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // Journal is a journal as one process sees it. The process can be cut off from it at any point, also between a commit
 // and its return. It is safe for concurrent use.
 type Journal struct {
-	journal.Journal
+	machine.Store
 	mu       sync.Mutex
 	cut      bool
-	sessions []journal.Session
+	sessions []machine.Session
 }
 
 // Err is the error that the process gets after Cut.
@@ -39,7 +40,7 @@ func (j *Journal) Cut() error {
 }
 
 // Sessions returns the sessions that the process has started, in their order.
-func (j *Journal) Sessions() []journal.Session {
+func (j *Journal) Sessions() []machine.Session {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.sessions)
@@ -55,13 +56,13 @@ func (j *Journal) Alive() error {
 	return nil
 }
 
-func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *Journal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	if err := j.Alive(); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
-	res, err := j.Journal.Apply(ctx, ev)
+	res, err := j.Store.Apply(ctx, ev)
 	if cut := j.Alive(); cut != nil {
-		return journal.Result{}, cut
+		return machine.Result{}, cut
 	}
 	return res, err
 }
@@ -70,39 +71,39 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	if err := j.Alive(); err != nil {
 		return journal.Operation{}, err
 	}
-	return j.Journal.Get(ctx, ref)
+	return j.Store.Get(ctx, ref)
 }
 
-func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *Journal) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if err := j.Alive(); err != nil {
 		return nil, err
 	}
-	res, err := j.Journal.Claim(ctx, ev, limit)
+	res, err := j.Store.Claim(ctx, ev, limit)
 	if cut := j.Alive(); cut != nil {
 		return nil, cut
 	}
 	return res, err
 }
 
-func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+func (j *Journal) Reap(ctx context.Context, ev machine.Event, limit int) (int, error) {
 	if err := j.Alive(); err != nil {
 		return 0, err
 	}
-	return j.Journal.Reap(ctx, ev, limit)
+	return j.Store.Reap(ctx, ev, limit)
 }
 
 func (j *Journal) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
 	if err := j.Alive(); err != nil {
 		return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, err) }
 	}
-	return j.Journal.List(ctx, f)
+	return j.Store.List(ctx, f)
 }
 
-func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
+func (j *Journal) Join(ctx context.Context) (machine.Session, error) {
 	if err := j.Alive(); err != nil {
 		return nil, err
 	}
-	s, err := j.Journal.Join(ctx)
+	s, err := j.Store.Join(ctx)
 	if err == nil {
 		j.mu.Lock()
 		j.sessions = append(j.sessions, s)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -25,9 +26,9 @@ func TestBefore(t *testing.T) {
 	began := time.Now().Truncate(time.Millisecond).Add(-time.Hour)
 	const n = 3000
 	for i := range n {
-		_, err := j.Apply(t.Context(), journal.Event{
-			Kind: journal.EventBegin, Ref: journal.Ref{ID: fmt.Sprint(i)}, At: began.Add(time.Duration(i) * time.Second), Session: session.ID(), Asker: int64(i + 1),
-			Intent: &journal.Intent{Fingerprint: "f", Request: journal.Request{Method: "POST"}},
+		_, err := j.Apply(t.Context(), machine.Event{
+			Kind: machine.EventBegin, Ref: journal.Ref{ID: fmt.Sprint(i)}, At: began.Add(time.Duration(i) * time.Second), Session: session.ID(), Asker: int64(i + 1),
+			Intent: &machine.Intent{Fingerprint: "f", Request: journal.Request{Method: "POST"}},
 		})
 		require.NoError(t, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -14,14 +15,14 @@ type Why struct {
 	Answer  string    // "now", "not before" or "never"
 	At      time.Time // of "not before"
 	Because string
-	Rule    journal.Permission // of the resend rule, whatever the state
+	Rule    machine.Permission // of the resend rule, whatever the state
 	Advice  string             // what there is to do; "" for nothing
 }
 
 // Restored returns w for a journal that was restored or copied.
 func (w Why) Restored() Why {
-	if w.Answer != journal.Never.String() {
-		w.Answer, w.At = journal.Never.String(), time.Time{}
+	if w.Answer != machine.Never.String() {
+		w.Answer, w.At = machine.Never.String(), time.Time{}
 		w.Because = "the journal was restored or copied, and sends nothing until it is adopted"
 		w.Advice = "make sure that no other copy is in use, and adopt it"
 	}
@@ -31,7 +32,7 @@ func (w Why) Restored() Why {
 // WhyOf returns the resend rule's answer for an operation, at this time, in a journal whose latest time is last.
 // A clock that has jumped is believed once it reaches unconfirmed. The zero time means that it is believed.
 func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
-	w := Why{Answer: journal.Never.String(), Rule: journal.MaySend(journal.QuestionOf(op, now, last, unconfirmed))}
+	w := Why{Answer: machine.Never.String(), Rule: machine.MaySend(machine.QuestionOf(op, now, last, unconfirmed))}
 	switch op.State {
 	case journal.StateCompleted:
 		w.Because = "it is completed: callers get the recorded answer"
@@ -60,16 +61,16 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 		return w
 	}
 	switch w.Rule.Answer {
-	case journal.SendNow:
+	case machine.SendNow:
 		w.Answer, w.Because = w.Rule.Answer.String(), "the resend rule allows it, and it is due"
 		w.Advice = "nothing: Run, Resume or the next caller sends it"
 		if op.DueAt.After(now) {
-			w.Answer, w.At, w.Because = journal.NotBefore.String(), op.DueAt, "it is not due yet"
+			w.Answer, w.At, w.Because = machine.NotBefore.String(), op.DueAt, "it is not due yet"
 			if op.Cause != "" {
 				w.Because += ": " + Text(op.Cause)
 			}
 		}
-	case journal.NotBefore:
+	case machine.NotBefore:
 		w.Answer, w.At, w.Because = w.Rule.Answer.String(), w.Rule.At, w.Rule.Reason
 		if op.DueAt.After(w.At) {
 			w.At = op.DueAt
@@ -83,7 +84,7 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 }
 
 // AttentionFlows yields the flows that need attention at that time, oldest first. It ends after the first error.
-func AttentionFlows(ctx context.Context, flows journal.Flows, now time.Time) iter.Seq2[journal.Flow, error] {
+func AttentionFlows(ctx context.Context, flows machine.Flows, now time.Time) iter.Seq2[journal.Flow, error] {
 	open := slices.DeleteFunc(slices.Clone(journal.FlowStates), journal.FlowState.Ended)
 	return func(yield func(journal.Flow, error) bool) {
 		for f, err := range flows.ListFlows(ctx, journal.FlowFilter{States: open}) {

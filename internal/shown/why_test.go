@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
@@ -37,7 +38,7 @@ func TestWhyOf(t *testing.T) {
 			assert.Equal(t, row.answer, why.Answer)
 			assert.Equal(t, row.at, why.At)
 			assert.NotEmpty(t, why.Because)
-			assert.Equal(t, journal.MaySend(journal.QuestionOf(&row.op, now, now, time.Time{})), why.Rule)
+			assert.Equal(t, machine.MaySend(machine.QuestionOf(&row.op, now, now, time.Time{})), why.Rule)
 			restored := why.Restored()
 			assert.Equal(t, "never", restored.Answer)
 			assert.Zero(t, restored.At)

@@ -3,6 +3,7 @@ package shown
 import (
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -18,7 +19,7 @@ type Window struct {
 // WindowOf returns the window of an operation that may have run, and reports whether it has one.
 func WindowOf(op *journal.Operation, now time.Time) (w Window, has bool) {
 	long := op.Terms.Window()
-	since := journal.QuestionOf(op, now, now, time.Time{}).FirstSentAt
+	since := machine.QuestionOf(op, now, now, time.Time{}).FirstSentAt
 	if !op.MayHaveRun || long <= 0 || since.IsZero() {
 		return w, false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -30,7 +31,7 @@ var besideTests = []test{
 			op := other.begin(named(id))
 			sideBySide(16, func(i int) {
 				if i%4 == 1 {
-					c.decide(c.beginEvent(named(id)), journal.Wait)
+					c.decide(c.beginEvent(named(id)), machine.Wait)
 				} else {
 					c.begin(named(fmt.Sprint(id, "-", i)))
 				}
@@ -39,22 +40,22 @@ var besideTests = []test{
 			leave(op)
 			results := c.claim(10)
 			require.Equal(t, []string{id}, claimed(results))
-			assert.Equal(t, journal.Execute, results[0].Decision)
+			assert.Equal(t, machine.Execute, results[0].Decision)
 		}
 	}},
 	{"a claim gets what a person has sent again at another process", func(t *testing.T, h Harness) {
 		c, other := both(t, h)
 		op := c.park(c.begin(named("a")), noon.Add(time.Hour))
 		require.Empty(t, c.claim(10))
-		resolve := other.of(journal.EventResolve, op)
+		resolve := other.of(machine.EventResolve, op)
 		resolve.Resolution, resolve.By, resolve.Cause, resolve.Key = journal.SendAgain, "ann", "checked", "second-key"
-		other.decide(resolve, journal.Recorded)
+		other.decide(resolve, machine.Recorded)
 		assert.Equal(t, []string{"a"}, claimed(c.claim(10)))
 	}},
 	{"an outcome that another process has delivered is not offered, and is reaped", func(t *testing.T, h Harness) {
 		c, other := both(t, h)
 		op := c.complete(c.begin(named("a")))
-		other.decide(other.of(journal.EventDeliver, op), journal.Recorded)
+		other.decide(other.of(machine.EventDeliver, op), machine.Recorded)
 		other.flush()
 		require.NoError(t, c.session.End(t.Context()))
 		c = again(t, c)
@@ -62,33 +63,33 @@ var besideTests = []test{
 		c.pass(noon.Add(99 * 24 * time.Hour))
 		assert.Equal(t, 1, c.reap(time.Hour, 10))
 		other.now = c.now
-		other.decide(other.beginEvent(named("a")), journal.Gone)
+		other.decide(other.beginEvent(named("a")), machine.Gone)
 	}},
 	{"a look-up that another process makes due is claimed, once", func(t *testing.T, h Harness) {
 		c, other := both(t, h)
-		r, is := h.Journal.(journal.Reconciler)
+		r, is := h.Journal.(machine.Reconciler)
 		if !is {
 			t.Skip("the store has no look-ups")
 		}
-		doubt := c.of(journal.EventDoubt, c.begin(named("a")))
+		doubt := c.of(machine.EventDoubt, c.begin(named("a")))
 		doubt.Open, doubt.LookAfter = true, time.Hour
-		op := c.decide(doubt, journal.Recorded)
-		look := c.event(journal.EventLook)
+		op := c.decide(doubt, machine.Recorded)
+		look := c.event(machine.EventLook)
 		look.Due = c.now.Add(time.Minute)
 		results, err := r.Looks(t.Context(), look, 10)
 		require.NoError(t, err)
 		require.Empty(t, results)
-		other.decide(other.of(journal.EventHint, op), journal.Recorded)
+		other.decide(other.of(machine.EventHint, op), machine.Recorded)
 		results, err = r.Looks(t.Context(), look, 10)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"a"}, claimed(results))
-		results, err = other.journal.(journal.Reconciler).Looks(t.Context(), look, 10)
+		results, err = other.journal.(machine.Reconciler).Looks(t.Context(), look, 10)
 		require.NoError(t, err)
 		assert.Empty(t, results)
 	}},
 	{"an object that was seen at two processes proves one operation", func(t *testing.T, h Harness) {
 		c, other := both(t, h)
-		if _, is := h.Journal.(journal.Reconciler); !is {
+		if _, is := h.Journal.(machine.Reconciler); !is {
 			t.Skip("the store has no look-ups")
 		}
 		const objects = 20
@@ -96,14 +97,14 @@ var besideTests = []test{
 		var ops [objects][2]journal.Operation
 		for i := range ops {
 			for k, pod := range pods {
-				doubt := pod.of(journal.EventDoubt, pod.begin(named(fmt.Sprint("op-", i, "-", k))))
+				doubt := pod.of(machine.EventDoubt, pod.begin(named(fmt.Sprint("op-", i, "-", k))))
 				doubt.Open, doubt.Account = true, "acct"
-				ops[i][k] = pod.decide(doubt, journal.Recorded)
+				ops[i][k] = pod.decide(doubt, machine.Recorded)
 			}
 		}
 		atOnce(objects*2, func(i int) {
 			pod, object := pods[i%2], fmt.Sprint("charge ch_", i/2)
-			ev := pod.of(journal.EventEvidence, ops[i/2][i%2])
+			ev := pod.of(machine.EventEvidence, ops[i/2][i%2])
 			ev.Account, ev.Object, ev.Answer = "acct", object, &journal.Answer{Status: 200, Body: []byte(object)}
 			ev.Evidence = &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisKey}
 			pod.apply(ev)
@@ -118,20 +119,20 @@ var besideTests = []test{
 	}},
 	{"an event that is heard at two processes is first at one", func(t *testing.T, h Harness) {
 		c, other := both(t, h)
-		if _, is := h.Journal.(journal.Reconciler); !is {
+		if _, is := h.Journal.(machine.Reconciler); !is {
 			t.Skip("the store has no look-ups")
 		}
-		doubt := c.of(journal.EventDoubt, c.begin(named("a")))
+		doubt := c.of(machine.EventDoubt, c.begin(named("a")))
 		doubt.Open = true
-		op := c.decide(doubt, journal.Recorded)
+		op := c.decide(doubt, machine.Recorded)
 		const events = 40
 		var mu sync.Mutex
 		first := map[int]int{}
 		atOnce(events*2, func(i int) {
 			pod := []*caller{c, other}[i%2]
-			hint := pod.of(journal.EventHint, op)
-			heard := journal.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", i/2)}
-			_, is, err := pod.journal.(journal.Reconciler).Hear(t.Context(), heard, []journal.Event{hint})
+			hint := pod.of(machine.EventHint, op)
+			heard := machine.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", i/2)}
+			_, is, err := pod.journal.(machine.Reconciler).Hear(t.Context(), heard, []machine.Event{hint})
 			assert.NoError(t, err)
 			mu.Lock()
 			defer mu.Unlock()
@@ -153,7 +154,7 @@ var besideTests = []test{
 		atOnce(2, func(i int) {
 			pod := []*caller{c, other}[i]
 			for range claims {
-				results, err := pod.journal.Claim(context.WithoutCancel(t.Context()), pod.event(journal.EventClaim), 1)
+				results, err := pod.journal.Claim(context.WithoutCancel(t.Context()), pod.event(machine.EventClaim), 1)
 				assert.NoError(t, err)
 				mu.Lock()
 				assert.Len(t, results, 1, "fewer than the limit means that there is no more")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
@@ -22,13 +23,13 @@ var stripeLike = journal.Terms{Remembers: memory.Everything, Retention: 24 * tim
 // caller uses a journal in one session, at a time that the test moves.
 type caller struct {
 	t       *testing.T
-	journal journal.Journal
-	session journal.Session
+	journal machine.Store
+	session machine.Session
 	now     time.Time
 	askers  atomic.Int64
 }
 
-func newCaller(t *testing.T, j journal.Journal) *caller {
+func newCaller(t *testing.T, j machine.Store) *caller {
 	t.Helper()
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -38,8 +39,8 @@ func newCaller(t *testing.T, j journal.Journal) *caller {
 func named(id string) journal.Ref { return journal.Ref{ID: id} }
 
 // intent is the intent of a small POST, with the ID as its fingerprint.
-func intent(ref journal.Ref, naming journal.Naming) *journal.Intent {
-	return &journal.Intent{
+func intent(ref journal.Ref, naming journal.Naming) *machine.Intent {
+	return &machine.Intent{
 		Naming:      naming,
 		Provider:    "ledger",
 		Endpoint:    "POST /charges",
@@ -55,14 +56,14 @@ func intent(ref journal.Ref, naming journal.Naming) *journal.Intent {
 	}
 }
 
-func (c *caller) event(kind journal.EventKind) journal.Event {
-	return journal.Event{Kind: kind, At: c.now, Session: c.session.ID()}
+func (c *caller) event(kind machine.EventKind) machine.Event {
+	return machine.Event{Kind: kind, At: c.now, Session: c.session.ID()}
 }
 
 // pass moves time forward, and shows the journal the clock now and then.
 func (c *caller) pass(until time.Time) {
 	c.t.Helper()
-	for c.now = c.now.Add(journal.Leap); c.now.Before(until); c.now = c.now.Add(journal.Leap) {
+	for c.now = c.now.Add(machine.Leap); c.now.Before(until); c.now = c.now.Add(machine.Leap) {
 		c.look()
 	}
 	c.now = until
@@ -74,32 +75,32 @@ func (c *caller) jump(to time.Time) {
 	c.t.Helper()
 	c.now = to
 	c.look()
-	c.now = to.Add(journal.Confirmation)
+	c.now = to.Add(machine.Confirmation)
 	c.look()
 }
 
 // look shows the journal the asker's clock.
 func (c *caller) look() {
 	c.t.Helper()
-	c.decide(c.event(journal.EventClock), journal.Ignored)
+	c.decide(c.event(machine.EventClock), machine.Ignored)
 }
 
-func (c *caller) apply(ev journal.Event) journal.Result {
+func (c *caller) apply(ev machine.Event) machine.Result {
 	c.t.Helper()
 	result, err := c.journal.Apply(c.t.Context(), ev)
 	require.NoError(c.t, err)
 	return result
 }
 
-func (c *caller) decide(ev journal.Event, want journal.Decision) journal.Operation {
+func (c *caller) decide(ev machine.Event, want machine.Decision) journal.Operation {
 	c.t.Helper()
 	result := c.apply(ev)
 	require.Equal(c.t, want.String(), result.Decision.String())
 	return result.Operation
 }
 
-func (c *caller) beginEvent(ref journal.Ref) journal.Event {
-	ev := c.event(journal.EventBegin)
+func (c *caller) beginEvent(ref journal.Ref) machine.Event {
+	ev := c.event(machine.EventBegin)
 	ev.Ref, ev.Intent, ev.Asker = ref, intent(ref, journal.Named), c.askers.Add(1)
 	return ev
 }
@@ -107,38 +108,38 @@ func (c *caller) beginEvent(ref journal.Ref) journal.Event {
 // begin begins a named operation and holds it.
 func (c *caller) begin(ref journal.Ref) journal.Operation {
 	c.t.Helper()
-	return c.decide(c.beginEvent(ref), journal.Execute)
+	return c.decide(c.beginEvent(ref), machine.Execute)
 }
 
 // sentAgain begins an operation, and its next generation after a person decided that the first had no effect.
 func (c *caller) sentAgain(id string) (first, second journal.Operation) {
 	c.t.Helper()
 	first = c.begin(named(id))
-	c.decide(c.of(journal.EventDoubt, first), journal.Recorded)
-	resolve := c.of(journal.EventResolve, first)
+	c.decide(c.of(machine.EventDoubt, first), machine.Recorded)
+	resolve := c.of(machine.EventResolve, first)
 	resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
-	c.decide(resolve, journal.Recorded)
+	c.decide(resolve, machine.Recorded)
 	return first, c.begin(named(id))
 }
 
 // generate begins an operation with a key that was just generated.
 func (c *caller) generate(key string) journal.Operation {
 	c.t.Helper()
-	ev := c.event(journal.EventBegin)
+	ev := c.event(machine.EventBegin)
 	ev.Ref, ev.New, ev.Intent = named(key), true, intent(named(key), journal.Generated)
 	ev.Intent.Key = key
-	return c.decide(ev, journal.Execute)
+	return c.decide(ev, machine.Execute)
 }
 
 // of returns an event under the operation's current claim.
-func (c *caller) of(kind journal.EventKind, op journal.Operation) journal.Event {
+func (c *caller) of(kind machine.EventKind, op journal.Operation) machine.Event {
 	ev := c.event(kind)
 	ev.Ref, ev.Handle, ev.Claim, ev.Generation = op.Ref, op.Handle, op.Claim, op.Generation
 	return ev
 }
 
-func (c *caller) completeEvent(op journal.Operation) journal.Event {
-	ev := c.of(journal.EventComplete, op)
+func (c *caller) completeEvent(op journal.Operation) machine.Event {
+	ev := c.of(machine.EventComplete, op)
 	ev.Attempts = 1
 	ev.Answer = &journal.Answer{
 		Generation: op.Generation,
@@ -152,7 +153,7 @@ func (c *caller) completeEvent(op journal.Operation) journal.Event {
 // complete records an answer that is still to be delivered.
 func (c *caller) complete(op journal.Operation) journal.Operation {
 	c.t.Helper()
-	return c.decide(c.completeEvent(op), journal.Recorded)
+	return c.decide(c.completeEvent(op), machine.Recorded)
 }
 
 // completeDelivered records an answer that needs no delivery.
@@ -160,15 +161,15 @@ func (c *caller) completeDelivered(op journal.Operation) journal.Operation {
 	c.t.Helper()
 	ev := c.completeEvent(op)
 	ev.Delivered = true
-	return c.decide(ev, journal.Recorded)
+	return c.decide(ev, machine.Recorded)
 }
 
 // park gives the operation up until due, with an attempt that may have run.
 func (c *caller) park(op journal.Operation, due time.Time) journal.Operation {
 	c.t.Helper()
-	ev := c.of(journal.EventPark, op)
+	ev := c.of(machine.EventPark, op)
 	ev.Due, ev.Open, ev.Attempts, ev.Cause = due, true, 1, "503"
-	return c.decide(ev, journal.Recorded)
+	return c.decide(ev, machine.Recorded)
 }
 
 func (c *caller) get(ref journal.Ref) journal.Operation {
@@ -198,9 +199,9 @@ func (c *caller) flush() {
 	c.generate("flush-" + c.session.ID() + "-" + time.Now().Format(time.RFC3339Nano))
 }
 
-func (c *caller) claim(limit int) []journal.Result {
+func (c *caller) claim(limit int) []machine.Result {
 	c.t.Helper()
-	results, err := c.journal.Claim(c.t.Context(), c.event(journal.EventClaim), limit)
+	results, err := c.journal.Claim(c.t.Context(), c.event(machine.EventClaim), limit)
 	require.NoError(c.t, err)
 	return results
 }
@@ -239,7 +240,7 @@ func ids(ops []journal.Operation) []string {
 	return names
 }
 
-func claimed(results []journal.Result) []string {
+func claimed(results []machine.Result) []string {
 	names := make([]string, len(results))
 	for i, result := range results {
 		names[i] = result.Operation.ID

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -25,7 +26,7 @@ var claimTests = []test{
 		first := c.claim(4)
 		assert.Equal(t, []string{"due-0", "due-1", "due-2", "due-3"}, claimed(first))
 		for _, result := range first {
-			assert.Equal(t, journal.Execute, result.Decision)
+			assert.Equal(t, machine.Execute, result.Decision)
 			assert.Equal(t, []byte(`{"amount":100}`), result.Operation.Request.Body)
 			assert.Equal(t, c.session.ID(), result.Operation.Holder)
 			assert.Equal(t, c.now, result.Last)
@@ -70,11 +71,11 @@ var claimTests = []test{
 		require.NoError(t, dead.session.End(t.Context()))
 		results := c.claim(10)
 		assert.Equal(t, []string{"orphan-1", "due", "undelivered", "orphan-2"}, claimed(results))
-		decisions := []journal.Decision{}
+		decisions := []machine.Decision{}
 		for _, result := range results {
 			decisions = append(decisions, result.Decision)
 		}
-		assert.Equal(t, []journal.Decision{journal.Execute, journal.Execute, journal.Offer, journal.Execute}, decisions)
+		assert.Equal(t, []machine.Decision{machine.Execute, machine.Execute, machine.Offer, machine.Execute}, decisions)
 		assert.Equal(t, []byte(`{"paid":true}`), results[2].Operation.Answer.Body)
 	}},
 	{"an undelivered outcome is offered to one session at a time", func(t *testing.T, h Harness) {
@@ -83,13 +84,13 @@ var claimTests = []test{
 		require.NoError(t, c.session.End(t.Context()))
 		results := other.claim(10)
 		require.Len(t, results, 1)
-		assert.Equal(t, journal.Offer, results[0].Decision)
+		assert.Equal(t, machine.Offer, results[0].Decision)
 		third := newCaller(t, h.Journal)
 		assert.Empty(t, third.claim(10))
 		require.NoError(t, other.session.End(t.Context()))
 		results = third.claim(10)
 		require.Len(t, results, 1)
-		third.apply(third.of(journal.EventDeliver, results[0].Operation))
+		third.apply(third.of(machine.EventDeliver, results[0].Operation))
 		third.flush()
 		require.NoError(t, third.session.End(t.Context()))
 		assert.NotContains(t, claimed(newCaller(t, h.Journal).claim(10)), "a", "it was delivered")
@@ -98,20 +99,20 @@ var claimTests = []test{
 		c := newCaller(t, h.Journal)
 		for _, id := range []string{"a", "b"} {
 			op := c.begin(named(id))
-			c.decide(c.of(journal.EventDoubt, op), journal.Recorded)
-			ev := c.of(journal.EventResolve, op)
+			c.decide(c.of(machine.EventDoubt, op), machine.Recorded)
+			ev := c.of(machine.EventResolve, op)
 			ev.Session, ev.Resolution = "", journal.Executed
-			c.decide(ev, journal.Recorded)
+			c.decide(ev, machine.Recorded)
 		}
 		results := c.claim(1)
 		require.Len(t, results, 1)
-		assert.Equal(t, journal.Offer, results[0].Decision)
-		ev := c.event(journal.EventClaim)
+		assert.Equal(t, machine.Offer, results[0].Decision)
+		ev := c.event(machine.EventClaim)
 		ev.Delivered = true
 		results, err := h.Journal.Claim(t.Context(), ev, 10)
 		require.NoError(t, err)
 		require.Len(t, results, 1)
-		assert.Equal(t, journal.Offer, results[0].Decision)
+		assert.Equal(t, machine.Offer, results[0].Decision)
 		assert.False(t, c.get(named("b")).Delivered)
 	}},
 	{"an operation that can't be sent any more becomes unknown", func(t *testing.T, h Harness) {
@@ -120,7 +121,7 @@ var claimTests = []test{
 		c.pass(noon.Add(48 * time.Hour))
 		results := c.claim(10)
 		require.Len(t, results, 1)
-		assert.Equal(t, journal.Stop, results[0].Decision)
+		assert.Equal(t, machine.Stop, results[0].Decision)
 		assert.Equal(t, journal.StateUnknown, c.get(named("a")).State)
 	}},
 	{"two claimers share a dead session's operations, each taken once", func(t *testing.T, h Harness) {
@@ -137,12 +138,12 @@ var claimTests = []test{
 			err error
 		}
 		taken := make(chan take, 2)
-		for _, j := range []journal.Journal{h.Journal, second} {
+		for _, j := range []machine.Store{h.Journal, second} {
 			c := newCaller(t, j)
 			go func() {
 				var all take
 				for {
-					results, err := j.Claim(t.Context(), c.event(journal.EventClaim), 7)
+					results, err := j.Claim(t.Context(), c.event(machine.EventClaim), 7)
 					all.ids = append(all.ids, claimed(results)...)
 					if all.err = err; err != nil || len(results) < 7 {
 						taken <- all
@@ -168,7 +169,7 @@ var claimTests = []test{
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("soon")), noon.Add(time.Minute))
 		c.park(c.begin(named("later")), noon.Add(time.Hour))
-		ev := c.event(journal.EventClaim)
+		ev := c.event(machine.EventClaim)
 		ev.At, ev.Due = noon.Add(2*time.Hour), noon.Add(30*time.Minute)
 		results, err := h.Journal.Claim(t.Context(), ev, 10)
 		require.NoError(t, err)
@@ -177,15 +178,15 @@ var claimTests = []test{
 	{"one operation is claimed by name", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		c.park(c.begin(named("a")), noon)
-		ev := c.event(journal.EventClaim)
+		ev := c.event(machine.EventClaim)
 		ev.Ref = named("a")
-		c.decide(ev, journal.Execute)
+		c.decide(ev, machine.Execute)
 		ev.Ref = named("none")
-		c.decide(ev, journal.Ignored)
+		c.decide(ev, machine.Ignored)
 	}},
 	{"an event of another kind is refused", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		_, err := h.Journal.Claim(t.Context(), c.event(journal.EventReap), 1)
+		_, err := h.Journal.Claim(t.Context(), c.event(machine.EventReap), 1)
 		assert.ErrorIs(t, err, journal.ErrInvalidEvent)
 	}},
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -66,7 +67,7 @@ var clockTests = []test{
 		sideBySide(many, func(i int) { c.park(c.begin(named(fmt.Sprint("op-", i))), c.now) })
 		c.jump(noon)
 		sideBySide(many, func(i int) {
-			op := c.decide(c.beginEvent(named(fmt.Sprint("op-", i))), journal.Stop)
+			op := c.decide(c.beginEvent(named(fmt.Sprint("op-", i))), machine.Stop)
 			assert.True(t, op.WindowClosed, op.ID)
 		})
 	}},
@@ -76,7 +77,7 @@ var clockTests = []test{
 		c.now = noon.Add(10 * time.Hour) // the clock runs ahead
 		c.park(c.begin(named("pending")), c.now)
 		flying := c.begin(named("in flight"))
-		c.decide(c.of(journal.EventDoubt, c.begin(named("unknown"))), journal.Recorded)
+		c.decide(c.of(machine.EventDoubt, c.begin(named("unknown"))), machine.Recorded)
 		c.complete(c.begin(named("completed")))
 		generated := c.generate("generated")
 
@@ -86,13 +87,13 @@ var clockTests = []test{
 			"completed": false, "generated": true, "any other": false} {
 			assert.Equal(t, closed, c.get(named(id)).WindowClosed, id)
 		}
-		op := c.decide(c.beginEvent(named("pending")), journal.Stop)
+		op := c.decide(c.beginEvent(named("pending")), machine.Stop)
 		assert.Equal(t, journal.StateUnknown, op.State)
-		later := c.decide(c.beginEvent(named("before")), journal.Later)
+		later := c.decide(c.beginEvent(named("before")), machine.Later)
 		assert.Equal(t, noon.Add(10*time.Hour), later.DueAt, "not before the clock has caught up")
-		park := c.of(journal.EventPark, flying)
+		park := c.of(machine.EventPark, flying)
 		park.Open = true
-		assert.Equal(t, journal.StateUnknown, c.decide(park, journal.Recorded).State)
+		assert.Equal(t, journal.StateUnknown, c.decide(park, machine.Recorded).State)
 		c.complete(generated)
 		if h.Reopen == nil {
 			return
@@ -151,7 +152,7 @@ var clockTests = []test{
 		c.now = noon.Add(-stripeLike.Margin())
 		c.begin(named("b"))
 		assert.False(t, c.get(named("a")).WindowClosed)
-		c.jump(noon.Add(-stripeLike.Margin() - journal.Confirmation + time.Minute)) // some time passes in a store
+		c.jump(noon.Add(-stripeLike.Margin() - machine.Confirmation + time.Minute)) // some time passes in a store
 		assert.False(t, c.get(named("a")).WindowClosed)
 		c.jump(noon.Add(-stripeLike.Margin() - time.Hour))
 		assert.True(t, c.get(named("a")).WindowClosed)
@@ -160,7 +161,7 @@ var clockTests = []test{
 		c := newCaller(t, h.Journal)
 		ev := c.beginEvent(named("short"))
 		ev.Intent.Terms.Retention = time.Minute
-		c.decide(ev, journal.Execute)
+		c.decide(ev, machine.Execute)
 		c.begin(named("long"))
 		c.jump(noon.Add(-20 * time.Minute))
 		assert.True(t, c.get(named("short")).WindowClosed)
@@ -171,7 +172,7 @@ var clockTests = []test{
 		found := func(id string) {
 			done := c.completeEvent(c.begin(named(id)))
 			done.Answer.Omitted, done.Answer.Body, done.Delivered = true, nil, true
-			c.decide(done, journal.Recorded)
+			c.decide(done, machine.Recorded)
 		}
 		c.begin(named("before"))
 		c.now = noon.Add(10 * time.Hour) // the clock runs ahead
@@ -188,9 +189,9 @@ var clockTests = []test{
 		found("after")
 		c.now = c.now.Add(time.Minute)
 		for id, closed := range map[string]bool{"ahead": true, "after": false} {
-			ev := c.event(journal.EventLook)
+			ev := c.event(machine.EventLook)
 			ev.Ref, ev.Due, ev.Asked = named(id), c.now.Add(time.Minute), true
-			assert.Equal(t, closed, c.decide(ev, journal.Look).WindowClosed, id)
+			assert.Equal(t, closed, c.decide(ev, machine.Look).WindowClosed, id)
 			assert.Equal(t, closed, c.get(named(id)).WindowClosed, id)
 		}
 	}},
@@ -200,11 +201,11 @@ var clockTests = []test{
 			"reap":  func(c *caller) { c.reap(time.Hour, 10) },
 		} {
 			c := newCaller(t, h.Journal)
-			c.now = c.now.Add(journal.Leap)
+			c.now = c.now.Add(machine.Leap)
 			c.begin(named(name))
 			c.now = c.now.Add(-2 * time.Hour)
 			ask(c)
-			c.now = c.now.Add(journal.Confirmation)
+			c.now = c.now.Add(machine.Confirmation)
 			ask(c)
 			assert.True(t, c.get(named(name)).WindowClosed, name)
 		}

@@ -10,16 +10,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 var concurrencyTests = []test{
 	{"64 goroutines that begin one name get exactly one execute", func(t *testing.T, h Harness) {
-		journals := []journal.Journal{h.Journal}
+		journals := []machine.Store{h.Journal}
 		if h.Open != nil {
 			journals = append(journals, h.Open(t))
 		}
-		decisions := make(chan journal.Decision, 64)
+		decisions := make(chan machine.Decision, 64)
 		var wg sync.WaitGroup
 		for i := range 64 {
 			c := newCaller(t, journals[i%len(journals)])
@@ -31,11 +32,11 @@ var concurrencyTests = []test{
 		}
 		wg.Wait()
 		close(decisions)
-		count := map[journal.Decision]int{}
+		count := map[machine.Decision]int{}
 		for d := range decisions {
 			count[d]++
 		}
-		assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 63}, count)
+		assert.Equal(t, map[machine.Decision]int{machine.Execute: 1, machine.Wait: 63}, count)
 	}},
 	{"many goroutines run operations side by side", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
@@ -83,7 +84,7 @@ var concurrencyTests = []test{
 			assert.Equal(t, journal.StateInFlight, c.get(named(fmt.Sprint("kept-", i))).State)
 			// The event of a caller that left may have been recorded: a cancel without a claim's number takes it back.
 			ref := named(fmt.Sprint("cancelled-", i))
-			ev := c.event(journal.EventCancel)
+			ev := c.event(machine.EventCancel)
 			ev.Ref, ev.Asker, ev.Unsent = ref, int64(1000+i), true
 			c.apply(ev)
 			op, err := h.Journal.Get(t.Context(), ref)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -13,20 +14,20 @@ import (
 func inEveryState(c *caller) map[string]journal.Operation {
 	begin := func(id string) journal.Operation { return c.begin(named(id)) }
 	c.now = noon.Add(-48 * time.Hour)
-	reap := c.of(journal.EventReap, c.completeDelivered(begin("reaped")))
+	reap := c.of(machine.EventReap, c.completeDelivered(begin("reaped")))
 	c.pass(noon)
 	reap.At = noon
-	c.decide(reap, journal.Recorded)
+	c.decide(reap, machine.Recorded)
 	begin("begun")
 	c.generate("generated")
 	c.park(begin("parked"), noon.Add(time.Hour))
-	c.decide(c.of(journal.EventDoubt, begin("in doubt")), journal.Recorded)
-	cancel := c.of(journal.EventCancel, begin("cancelled"))
+	c.decide(c.of(machine.EventDoubt, begin("in doubt")), machine.Recorded)
+	cancel := c.of(machine.EventCancel, begin("cancelled"))
 	cancel.Unsent, cancel.Delivered = true, true
-	c.decide(cancel, journal.Recorded)
-	resolve := c.of(journal.EventResolve, c.decide(c.of(journal.EventDoubt, begin("resolved")), journal.Recorded))
+	c.decide(cancel, machine.Recorded)
+	resolve := c.of(machine.EventResolve, c.decide(c.of(machine.EventDoubt, begin("resolved")), machine.Recorded))
 	resolve.Resolution, resolve.Delivered = journal.Executed, true
-	c.decide(resolve, journal.Recorded)
+	c.decide(resolve, machine.Recorded)
 	c.completeDelivered(begin("completed"))
 	all := map[string]journal.Operation{}
 	for _, op := range c.list(journal.Filter{}) {
@@ -56,15 +57,15 @@ var crashTests = []test{
 		inEveryState(newCaller(t, h.Journal))
 		c := newCaller(t, h.Crash(t))
 		c.now = noon.Add(10 * time.Minute)
-		taken := map[string]journal.Decision{}
+		taken := map[string]machine.Decision{}
 		for _, result := range c.claim(100) {
 			taken[result.Operation.ID] = result.Decision
 		}
-		assert.Equal(t, journal.Execute, taken["begun"])
+		assert.Equal(t, machine.Execute, taken["begun"])
 		assert.NotContains(t, taken, "completed")
 		assert.NotContains(t, taken, "reaped")
-		for id, want := range map[string]journal.Decision{
-			"begun": journal.Wait, "in doubt": journal.Stop, "resolved": journal.Replay, "completed": journal.Replay, "reaped": journal.Gone,
+		for id, want := range map[string]machine.Decision{
+			"begun": machine.Wait, "in doubt": machine.Stop, "resolved": machine.Replay, "completed": machine.Replay, "reaped": machine.Gone,
 		} {
 			c.decide(c.beginEvent(named(id)), want)
 		}

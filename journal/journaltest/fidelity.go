@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
@@ -39,7 +40,7 @@ var fidelityTests = []test{
 				c := newCaller(t, h.Journal)
 				ev := c.beginEvent(named(name))
 				ev.Intent.Request = request
-				c.decide(ev, journal.Execute)
+				c.decide(ev, machine.Execute)
 				assert.Equal(t, request, c.get(named(name)).Request)
 			})
 		}
@@ -55,20 +56,20 @@ var fidelityTests = []test{
 				c := newCaller(t, h.Journal)
 				ev := c.completeEvent(c.begin(named(name)))
 				ev.Answer = &answer
-				c.decide(ev, journal.Recorded)
+				c.decide(ev, machine.Recorded)
 				assert.Equal(t, &answer, c.get(named(name)).Answer)
-				assert.Equal(t, &answer, c.decide(c.beginEvent(named(name)), journal.Replay).Answer)
+				assert.Equal(t, &answer, c.decide(c.beginEvent(named(name)), machine.Replay).Answer)
 			})
 		}
 	}},
 	{"changes to an event or a result do not change the record", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		ev := c.beginEvent(named("invoice-1"))
-		op := c.decide(ev, journal.Execute)
+		op := c.decide(ev, machine.Execute)
 		ev.Intent.Request.Body[0] = 'X'
 		ev.Intent.Request.Header["Content-Type"][0] = "X"
 		answer := c.completeEvent(op)
-		c.decide(answer, journal.Recorded)
+		c.decide(answer, machine.Recorded)
 		answer.Answer.Body[0] = 'X'
 		answer.Answer.Header.Set("Request-Id", "X")
 		for range 2 {
@@ -86,9 +87,9 @@ var fidelityTests = []test{
 		c := newCaller(t, h.Journal)
 		ev := c.beginEvent(named("large"))
 		ev.Intent.Request.Body = large
-		answer := c.completeEvent(c.decide(ev, journal.Execute))
+		answer := c.completeEvent(c.decide(ev, machine.Execute))
 		answer.Answer.Body = large[1:]
-		c.decide(answer, journal.Recorded)
+		c.decide(answer, machine.Recorded)
 		got := c.get(named("large"))
 		assert.True(t, bytes.Equal(large, got.Request.Body))
 		assert.True(t, bytes.Equal(large[1:], got.Answer.Body))
@@ -117,11 +118,11 @@ var fidelityTests = []test{
 		ev.Intent.Mode, ev.Intent.Form, ev.Intent.BodyWithheld = "test", "header Idempotency-Key", true
 		ev.Intent.Alias = journal.Ref{Scope: "tenant-42", Parent: "\x00carried", ID: "their key"}
 		ev.Intent.Terms = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 90*time.Minute + time.Nanosecond, Handling: 17 * time.Second}
-		op := c.decide(ev, journal.Execute)
-		park := c.of(journal.EventPark, op)
+		op := c.decide(ev, machine.Execute)
+		park := c.of(machine.EventPark, op)
 		park.Due, park.Cause, park.Attempts, park.Open, park.Busy, park.Told = noon.Add(time.Minute), "in flight there", 3, true, true, true
 		park.Failed, park.DueOwn = true, true
-		op = c.decide(park, journal.Recorded)
+		op = c.decide(park, machine.Recorded)
 		want := journal.Operation{
 			Handle: op.Handle, Ref: ev.Ref, Naming: journal.Named,
 			Provider: "ledger", Endpoint: "POST /charges", Key: "key-of-step", KeyCarried: true, Credential: "salted digest", Fingerprint: "v1:step",

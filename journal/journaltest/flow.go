@@ -11,19 +11,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // flowCaller asks a journal for flows.
 type flowCaller struct {
 	*caller
-	flows journal.Flows
+	flows machine.Flows
 }
 
 // newFlowCaller skips the test if the journal keeps no flows.
-func newFlowCaller(t *testing.T, j journal.Journal) *flowCaller {
+func newFlowCaller(t *testing.T, j machine.Store) *flowCaller {
 	t.Helper()
-	flows, ok := j.(journal.Flows)
+	flows, ok := j.(machine.Flows)
 	if !ok {
 		t.Skip("the journal keeps no flows")
 	}
@@ -32,19 +33,19 @@ func newFlowCaller(t *testing.T, j journal.Journal) *flowCaller {
 
 var ride = journal.FlowFunction{Name: "ride", Version: 1}
 
-func (c *flowCaller) flowEvent(kind journal.FlowEventKind, ref journal.Ref) journal.FlowEvent {
-	return journal.FlowEvent{
+func (c *flowCaller) flowEvent(kind machine.FlowEventKind, ref journal.Ref) machine.FlowEvent {
+	return machine.FlowEvent{
 		Kind: kind, Ref: ref, At: c.now, Session: c.session.ID(),
 		Function: ride, Key: "key-of-" + ref.ID, Input: []byte(`{"of":"` + ref.ID + `"}`), InputDigest: "v1:" + ref.ID,
 	}
 }
 
 // under returns an event under the flow's current claim.
-func (c *flowCaller) under(kind journal.FlowEventKind, f journal.Flow) journal.FlowEvent {
-	return journal.FlowEvent{Kind: kind, Ref: f.Ref, Handle: f.Handle, At: c.now, Session: c.session.ID(), Claim: f.Claim}
+func (c *flowCaller) under(kind machine.FlowEventKind, f journal.Flow) machine.FlowEvent {
+	return machine.FlowEvent{Kind: kind, Ref: f.Ref, Handle: f.Handle, At: c.now, Session: c.session.ID(), Claim: f.Claim}
 }
 
-func (c *flowCaller) decideFlow(ev journal.FlowEvent, want journal.Decision) journal.Flow {
+func (c *flowCaller) decideFlow(ev machine.FlowEvent, want machine.Decision) journal.Flow {
 	c.t.Helper()
 	result, err := c.flows.ApplyFlow(c.t.Context(), ev)
 	require.NoError(c.t, err)
@@ -54,26 +55,26 @@ func (c *flowCaller) decideFlow(ev journal.FlowEvent, want journal.Decision) jou
 
 func (c *flowCaller) beginFlow(id string) journal.Flow {
 	c.t.Helper()
-	return c.decideFlow(c.flowEvent(journal.FlowEventBegin, named(id)), journal.Execute)
+	return c.decideFlow(c.flowEvent(machine.FlowEventBegin, named(id)), machine.Execute)
 }
 
 func (c *flowCaller) parkFlow(f journal.Flow, due time.Time) {
 	c.t.Helper()
-	ev := c.under(journal.FlowEventPark, f)
+	ev := c.under(machine.FlowEventPark, f)
 	ev.Due = due
-	c.decideFlow(ev, journal.Recorded)
+	c.decideFlow(ev, machine.Recorded)
 }
 
 func (c *flowCaller) claimFlows(limit int, functions ...journal.FlowFunction) []string {
 	c.t.Helper()
-	ev := c.flowEvent(journal.FlowEventClaim, journal.Ref{})
+	ev := c.flowEvent(machine.FlowEventClaim, journal.Ref{})
 	ev.Functions = functions
 	results, err := c.flows.ClaimFlows(c.t.Context(), ev, limit)
 	require.NoError(c.t, err)
 	var taken []string
 	for _, r := range results {
 		name := r.Flow.ID
-		if r.Decision != journal.Execute {
+		if r.Decision != machine.Execute {
 			name += " " + r.Decision.String()
 		}
 		taken = append(taken, name)
@@ -120,19 +121,19 @@ var flowTests = []test{
 	{"a flow comes back whole", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		ref := journal.Ref{Scope: "tenant", Parent: "inbound k", ID: "order-991"}
-		begin := c.flowEvent(journal.FlowEventBegin, ref)
+		begin := c.flowEvent(machine.FlowEventBegin, ref)
 		begin.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		f := c.decideFlow(begin, journal.Execute)
+		f := c.decideFlow(begin, machine.Execute)
 		steps := stepsOf(noon, "create", "charge", "send")
 		for i := range steps {
-			ev := c.under(journal.FlowEventRecord, f)
+			ev := c.under(machine.FlowEventRecord, f)
 			ev.Steps = steps[i : i+1]
-			c.decideFlow(ev, journal.Recorded)
+			c.decideFlow(ev, machine.Recorded)
 		}
 		waits := journal.Ref{Scope: "tenant", Parent: "flow", ID: "charge"}
-		ev := c.under(journal.FlowEventPark, f)
+		ev := c.under(machine.FlowEventPark, f)
 		ev.Due, ev.Cause, ev.WaitsFor = noon.Add(time.Hour), "it is unknown", waits
-		c.decideFlow(ev, journal.Recorded)
+		c.decideFlow(ev, machine.Recorded)
 		want := journal.Flow{
 			Handle: f.Handle, Ref: ref, Function: ride, Key: "key-of-order-991", Input: []byte(`{"of":"order-991"}`), InputDigest: "v1:order-991", Trace: begin.Trace,
 			State: journal.FlowStateWaiting, Claim: 1, DueAt: noon.Add(time.Hour), Cause: "it is unknown", WaitsFor: waits,
@@ -143,21 +144,21 @@ var flowTests = []test{
 		assert.Equal(t, want, got)
 		_, err = c.flows.GetFlow(t.Context(), named("order-991"))
 		require.ErrorIs(t, err, journal.ErrNotFound, "scope and parent are part of the identity")
-		got = c.decideFlow(c.flowEvent(journal.FlowEventBegin, ref), journal.Later)
+		got = c.decideFlow(c.flowEvent(machine.FlowEventBegin, ref), machine.Later)
 		assert.Equal(t, noon.Add(time.Hour), got.DueAt)
 	}},
 	{"a step that is recorded twice is recorded once", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("a")
 		for _, names := range [][]string{{"create"}, {"create", "charge"}, {"create", "charge", "send"}} {
-			ev := c.under(journal.FlowEventRecord, f)
+			ev := c.under(machine.FlowEventRecord, f)
 			ev.Steps = stepsOf(noon, names...)
-			c.decideFlow(ev, journal.Recorded)
+			c.decideFlow(ev, machine.Recorded)
 		}
-		ev := c.under(journal.FlowEventFinish, f)
+		ev := c.under(machine.FlowEventFinish, f)
 		ev.Steps = stepsOf(noon, "create", "charge", "send", "tip")
-		c.decideFlow(ev, journal.Recorded)
-		f = c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("a")), journal.Replay)
+		c.decideFlow(ev, machine.Recorded)
+		f = c.decideFlow(c.flowEvent(machine.FlowEventBegin, named("a")), machine.Replay)
 		assert.Equal(t, stepsOf(noon, "create", "charge", "send", "tip"), f.Steps)
 	}},
 	{"a flow's failures and its end last", func(t *testing.T, h Harness) {
@@ -166,21 +167,21 @@ var flowTests = []test{
 		const kept = 10 // of a flow's failures: see journal.Flow.History
 		var want []journal.FlowFailure
 		for i := range kept + 2 {
-			ev := c.under(journal.FlowEventFail, f)
+			ev := c.under(machine.FlowEventFail, f)
 			ev.Cause, ev.Limit, ev.Due = fmt.Sprint("failure ", i), kept+2, c.now.Add(time.Minute)
-			c.decideFlow(ev, journal.Recorded)
+			c.decideFlow(ev, machine.Recorded)
 			want = append(want, journal.FlowFailure{At: c.now, Error: ev.Cause})
 			c.now = c.now.Add(time.Minute)
 			if i < kept+1 {
-				f = c.decideFlow(c.flowEvent(journal.FlowEventBegin, f.Ref), journal.Execute)
+				f = c.decideFlow(c.flowEvent(machine.FlowEventBegin, f.Ref), machine.Execute)
 			}
 		}
-		c.decideFlow(c.under(journal.FlowEventFinish, c.beginFlow("finished")), journal.Recorded)
+		c.decideFlow(c.under(machine.FlowEventFinish, c.beginFlow("finished")), machine.Recorded)
 		undoing := c.beginFlow("given up")
-		ev := c.under(journal.FlowEventGiveUp, undoing)
+		ev := c.under(machine.FlowEventGiveUp, undoing)
 		ev.Cause = "no driver"
-		c.decideFlow(ev, journal.Recorded)
-		c.decideFlow(c.under(journal.FlowEventUndo, undoing), journal.Recorded)
+		c.decideFlow(ev, machine.Recorded)
+		c.decideFlow(c.under(machine.FlowEventUndo, undoing), machine.Recorded)
 		if h.Reopen != nil {
 			c = newFlowCaller(t, h.Reopen(t))
 		}
@@ -188,28 +189,28 @@ var flowTests = []test{
 		assert.Equal(t, journal.FlowStateSetAside, failed.State)
 		assert.Equal(t, want[2:], failed.History, "the latest ones")
 		assert.Equal(t, kept+2, failed.Failures)
-		c.decideFlow(c.flowEvent(journal.FlowEventBegin, failed.Ref), journal.Stop)
-		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("finished")), journal.Replay)
-		given := c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("given up")), journal.Stop)
+		c.decideFlow(c.flowEvent(machine.FlowEventBegin, failed.Ref), machine.Stop)
+		c.decideFlow(c.flowEvent(machine.FlowEventBegin, named("finished")), machine.Replay)
+		given := c.decideFlow(c.flowEvent(machine.FlowEventBegin, named("given up")), machine.Stop)
 		assert.Equal(t, "no driver", given.GivenUpFor)
 	}},
 	{"a flow never has two holders, and a dead session's flow is free at once", func(t *testing.T, h Harness) {
 		c, other := newFlowCaller(t, h.Journal), newFlowCaller(t, h.Journal)
 		held := c.beginFlow("held")
-		other.decideFlow(other.flowEvent(journal.FlowEventBegin, held.Ref), journal.Wait)
+		other.decideFlow(other.flowEvent(machine.FlowEventBegin, held.Ref), machine.Wait)
 		assert.Empty(t, other.claimFlows(10, ride))
 		require.NoError(t, c.session.End(t.Context()))
 		assert.Equal(t, []string{"held"}, other.claimFlows(10, ride))
 		assert.Empty(t, other.claimFlows(10, ride))
-		for _, kind := range []journal.FlowEventKind{journal.FlowEventPark, journal.FlowEventFinish, journal.FlowEventFail} {
-			other.decideFlow(c.under(kind, held), journal.Stale)
+		for _, kind := range []machine.FlowEventKind{machine.FlowEventPark, machine.FlowEventFinish, machine.FlowEventFail} {
+			other.decideFlow(c.under(kind, held), machine.Stale)
 		}
-		ev := c.under(journal.FlowEventRecord, held)
+		ev := c.under(machine.FlowEventRecord, held)
 		ev.Steps = stepsOf(noon, "late")
 		_, err := c.flows.ApplyFlow(t.Context(), ev)
 		require.NoError(t, err)
 		assert.Empty(t, other.getFlow("held").Steps, "a stale claim records nothing")
-		_, err = c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowEventBegin, named("new")))
+		_, err = c.flows.ApplyFlow(t.Context(), c.flowEvent(machine.FlowEventBegin, named("new")))
 		require.ErrorIs(t, err, journal.ErrSessionLost)
 	}},
 	{"a killed session's flows are claimed, oldest first, at most the limit", func(t *testing.T, h Harness) {
@@ -238,12 +239,12 @@ var flowTests = []test{
 			return names
 		}
 		parkBoth := func() {
-			ev := c.under(journal.FlowEventPark, f)
+			ev := c.under(machine.FlowEventPark, f)
 			ev.Due, ev.Cause = c.now.Add(time.Hour), "its credential is missing"
-			c.decideFlow(ev, journal.Recorded)
-			ev = c.under(journal.FlowEventPark, waits)
+			c.decideFlow(ev, machine.Recorded)
+			ev = c.under(machine.FlowEventPark, waits)
 			ev.Due, ev.WaitsFor = c.now.Add(time.Hour), named("charge")
-			c.decideFlow(ev, journal.Recorded)
+			c.decideFlow(ev, machine.Recorded)
 		}
 		for hour := range 25 {
 			assert.Empty(t, needs(), "after %d hours", hour)
@@ -289,19 +290,19 @@ var flowTests = []test{
 		assert.Len(t, c.listFlows(journal.FlowFilter{ByDue: true, Functions: []journal.FlowFunction{{}, ride}}), 4)
 		c.now = noon.Add(9 * time.Second)
 		assert.Equal(t, []string{"flow-2", "flow-3"}, c.claimFlows(2, ride), "those due longest")
-		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("flow-0")), journal.Later)
-		ev := c.flowEvent(journal.FlowEventBegin, named("flow-0"))
+		c.decideFlow(c.flowEvent(machine.FlowEventBegin, named("flow-0")), machine.Later)
+		ev := c.flowEvent(machine.FlowEventBegin, named("flow-0"))
 		ev.Sooner = true
-		c.decideFlow(ev, journal.Execute)
+		c.decideFlow(ev, machine.Execute)
 		assert.Equal(t, []string{"flow-1"}, c.claimFlows(10, ride))
 	}},
 	{"a flow whose function the asker lacks is shown, not taken", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		newer := journal.FlowFunction{Name: "ride", Version: 2}
 		for _, function := range []journal.FlowFunction{{}, ride, newer} {
-			ev := c.flowEvent(journal.FlowEventBegin, named(fmt.Sprint("v", function.Version)))
+			ev := c.flowEvent(machine.FlowEventBegin, named(fmt.Sprint("v", function.Version)))
 			ev.Function = function
-			c.decideFlow(ev, journal.Execute)
+			c.decideFlow(ev, machine.Execute)
 		}
 		require.NoError(t, c.session.End(t.Context()))
 		c = newFlowCaller(t, h.Journal)
@@ -313,16 +314,16 @@ var flowTests = []test{
 	{"a name is one flow", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("a")
-		ev := c.flowEvent(journal.FlowEventBegin, named("a"))
+		ev := c.flowEvent(machine.FlowEventBegin, named("a"))
 		ev.InputDigest = "v1:other"
-		c.decideFlow(ev, journal.Misuse)
+		c.decideFlow(ev, machine.Misuse)
 		c.parkFlow(f, noon)
-		ev = c.flowEvent(journal.FlowEventBegin, named("a"))
+		ev = c.flowEvent(machine.FlowEventBegin, named("a"))
 		ev.Function.Name = "another"
-		c.decideFlow(ev, journal.Misuse)
-		ev = c.flowEvent(journal.FlowEventBegin, named("a"))
+		c.decideFlow(ev, machine.Misuse)
+		ev = c.flowEvent(machine.FlowEventBegin, named("a"))
 		ev.Function.Version, ev.Key = 2, "other"
-		f = c.decideFlow(ev, journal.Execute)
+		f = c.decideFlow(ev, machine.Execute)
 		assert.Equal(t, ride, f.Function, "its own version")
 		assert.Equal(t, "key-of-a", f.Key)
 		assert.EqualValues(t, 2, f.Claim)
@@ -331,11 +332,11 @@ var flowTests = []test{
 		c := newFlowCaller(t, h.Journal)
 		for i := range 450 {
 			ref := journal.Ref{Scope: fmt.Sprint(i % 2), ID: fmt.Sprint("flow-", i)}
-			f := c.decideFlow(c.flowEvent(journal.FlowEventBegin, ref), journal.Execute)
+			f := c.decideFlow(c.flowEvent(machine.FlowEventBegin, ref), machine.Execute)
 			if i%3 == 0 {
-				ev := c.under(journal.FlowEventFinish, f)
+				ev := c.under(machine.FlowEventFinish, f)
 				ev.Steps = stepsOf(noon, "create")
-				c.decideFlow(ev, journal.Recorded)
+				c.decideFlow(ev, machine.Recorded)
 			}
 		}
 		all := c.listFlows(journal.FlowFilter{})
@@ -357,12 +358,12 @@ var flowTests = []test{
 	{"reaps ended flows, and keeps their names", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		for _, id := range []string{"a", "b", "c"} {
-			ev := c.under(journal.FlowEventFinish, c.beginFlow(id))
+			ev := c.under(machine.FlowEventFinish, c.beginFlow(id))
 			ev.Steps = stepsOf(noon, "create")
-			c.decideFlow(ev, journal.Recorded)
+			c.decideFlow(ev, machine.Recorded)
 		}
 		c.beginFlow("running")
-		ev := c.flowEvent(journal.FlowEventReap, journal.Ref{})
+		ev := c.flowEvent(machine.FlowEventReap, journal.Ref{})
 		ev.Keep = time.Hour
 		for _, row := range []struct {
 			after       time.Duration
@@ -377,23 +378,23 @@ var flowTests = []test{
 		assert.True(t, f.Tombstone)
 		assert.Empty(t, f.Steps)
 		assert.Empty(t, f.Input)
-		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("a")), journal.Gone)
+		c.decideFlow(c.flowEvent(machine.FlowEventBegin, named("a")), machine.Gone)
 	}},
 	{"a flow that is given up or retried by hand is due at once", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
 		f := c.beginFlow("a")
-		c.decideFlow(journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: c.now}, journal.Wait)
-		ev := c.under(journal.FlowEventFail, f)
+		c.decideFlow(machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: f.Ref, At: c.now}, machine.Wait)
+		ev := c.under(machine.FlowEventFail, f)
 		ev.Limit = 1
-		c.decideFlow(ev, journal.Recorded)
+		c.decideFlow(ev, machine.Recorded)
 		assert.Empty(t, c.claimFlows(10, ride), "it is set aside")
-		c.decideFlow(journal.FlowEvent{Kind: journal.FlowEventRetry, Ref: f.Ref, At: c.now}, journal.Recorded)
-		f = c.decideFlow(c.flowEvent(journal.FlowEventBegin, f.Ref), journal.Execute)
+		c.decideFlow(machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: f.Ref, At: c.now}, machine.Recorded)
+		f = c.decideFlow(c.flowEvent(machine.FlowEventBegin, f.Ref), machine.Execute)
 		c.parkFlow(f, noon.Add(time.Hour))
-		c.decideFlow(journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: c.now, Cause: "sold out"}, journal.Recorded)
+		c.decideFlow(machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: f.Ref, At: c.now, Cause: "sold out"}, machine.Recorded)
 		assert.Equal(t, []string{"a"}, c.claimFlows(10, ride))
 		assert.True(t, c.getFlow("a").Undoing)
-		_, err := c.flows.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: named("none"), At: c.now})
+		_, err := c.flows.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: named("none"), At: c.now})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	}},
 	{"many flows of many goroutines", func(t *testing.T, h Harness) {
@@ -402,9 +403,9 @@ var flowTests = []test{
 		errs := make(chan error, many)
 		sideBySide(many, func(i int) {
 			errs <- func() error {
-				result, err := c.flows.ApplyFlow(t.Context(), c.flowEvent(journal.FlowEventBegin, named(fmt.Sprint("flow-", i))))
+				result, err := c.flows.ApplyFlow(t.Context(), c.flowEvent(machine.FlowEventBegin, named(fmt.Sprint("flow-", i))))
 				for seq, step := range stepsOf(noon, "create", "charge", "send") {
-					ev := c.under(journal.FlowEventRecord, result.Flow)
+					ev := c.under(machine.FlowEventRecord, result.Flow)
 					ev.Steps = []journal.StepRecord{step}
 					_, failed := c.flows.ApplyFlow(t.Context(), ev)
 					err = errors.Join(err, failed)
@@ -412,7 +413,7 @@ var flowTests = []test{
 						c.generate(fmt.Sprint("operation-of-", i))
 					}
 				}
-				_, failed := c.flows.ApplyFlow(t.Context(), c.under(journal.FlowEventFinish, result.Flow))
+				_, failed := c.flows.ApplyFlow(t.Context(), c.under(machine.FlowEventFinish, result.Flow))
 				return errors.Join(err, failed)
 			}()
 		})
@@ -426,7 +427,7 @@ var flowTests = []test{
 	}},
 	{"a local step is recorded if its transaction commits, and only then", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
-		local, ok := h.Journal.(journal.LocalFlows)
+		local, ok := h.Journal.(machine.LocalFlows)
 		if !ok {
 			t.Skip("the journal lies in no SQL database")
 		}
@@ -435,39 +436,39 @@ var flowTests = []test{
 			tx, err := local.BeginTx(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(t.Context()) }()
-			ev := c.under(journal.FlowEventRecord, f)
+			ev := c.under(machine.FlowEventRecord, f)
 			ev.Steps = stepsOf(noon, names...)
 			result, err := local.ApplyFlowTx(t.Context(), tx, ev)
 			require.NoError(t, err)
-			assert.Equal(t, journal.Recorded, result.Decision)
+			assert.Equal(t, machine.Recorded, result.Decision)
 			require.NoError(t, do(t.Context(), tx))
 		}
 		inTx([]string{"lost"}, func(context.Context, journal.Tx) error { return nil })
 		assert.Empty(t, c.getFlow("a").Steps)
 		inTx([]string{"create", "charge"}, func(ctx context.Context, tx journal.Tx) error { return tx.Commit(ctx) })
 		assert.Equal(t, stepsOf(noon, "create", "charge"), c.getFlow("a").Steps)
-		c.decideFlow(c.under(journal.FlowEventFinish, f), journal.Recorded)
+		c.decideFlow(c.under(machine.FlowEventFinish, f), machine.Recorded)
 		tx, err := local.BeginTx(t.Context())
 		require.NoError(t, err)
-		ev := c.under(journal.FlowEventRecord, f)
+		ev := c.under(machine.FlowEventRecord, f)
 		ev.Steps = stepsOf(noon, "create", "charge", "late")
 		result, err := local.ApplyFlowTx(t.Context(), tx, ev)
 		require.NoError(t, err)
-		assert.Equal(t, journal.Stale, result.Decision)
+		assert.Equal(t, machine.Stale, result.Decision)
 		require.NoError(t, tx.Rollback(t.Context()))
 		c.beginFlow("b")
 	}},
 	{"a flow is enqueued if its transaction commits, and only then", func(t *testing.T, h Harness) {
 		c := newFlowCaller(t, h.Journal)
-		local, ok := h.Journal.(journal.LocalFlows)
+		local, ok := h.Journal.(machine.LocalFlows)
 		if !ok {
 			t.Skip("the journal takes no transactions of the application's")
 		}
-		inTx := func(ends func(tx journal.Tx) error, do func(apply func(ev journal.FlowEvent, want journal.Decision) journal.Flow)) {
+		inTx := func(ends func(tx journal.Tx) error, do func(apply func(ev machine.FlowEvent, want machine.Decision) journal.Flow)) {
 			t.Helper()
 			tx, err := local.BeginTx(t.Context())
 			require.NoError(t, err)
-			do(func(ev journal.FlowEvent, want journal.Decision) journal.Flow {
+			do(func(ev machine.FlowEvent, want machine.Decision) journal.Flow {
 				t.Helper()
 				result, err := local.ApplyFlowTx(t.Context(), tx, ev)
 				require.NoError(t, err)
@@ -478,26 +479,26 @@ var flowTests = []test{
 		}
 		commit := func(tx journal.Tx) error { return tx.Commit(t.Context()) }
 		rollback := func(tx journal.Tx) error { return tx.Rollback(t.Context()) }
-		enqueue := func(id string) journal.FlowEvent {
-			ev := c.flowEvent(journal.FlowEventEnqueue, named(id))
+		enqueue := func(id string) machine.FlowEvent {
+			ev := c.flowEvent(machine.FlowEventEnqueue, named(id))
 			ev.Session, ev.Cause = "", "enqueued"
 			return ev
 		}
-		inTx(rollback, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) {
-			apply(enqueue("a"), journal.Recorded)
+		inTx(rollback, func(apply func(machine.FlowEvent, machine.Decision) journal.Flow) {
+			apply(enqueue("a"), machine.Recorded)
 		})
 		_, err := c.flows.GetFlow(t.Context(), named("a"))
 		require.ErrorIs(t, err, journal.ErrNotFound)
 		later := enqueue("later")
 		later.Due = c.now.Add(time.Hour)
-		inTx(commit, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) {
-			f := apply(enqueue("a"), journal.Recorded)
+		inTx(commit, func(apply func(machine.FlowEvent, machine.Decision) journal.Flow) {
+			f := apply(enqueue("a"), machine.Recorded)
 			assert.Equal(t, journal.FlowStateWaiting, f.State)
-			apply(enqueue("a"), journal.Ignored)
+			apply(enqueue("a"), machine.Ignored)
 			other := enqueue("a")
 			other.InputDigest = "v1:other"
-			apply(other, journal.Misuse)
-			apply(later, journal.Recorded)
+			apply(other, machine.Misuse)
+			apply(later, machine.Recorded)
 		})
 		got := c.getFlow("a")
 		assert.Equal(t, []byte(`{"of":"a"}`), got.Input)
@@ -511,16 +512,16 @@ var flowTests = []test{
 		f := c.getFlow("a")
 		assert.Equal(t, journal.FlowStateRunning, f.State)
 		assert.EqualValues(t, 1, f.Claim)
-		inTx(commit, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) {
-			apply(enqueue("a"), journal.Ignored)
+		inTx(commit, func(apply func(machine.FlowEvent, machine.Decision) journal.Flow) {
+			apply(enqueue("a"), machine.Ignored)
 		})
-		c.decideFlow(c.under(journal.FlowEventFinish, f), journal.Recorded)
-		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("later")), journal.Later)
+		c.decideFlow(c.under(machine.FlowEventFinish, f), machine.Recorded)
+		c.decideFlow(c.flowEvent(machine.FlowEventBegin, named("later")), machine.Later)
 		c.now = c.now.Add(time.Hour)
-		c.decideFlow(c.flowEvent(journal.FlowEventBegin, named("later")), journal.Execute)
-		n, err := c.flows.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: c.now, Keep: time.Minute}, 10)
+		c.decideFlow(c.flowEvent(machine.FlowEventBegin, named("later")), machine.Execute)
+		n, err := c.flows.ReapFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventReap, At: c.now, Keep: time.Minute}, 10)
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		inTx(commit, func(apply func(journal.FlowEvent, journal.Decision) journal.Flow) { apply(enqueue("a"), journal.Gone) })
+		inTx(commit, func(apply func(machine.FlowEvent, machine.Decision) journal.Flow) { apply(enqueue("a"), machine.Gone) })
 	}},
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -31,7 +32,7 @@ type history struct {
 	h        Harness
 	model    *model
 	rnd      *rand.Rand
-	sessions []journal.Session
+	sessions []machine.Session
 	now      time.Time
 	floor    time.Time // while the clock is behind, its lowest time
 	back     time.Time // the time to which a clock returns after a jump ahead
@@ -39,7 +40,7 @@ type history struct {
 }
 
 func newHistory(t *testing.T, h Harness) *history {
-	s := &history{t: t, h: h, model: &model{live: map[string]bool{}, heard: map[journal.Heard]time.Time{}}, rnd: rand.New(rand.NewPCG(h.Seed, 0)), now: noon}
+	s := &history{t: t, h: h, model: &model{live: map[string]bool{}, heard: map[machine.Heard]time.Time{}}, rnd: rand.New(rand.NewPCG(h.Seed, 0)), now: noon}
 	for range 3 {
 		s.join()
 	}
@@ -80,7 +81,7 @@ func (s *history) step() {
 	case 15:
 		s.deliver()
 	case 16:
-		s.apply(s.today(journal.Event{Kind: journal.EventClaim, Ref: s.anyRef(), Session: s.anySession(), NamedOnly: s.sometimes(4), Delivered: s.sometimes(2)}))
+		s.apply(s.today(machine.Event{Kind: machine.EventClaim, Ref: s.anyRef(), Session: s.anySession(), NamedOnly: s.sometimes(4), Delivered: s.sometimes(2)}))
 	case 17:
 		s.claim()
 	case 18:
@@ -91,7 +92,7 @@ func (s *history) step() {
 		}
 	case 20:
 		if s.sometimes(3) {
-			s.apply(journal.Event{Kind: journal.EventAdopt, Ref: s.anyRef()})
+			s.apply(machine.Event{Kind: machine.EventAdopt, Ref: s.anyRef()})
 		}
 	case 21:
 		s.apply(s.look())
@@ -136,7 +137,7 @@ func (s *history) moveClock() {
 		s.now = s.now.Add(-time.Duration(s.rnd.Int64N(int64(4 * time.Hour)))).Add(-time.Millisecond)
 		s.now = s.now.Truncate(time.Millisecond)
 		s.floor = s.now
-		s.apply(journal.Event{Kind: journal.EventClock})
+		s.apply(machine.Event{Kind: machine.EventClock})
 	}
 	s.now = s.now.Truncate(time.Millisecond)
 	if s.now.After(s.model.clock.Last) {
@@ -186,7 +187,7 @@ func (s *history) anyTerms() journal.Terms {
 	}[s.rnd.IntN(4)]
 }
 
-func (s *history) intent(ref journal.Ref, naming journal.Naming) *journal.Intent {
+func (s *history) intent(ref journal.Ref, naming journal.Naming) *machine.Intent {
 	in := intent(ref, naming)
 	in.Fingerprint = "v1:" + strconv.Itoa(s.rnd.IntN(8)/7)
 	in.Terms = s.anyTerms()
@@ -206,7 +207,7 @@ func (s *history) intent(ref journal.Ref, naming journal.Naming) *journal.Intent
 		in.NotAfter = s.now.Add(time.Duration(s.rnd.Int64N(int64(2*time.Hour))) - 10*time.Minute).Truncate(time.Millisecond)
 	}
 	if s.sometimes(2) {
-		in.Trace = strings.Repeat("0", s.rnd.IntN(journal.MaxTrace+3))
+		in.Trace = strings.Repeat("0", s.rnd.IntN(machine.MaxTrace+3))
 		in.Reference, in.ReferenceName, in.ReferenceOurs = s.anyReference(), "form reference", s.sometimes(2)
 	}
 	if s.sometimes(8) {
@@ -220,11 +221,11 @@ func (s *history) anyAlias() journal.Ref {
 	return journal.Ref{Scope: []string{"", "tenant"}[s.rnd.IntN(2)], Parent: "carried", ID: strconv.Itoa(s.rnd.IntN(6))}
 }
 
-func (s *history) begin() journal.Event {
+func (s *history) begin() machine.Event {
 	ref := s.anyRef()
 	if s.sometimes(8) {
 		ref = s.anyAlias()
-		return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, journal.Carried)}
+		return machine.Event{Kind: machine.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, journal.Carried)}
 	}
 	naming := journal.Named
 	if ref.Parent == "" && ref.Scope != "" {
@@ -233,13 +234,13 @@ func (s *history) begin() journal.Event {
 	if i := s.model.index(ref); i >= 0 && s.model.ops[i].Naming == journal.Generated {
 		naming = journal.Carried
 	}
-	return journal.Event{Kind: journal.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, naming)}
+	return machine.Event{Kind: machine.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, naming)}
 }
 
 // enqueue enqueues a new name, or an existing one: most of those are refused.
-func (s *history) enqueue() journal.Event {
+func (s *history) enqueue() machine.Event {
 	ev := s.begin()
-	ev.Kind, ev.Session, ev.Asker = journal.EventEnqueue, "", 0
+	ev.Kind, ev.Session, ev.Asker = machine.EventEnqueue, "", 0
 	if s.sometimes(2) {
 		ev.Due = s.now.Add(time.Duration(s.rnd.Int64N(int64(2 * time.Hour)))).Truncate(time.Millisecond)
 	}
@@ -248,12 +249,12 @@ func (s *history) enqueue() journal.Event {
 
 // outbox returns the journal's, if it has one. It shows the clock first, since an enqueue need not. While the clock is
 // behind or ahead, it returns none. A store with other writers need not remember what it closed meanwhile.
-func (s *history) outbox() (journal.Outbox, bool) {
-	outbox, ok := s.h.Journal.(journal.Outbox)
+func (s *history) outbox() (machine.Outbox, bool) {
+	outbox, ok := s.h.Journal.(machine.Outbox)
 	if !ok {
 		return nil, false
 	}
-	s.apply(journal.Event{Kind: journal.EventClock})
+	s.apply(machine.Event{Kind: machine.EventClock})
 	return outbox, s.model.clock.Jumped.IsZero()
 }
 
@@ -285,7 +286,7 @@ func (s *history) transaction() {
 	require.NoError(s.t, tx.Commit(s.t.Context()))
 	// The clock may be behind by the least margin of the enqueued operations. The model has seen that, the journal has
 	// not.
-	s.apply(journal.Event{Kind: journal.EventClock})
+	s.apply(machine.Event{Kind: machine.EventClock})
 }
 
 // deliverTx delivers an outcome in one commit with the handler's writes, or fails.
@@ -294,7 +295,7 @@ func (s *history) deliverTx() {
 	if !ok {
 		return
 	}
-	ev, op := s.ofClaim(journal.EventDeliver)
+	ev, op := s.ofClaim(machine.EventDeliver)
 	if ev.At = s.now; s.sometimes(2) {
 		ev.Outcome = op.State
 	}
@@ -310,7 +311,7 @@ func (s *history) deliverTx() {
 		told = true
 		return failing
 	})
-	require.Equal(s.t, want.Decision == journal.Recorded, told)
+	require.Equal(s.t, want.Decision == machine.Recorded, told)
 	if told && failing != nil {
 		require.Equal(s.t, failing, err)
 		s.model.restore(before)
@@ -322,16 +323,16 @@ func (s *history) deliverTx() {
 
 func (s *history) asker() int64 { return int64(1 + s.rnd.IntN(4)) }
 
-func (s *history) generate() journal.Event {
+func (s *history) generate() machine.Event {
 	s.unique++
 	ref := journal.Ref{Scope: []string{"", "tenant"}[s.rnd.IntN(2)], ID: keyNumber(s.unique)}
-	return journal.Event{Kind: journal.EventBegin, Ref: ref, New: true, Session: s.anySession(), Intent: s.intent(ref, journal.Generated)}
+	return machine.Event{Kind: machine.EventBegin, Ref: ref, New: true, Session: s.anySession(), Intent: s.intent(ref, journal.Generated)}
 }
 
 // ofClaim is an event of an operation, mostly under its current claim, sometimes
 // under an older one, or of another session's.
-func (s *history) ofClaim(kind journal.EventKind) (journal.Event, journal.Operation) {
-	ev := journal.Event{Kind: kind, Ref: s.anyRef(), Claim: 1, Session: s.anySession()}
+func (s *history) ofClaim(kind machine.EventKind) (machine.Event, journal.Operation) {
+	ev := machine.Event{Kind: kind, Ref: s.anyRef(), Claim: 1, Session: s.anySession()}
 	i := s.model.index(ev.Ref)
 	if i < 0 {
 		return ev, journal.Operation{}
@@ -350,15 +351,15 @@ func (s *history) ofClaim(kind journal.EventKind) (journal.Event, journal.Operat
 	return ev, op
 }
 
-func (s *history) sign() journal.Event {
-	ev, _ := s.ofClaim(journal.EventSign)
+func (s *history) sign() machine.Event {
+	ev, _ := s.ofClaim(machine.EventSign)
 	s.unique++
 	ev.Credential, ev.Account = strconv.Itoa(s.unique), s.anyAccount()
 	return ev
 }
 
-func (s *history) complete() journal.Event {
-	ev, _ := s.ofClaim(journal.EventComplete)
+func (s *history) complete() machine.Event {
+	ev, _ := s.ofClaim(machine.EventComplete)
 	ev.Delivered = s.sometimes(2)
 	s.unique++
 	ev.Answer = &journal.Answer{Status: 200, Body: []byte(strconv.Itoa(s.unique)), Refused: s.sometimes(4), Cut: s.sometimes(6)}
@@ -368,12 +369,12 @@ func (s *history) complete() journal.Event {
 	return ev
 }
 
-func (s *history) release() journal.Event {
-	kind := []journal.EventKind{journal.EventPark, journal.EventPark, journal.EventDoubt, journal.EventCancel}[s.rnd.IntN(4)]
+func (s *history) release() machine.Event {
+	kind := []machine.EventKind{machine.EventPark, machine.EventPark, machine.EventDoubt, machine.EventCancel}[s.rnd.IntN(4)]
 	ev, _ := s.ofClaim(kind)
 	ev.Cause, ev.Told, ev.Busy, ev.Delivered = "because", s.sometimes(2), s.sometimes(4), s.sometimes(2)
 	ev.Open, ev.Unsent, ev.Failed, ev.DueOwn = s.sometimes(2), s.sometimes(3), s.sometimes(3), s.sometimes(2)
-	if kind == journal.EventCancel && s.sometimes(3) {
+	if kind == machine.EventCancel && s.sometimes(3) {
 		ev.Claim, ev.Asker = 0, s.asker()
 	}
 	if s.sometimes(3) {
@@ -384,8 +385,8 @@ func (s *history) release() journal.Event {
 	return ev
 }
 
-func (s *history) resolve() journal.Event {
-	ev, _ := s.ofClaim(journal.EventResolve)
+func (s *history) resolve() machine.Event {
+	ev, _ := s.ofClaim(machine.EventResolve)
 	ev.Resolution = journal.Resolution(s.rnd.IntN(8))
 	ev.Reference, ev.Forced = s.anyReference(), s.sometimes(4)
 	ev.By, ev.Cause, ev.Unrecognised = "somebody", "a ticket", s.sometimes(3)
@@ -400,7 +401,7 @@ func (s *history) resolve() journal.Event {
 	return ev
 }
 
-func (s *history) apply(ev journal.Event) {
+func (s *history) apply(ev machine.Event) {
 	ev.At = s.now
 	want, wantErr := s.model.apply(ev)
 	got, err := s.h.Journal.Apply(s.t.Context(), ev)
@@ -411,10 +412,10 @@ func (s *history) apply(ev journal.Event) {
 	s.same(want, got, ev.Kind)
 }
 
-func (s *history) same(want, got journal.Result, kind journal.EventKind) {
+func (s *history) same(want, got machine.Result, kind machine.EventKind) {
 	name := fmt.Sprintf("%s of %v", kind, want.Operation.Ref)
 	if want.Operation.State != journal.StateAbsent {
-		require.Empty(s.t, journal.Violations(want.Operation, s.model.clock.Last), name)
+		require.Empty(s.t, machine.Violations(want.Operation, s.model.clock.Last), name)
 	}
 	require.Equal(s.t, want.Decision.String(), got.Decision.String(), name)
 	require.Equal(s.t, want.Last, got.Last, name)
@@ -424,7 +425,7 @@ func (s *history) same(want, got journal.Result, kind journal.EventKind) {
 
 // deliver ignores the result, since the delivery waits for a later commit.
 func (s *history) deliver() {
-	ev, op := s.ofClaim(journal.EventDeliver)
+	ev, op := s.ofClaim(machine.EventDeliver)
 	if ev.At = s.now; s.sometimes(2) {
 		ev.Outcome = op.State
 	}
@@ -435,26 +436,26 @@ func (s *history) deliver() {
 }
 
 func (s *history) claim() {
-	ev := journal.Event{Kind: journal.EventClaim, Session: s.anySession(), At: s.now, NamedOnly: s.sometimes(4), Delivered: s.sometimes(2), Looking: s.sometimes(2)}
+	ev := machine.Event{Kind: machine.EventClaim, Session: s.anySession(), At: s.now, NamedOnly: s.sometimes(4), Delivered: s.sometimes(2), Looking: s.sometimes(2)}
 	if s.sometimes(2) {
 		ev.Due = s.now.Add(-time.Duration(s.rnd.Int64N(int64(time.Hour)))).Truncate(time.Millisecond)
 	}
 	ev = s.today(ev)
 	limit := s.rnd.IntN(5)
 	if limit == 0 { // a store need not read the clock for a limit of 0
-		s.apply(journal.Event{Kind: journal.EventClock})
+		s.apply(machine.Event{Kind: machine.EventClock})
 	}
 	want, wantErr := s.model.claim(ev, limit)
 	got, err := s.h.Journal.Claim(s.t.Context(), ev, limit)
 	require.Equal(s.t, wantErr, err)
 	require.Len(s.t, got, len(want))
 	for i := range want {
-		s.same(want[i], got[i], journal.EventClaim)
+		s.same(want[i], got[i], machine.EventClaim)
 	}
 }
 
 // today makes a claim skip some operations and narrow the terms of others, mostly to the present ones.
-func (s *history) today(ev journal.Event) journal.Event {
+func (s *history) today(ev machine.Event) machine.Event {
 	if s.sometimes(4) {
 		ev.From = [][]string{{"ledger"}, {"bank", ""}, {}}[s.rnd.IntN(3)]
 	}
@@ -462,8 +463,8 @@ func (s *history) today(ev journal.Event) journal.Event {
 		return ev
 	}
 	from := s.rnd.IntN(8)
-	ev.Today = func(op *journal.Operation) (journal.Today, bool) {
-		today := journal.Today{Terms: op.Terms, Form: "header A"}
+	ev.Today = func(op *journal.Operation) (machine.Today, bool) {
+		today := machine.Today{Terms: op.Terms, Form: "header A"}
 		switch (len(op.ID) + int(op.Claim) + from) % 8 {
 		case 0:
 			return today, false
@@ -477,7 +478,7 @@ func (s *history) today(ev journal.Event) journal.Event {
 
 // reap lets the store choose the operations.
 func (s *history) reap() {
-	ev := journal.Event{Kind: journal.EventReap, At: s.now, Keep: time.Duration(s.rnd.IntN(30)) * time.Hour}
+	ev := machine.Event{Kind: machine.EventReap, At: s.now, Keep: time.Duration(s.rnd.IntN(30)) * time.Hour}
 	s.model.see(ev.At)
 	reapable := s.model.reapable(ev)
 	limit := s.rnd.IntN(4)
@@ -504,7 +505,7 @@ func (s *history) reap() {
 // settle commits something, so that no delivery rides any more.
 func (s *history) settle() { s.apply(s.generate()) }
 
-func (s *history) compare(j journal.Journal) {
+func (s *history) compare(j machine.Store) {
 	i := 0
 	for op, err := range j.List(s.t.Context(), journal.Filter{}) {
 		require.NoError(s.t, err)
@@ -513,7 +514,7 @@ func (s *history) compare(j journal.Journal) {
 		whole, err := j.Get(s.t.Context(), op.Ref)
 		require.NoError(s.t, err)
 		require.Equal(s.t, normal(want), normal(whole))
-		assert.Equal(s.t, handedOver(journal.Result{Operation: want}, 0), normal(op))
+		assert.Equal(s.t, handedOver(machine.Result{Operation: want}, 0), normal(op))
 		i++
 	}
 	require.Equal(s.t, len(s.model.ops), i)

@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // keeper returns the journal as one that remembers that there is a hook.
-func keeper(t *testing.T, j journal.Journal) journal.HookKeeper {
+func keeper(t *testing.T, j machine.Store) machine.HookKeeper {
 	t.Helper()
-	k, ok := j.(journal.HookKeeper)
+	k, ok := j.(machine.HookKeeper)
 	if !ok {
 		t.Skip("the store does not remember that there is a hook")
 	}
@@ -22,7 +23,7 @@ func keeper(t *testing.T, j journal.Journal) journal.HookKeeper {
 var hookTests = []test{
 	{"remember that outcomes are for a hook", func(t *testing.T, h Harness) {
 		k := keeper(t, h.Journal)
-		has := func(k journal.HookKeeper) bool {
+		has := func(k machine.HookKeeper) bool {
 			has, err := k.HasHook(t.Context())
 			require.NoError(t, err)
 			return has
@@ -39,13 +40,13 @@ var hookTests = []test{
 	}},
 	{"leave an outcome to another program's hook", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		left := c.of(journal.EventComplete, c.begin(named("invoice-1")))
+		left := c.of(machine.EventComplete, c.begin(named("invoice-1")))
 		left.Answer, left.HookElsewhere = &journal.Answer{Status: 200}, true
 		res := c.apply(left)
-		require.Equal(t, journal.Recorded, res.Decision)
+		require.Equal(t, machine.Recorded, res.Decision)
 		assert.Empty(t, res.Operation.Holder)
 		assert.False(t, res.Operation.Delivered)
-		claim := journal.Event{Kind: journal.EventClaim, At: noon, Session: c.session.ID(), HookElsewhere: true, Delivered: true}
+		claim := machine.Event{Kind: machine.EventClaim, At: noon, Session: c.session.ID(), HookElsewhere: true, Delivered: true}
 		results, err := h.Journal.Claim(t.Context(), claim, 10)
 		require.NoError(t, err)
 		assert.Empty(t, results, "a program without the hook passes over it")
@@ -54,6 +55,6 @@ var hookTests = []test{
 		results, err = h.Journal.Claim(t.Context(), claim, 10)
 		require.NoError(t, err)
 		require.Len(t, results, 1)
-		assert.Equal(t, journal.Offer, results[0].Decision)
+		assert.Equal(t, machine.Offer, results[0].Decision)
 	}},
 }

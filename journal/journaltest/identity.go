@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -42,7 +43,7 @@ var identityTests = []test{
 		c := newCaller(t, h.Journal)
 		for _, id := range []string{"rechnung-991/größe", "snowman ☃", "caf\u00e9", "cafe\u0301", "line\nbreak", "\xff\xfe", "' OR 1=1 --", "nul\x00nul", "nul\x00other"} {
 			c.complete(c.begin(named(id)))
-			op := c.decide(c.beginEvent(named(id)), journal.Replay)
+			op := c.decide(c.beginEvent(named(id)), machine.Replay)
 			assert.Equal(t, id, op.ID)
 			assert.Equal(t, "key-of-"+id, c.get(named(id)).Key)
 		}
@@ -56,7 +57,7 @@ var identityTests = []test{
 		assert.Equal(t, settled.Handle, got.Handle)
 		assert.Equal(t, journal.StateCompleted, got.State)
 		unknown := c.generate("5c7f2a0e-unknown")
-		c.decide(c.of(journal.EventDoubt, unknown), journal.Recorded)
+		c.decide(c.of(machine.EventDoubt, unknown), machine.Recorded)
 		assert.Equal(t, journal.StateUnknown, c.get(unknown.Ref).State)
 
 		_, err := h.Journal.Get(t.Context(), named("5c7f2a0e-none"))
@@ -66,17 +67,17 @@ var identityTests = []test{
 	}},
 	{"a generated ID that is asked for again never executes twice at once", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		ask := func(key string) journal.Event {
+		ask := func(key string) machine.Event {
 			ev := c.beginEvent(named(key))
 			ev.Intent = intent(named(key), journal.Carried)
 			return ev
 		}
 		c.generate("open")
-		c.decide(ask("open"), journal.Wait)
+		c.decide(ask("open"), machine.Wait)
 		c.completeDelivered(c.generate("settled"))
-		c.decide(ask("settled"), journal.Replay)
+		c.decide(ask("settled"), machine.Replay)
 		c.completeDelivered(c.generate("seen before its end"))
-		c.decide(ask("seen before its end"), journal.Replay)
+		c.decide(ask("seen before its end"), machine.Replay)
 	}},
 	{"many generated IDs are all found, also by the next process", func(t *testing.T, h Harness) {
 		const many = 2500
@@ -109,25 +110,25 @@ var identityTests = []test{
 		a, b := c.begin(named("a")), c.begin(named("b"))
 		ev := c.completeEvent(a)
 		ev.Ref = journal.Ref{}
-		assert.Equal(t, "a", c.decide(ev, journal.Recorded).ID)
+		assert.Equal(t, "a", c.decide(ev, machine.Recorded).ID)
 
 		ev = c.completeEvent(b)
 		ev.Handle = a.Handle // as after a mix-up of journals
-		assert.Equal(t, "b", c.decide(ev, journal.Recorded).ID)
+		assert.Equal(t, "b", c.decide(ev, machine.Recorded).ID)
 		assert.Equal(t, journal.StateCompleted, c.get(named("b")).State)
 	}},
 	{"a handle is never used again", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		removed := c.completeDelivered(c.generate("removed"))
 		c.pass(noon.Add(25 * time.Hour))
-		c.decide(c.of(journal.EventReap, removed), journal.Recorded)
+		c.decide(c.of(machine.EventReap, removed), machine.Recorded)
 		assert.NotEqual(t, removed.Handle, c.generate("next").Handle)
 		if h.Reopen == nil {
 			return
 		}
 		last := c.completeDelivered(c.generate("last"))
 		c.pass(noon.Add(50 * time.Hour))
-		c.decide(c.of(journal.EventReap, last), journal.Recorded)
+		c.decide(c.of(machine.EventReap, last), machine.Recorded)
 		c = newCaller(t, h.Reopen(t))
 		assert.Greater(t, c.generate("after").Handle, last.Handle)
 	}},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -37,12 +38,12 @@ var interruptedTests = []test{
 			require.ErrorIs(t, err, journal.ErrSessionLost, name)
 		}
 		assert.True(t, c.session.Lost())
-		ev := c.of(journal.EventPark, parked)
+		ev := c.of(machine.EventPark, parked)
 		ev.Due = noon.Add(time.Hour)
-		c.decide(ev, journal.Stale)
+		c.decide(ev, machine.Stale)
 		c.complete(answered)
 		assert.Equal(t, []byte(`{"paid":true}`), other.get(named("answered")).Answer.Body)
-		other.decide(other.of(journal.EventPark, taken[2].Operation), journal.Replay)
+		other.decide(other.of(machine.EventPark, taken[2].Operation), machine.Replay)
 		assert.Equal(t, int64(2), other.get(held.Ref).Claim)
 		other.complete(taken[0].Operation)
 	}},
@@ -67,7 +68,7 @@ func outlives(t *testing.T, h Harness, interruptions int, interrupt func(t *test
 	c := newCaller(t, h.Journal)
 	var steps, failures, working atomic.Int64
 	// until repeats an event until it is recorded.
-	until := func(ev func() journal.Event, among ...journal.Decision) {
+	until := func(ev func() machine.Event, among ...machine.Decision) {
 		for {
 			result, err := c.journal.Apply(t.Context(), ev())
 			if err == nil {
@@ -89,21 +90,21 @@ func outlives(t *testing.T, h Harness, interruptions int, interrupt func(t *test
 			begin := c.beginEvent(name(caller, i))
 			result, err := c.journal.Apply(t.Context(), begin)
 			if err == nil {
-				if assert.Equal(t, journal.Execute, result.Decision) {
+				if assert.Equal(t, machine.Execute, result.Decision) {
 					executed[caller][i]++
 				}
-				until(func() journal.Event { return c.completeEvent(result.Operation) }, journal.Recorded, journal.Replay)
+				until(func() machine.Event { return c.completeEvent(result.Operation) }, machine.Recorded, machine.Replay)
 				return
 			}
 			failures.Add(1)
 			if !assert.NotErrorIs(t, err, journal.ErrSessionLost) {
 				return
 			}
-			until(func() journal.Event { // it may have been recorded despite the error
-				ev := c.event(journal.EventCancel)
+			until(func() machine.Event { // it may have been recorded despite the error
+				ev := c.event(machine.EventCancel)
 				ev.Ref, ev.Asker, ev.Unsent, ev.Delivered = begin.Ref, begin.Asker, true, true
 				return ev
-			}, journal.Recorded, journal.Stale)
+			}, machine.Recorded, machine.Stale)
 		}
 	}
 	var wg sync.WaitGroup

@@ -1,5 +1,5 @@
 // Package journaltest is the conformance suite of journals. A store that passes Run keeps the promises of
-// journal.Journal.
+// machine.Store.
 //
 //	func TestConformance(t *testing.T) {
 //		journaltest.Run(t, func(t *testing.T) journaltest.Harness {
@@ -13,6 +13,7 @@ package journaltest
 import (
 	"testing"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -20,32 +21,32 @@ import (
 type Harness struct {
 	// Journal is an open journal on a store without operations. The harness closes it by t.Cleanup, and also the
 	// journals of Open and Reopen. The tests may have closed it before.
-	Journal journal.Journal
+	Journal machine.Store
 
 	// Seed seeds the random histories. The same seed draws the same histories.
 	Seed uint64
 
 	// Open returns another journal on the same store, as in a second process.
-	Open func(t *testing.T) journal.Journal
+	Open func(t *testing.T) machine.Store
 
 	// Reopen closes Journal, if it is still open, and returns a journal on the same store, as in the next process. Nil
 	// means that the store keeps nothing.
-	Reopen func(t *testing.T) journal.Journal
+	Reopen func(t *testing.T) machine.Store
 
 	// Kill ends a session of Journal's as kill -9 of its process would. The tests then send it only late answers.
-	Kill func(t *testing.T, session journal.Session)
+	Kill func(t *testing.T, session machine.Session)
 
 	// Crash returns a journal on what the store would hold if every process that has
 	// it open were killed at this moment. Journal may go on, on the store as it was.
-	Crash func(t *testing.T) journal.Journal
+	Crash func(t *testing.T) machine.Store
 
 	// Restored closes Journal, if it is still open, makes the store look restored or copied, and returns a journal on
 	// it that was not adopted. Nil means that the store can't detect that.
-	Restored func(t *testing.T) journal.Journal
+	Restored func(t *testing.T) machine.Store
 
 	// Freeze stops a session of Journal's from showing that it is alive, like a stopped process or a partitioned
 	// machine. It returns once others take the session for dead. thaw lets it go on.
-	Freeze func(t *testing.T, session journal.Session) (thaw func())
+	Freeze func(t *testing.T, session machine.Session) (thaw func())
 
 	// Sever cuts all connections of all journals on the store, which may connect again.
 	Sever func(t *testing.T)
@@ -53,14 +54,14 @@ type Harness struct {
 	// Restart ends the store's server at once, as by a crash, and starts it again. Journal stays open.
 	Restart func(t *testing.T)
 
-	// Tx begins a transaction by the application's own driver, if Journal is a journal.Outbox. Default:
+	// Tx begins a transaction by the application's own driver, if Journal is a machine.Outbox. Default:
 	// Outbox.BeginTx.
 	Tx func(t *testing.T) journal.Tx
 
 	// Upkeep does some of the store's own maintenance on an open journal, such as moving settled operations, or reads
 	// the store as another program would. n selects the work, and is at least 0. It changes nothing that the journal
 	// reports of its operations.
-	Upkeep func(t *testing.T, j journal.Journal, n int)
+	Upkeep func(t *testing.T, j machine.Store, n int)
 	// ForgetsAhead says that the next process does not know that a clock was set back before (store.Clock.Ahead).
 	ForgetsAhead bool
 }

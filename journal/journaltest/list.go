@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -20,12 +21,12 @@ var listTests = []test{
 		c.park(c.begin(named("pending soon")), noon.Add(time.Hour))
 		c.complete(c.begin(journal.Ref{Scope: "tenant", ID: "completed"}))
 		c.completeDelivered(c.begin(named("delivered")))
-		c.decide(c.of(journal.EventDoubt, c.generate("unknown")), journal.Recorded)
+		c.decide(c.of(machine.EventDoubt, c.generate("unknown")), machine.Recorded)
 		ev := c.beginEvent(named("other"))
 		ev.Intent.Provider, ev.Intent.Naming = "bank", journal.Carried
-		cancel := c.of(journal.EventCancel, c.decide(ev, journal.Execute))
+		cancel := c.of(machine.EventCancel, c.decide(ev, machine.Execute))
 		cancel.Unsent, cancel.Delivered = true, true
-		c.decide(cancel, journal.Recorded)
+		c.decide(cancel, machine.Recorded)
 
 		scope, none := "tenant", ""
 		for name, row := range map[string]struct {
@@ -61,9 +62,9 @@ var listTests = []test{
 	{"a pending operation needs attention once claims have parked it for a day, until the next claim", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		parkUnsent := func(op journal.Operation, wake time.Time) {
-			ev := c.of(journal.EventPark, op)
+			ev := c.of(machine.EventPark, op)
 			ev.Wake, ev.Unsent, ev.Cause = wake, true, "its credential is another one"
-			c.decide(ev, journal.Recorded)
+			c.decide(ev, machine.Recorded)
 		}
 		needs := func() []string { return ids(c.list(journal.Filter{NeedsAttention: c.now})) }
 		stuck, sent := c.begin(named("stuck")), c.begin(named("sent in the end"))
@@ -106,9 +107,9 @@ var listTests = []test{
 		parkUnsent(results[0].Operation, c.now.Add(time.Hour))
 		c.completeDelivered(results[1].Operation)
 		assert.Equal(t, []string{"stuck"}, needs())
-		resolve := c.of(journal.EventResolve, c.get(named("stuck")))
+		resolve := c.of(machine.EventResolve, c.get(named("stuck")))
 		resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
-		op = c.decide(resolve, journal.Recorded)
+		op = c.decide(resolve, machine.Recorded)
 		assert.True(t, op.ParkedSince.IsZero())
 		assert.Empty(t, needs(), "a person had it sent")
 	}},
@@ -143,7 +144,7 @@ var listTests = []test{
 				c.park(op, noon.Add(time.Hour))
 			case "unknown":
 				if i%7 == 2 {
-					c.decide(c.of(journal.EventDoubt, op), journal.Recorded)
+					c.decide(c.of(machine.EventDoubt, op), machine.Recorded)
 				} else {
 					c.completeDelivered(op)
 				}
@@ -195,7 +196,7 @@ var listTests = []test{
 		c.complete(c.begin(named("completed")))
 		tomb := c.completeDelivered(c.begin(named("tombstone")))
 		c.pass(noon.Add(48 * time.Hour))
-		c.decide(c.of(journal.EventReap, tomb), journal.Recorded)
+		c.decide(c.of(machine.EventReap, tomb), machine.Recorded)
 		for _, op := range c.list(journal.Filter{}) {
 			want := c.get(op.Ref)
 			want.Request.Body = nil

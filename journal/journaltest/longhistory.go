@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -63,7 +64,7 @@ func (s *history) burst(many int) {
 		if i < 0 || s.sometimes(50) {
 			continue
 		}
-		done := journal.Event{Kind: journal.EventComplete, Ref: ev.Ref, Session: ev.Session, Claim: s.model.ops[i].Claim, Attempts: 1, Delivered: !s.sometimes(60)}
+		done := machine.Event{Kind: machine.EventComplete, Ref: ev.Ref, Session: ev.Session, Claim: s.model.ops[i].Claim, Attempts: 1, Delivered: !s.sometimes(60)}
 		done.Answer = &journal.Answer{Status: 200, Body: []byte("paid " + strconv.Itoa(s.unique))}
 		s.apply(done)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -18,16 +19,16 @@ func (s *history) anyAccount() string {
 
 func (s *history) anyReference() string { return "ref-" + strconv.Itoa(s.rnd.IntN(20)) }
 
-func (s *history) look() journal.Event {
+func (s *history) look() machine.Event {
 	if s.sometimes(4) {
-		return journal.Event{Kind: journal.EventHint, Ref: s.anyRef()}
+		return machine.Event{Kind: machine.EventHint, Ref: s.anyRef()}
 	}
-	return journal.Event{Kind: journal.EventLook, Ref: s.anyRef(), Due: s.now.Add(time.Minute), Asked: s.sometimes(2)}
+	return machine.Event{Kind: machine.EventLook, Ref: s.anyRef(), Due: s.now.Add(time.Minute), Asked: s.sometimes(2)}
 }
 
 // evidence returns evidence, mostly of the present generation, under the current claim.
-func (s *history) evidence() journal.Event {
-	ev, op := s.ofClaim(journal.EventEvidence)
+func (s *history) evidence() machine.Event {
+	ev, op := s.ofClaim(machine.EventEvidence)
 	if ev.Claim < 1 {
 		ev.Claim = op.Claim
 	}
@@ -50,7 +51,7 @@ func (s *history) evidence() journal.Event {
 	}
 	if finding == journal.FindingAbsent {
 		ev.Account = op.Account
-		ev.Absence = &journal.Absence{
+		ev.Absence = &machine.Absence{
 			Began: s.now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Control: s.now, Account: op.Account,
 		}
 	}
@@ -59,11 +60,11 @@ func (s *history) evidence() journal.Event {
 }
 
 func (s *history) looks() {
-	r, ok := s.h.Journal.(journal.Reconciler)
+	r, ok := s.h.Journal.(machine.Reconciler)
 	if !ok {
 		return
 	}
-	ev := journal.Event{Kind: journal.EventLook, At: s.now, Due: s.now.Add(time.Minute)}
+	ev := machine.Event{Kind: machine.EventLook, At: s.now, Due: s.now.Add(time.Minute)}
 	if s.sometimes(3) {
 		ev.From = []string{"ledger"}
 	}
@@ -78,17 +79,17 @@ func (s *history) looks() {
 		of.Ref = due[i]
 		want, err := s.model.apply(of)
 		require.NoError(s.t, err)
-		s.same(want, got[i], journal.EventLook)
+		s.same(want, got[i], machine.EventLook)
 	}
 }
 
 func (s *history) hear() {
-	r, ok := s.h.Journal.(journal.Reconciler)
+	r, ok := s.h.Journal.(machine.Reconciler)
 	if !ok {
 		return
 	}
-	heard := journal.Heard{Provider: "ledger", ID: strconv.Itoa(s.rnd.IntN(30))}
-	var evs []journal.Event
+	heard := machine.Heard{Provider: "ledger", ID: strconv.Itoa(s.rnd.IntN(30))}
+	var evs []machine.Event
 	for range s.rnd.IntN(3) {
 		evs = append(evs, s.evidence())
 	}
@@ -98,21 +99,21 @@ func (s *history) hear() {
 	require.Equal(s.t, wantFirst, first)
 	require.Len(s.t, got, len(want))
 	for i := range want {
-		s.same(want[i], got[i], journal.EventEvidence)
+		s.same(want[i], got[i], machine.EventEvidence)
 	}
 }
 
 // findBy checks that FindBy finds the required operations, and only matching ones.
 func (s *history) findBy() {
-	r, ok := s.h.Journal.(journal.Reconciler)
+	r, ok := s.h.Journal.(machine.Reconciler)
 	if !ok {
 		return
 	}
-	by, value := journal.ByReference, s.anyReference()
+	by, value := machine.ByReference, s.anyReference()
 	if s.sometimes(2) {
-		by, value = journal.ByObject, s.anyObject()
+		by, value = machine.ByObject, s.anyObject()
 	} else if i := s.model.index(s.anyRef()); i >= 0 {
-		by, value = journal.ByKey, s.model.ops[i].Key
+		by, value = machine.ByKey, s.model.ops[i].Key
 	}
 	matches, err := r.FindBy(s.t.Context(), "ledger", by, value)
 	require.NoError(s.t, err)
@@ -121,7 +122,7 @@ func (s *history) findBy() {
 		got[m.Operation.Ref] = m.Generation
 	}
 	for _, op := range s.model.ops {
-		generation, is := journal.RoundBy(&op, by, value)
+		generation, is := machine.RoundBy(&op, by, value)
 		is = is && op.Provider == "ledger"
 		found, there := got[op.Ref]
 		if there {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -16,7 +17,7 @@ type model struct {
 	live map[string]bool
 	// The latest time is the same in every store; store.Clock has tests of its own.
 	clock store.Clock
-	heard map[journal.Heard]time.Time
+	heard map[machine.Heard]time.Time
 	// reaped has provider and caller's reference of operations that were removed.
 	reaped [][2]string
 }
@@ -38,15 +39,15 @@ func (m *model) see(at time.Time) {
 		return
 	}
 	for i, op := range m.ops {
-		if next, _, _ := journal.Next(op, false, m.clock.Sweep()); changed(op, next) {
+		if next, _, _ := machine.Next(op, false, m.clock.Sweep()); changed(op, next) {
 			m.ops[i] = next
 		}
 	}
 }
 
-func (m *model) apply(ev journal.Event) (journal.Result, error) {
-	if (ev.Kind == journal.EventBegin || ev.Kind == journal.EventClaim) && !m.live[ev.Session] {
-		return journal.Result{}, journal.ErrSessionLost
+func (m *model) apply(ev machine.Event) (machine.Result, error) {
+	if (ev.Kind == machine.EventBegin || ev.Kind == machine.EventClaim) && !m.live[ev.Session] {
+		return machine.Result{}, journal.ErrSessionLost
 	}
 	m.see(ev.At)
 	i := m.index(ev.Ref)
@@ -57,21 +58,21 @@ func (m *model) apply(ev journal.Event) (journal.Result, error) {
 	if ev.Intent != nil {
 		for _, name := range ev.Intent.Rivals(&op) {
 			if held := m.index(name); held >= 0 && held != i && (i < 0 || m.ops[held].State != journal.StateCancelled) {
-				return journal.Result{Operation: m.ops[held], Decision: journal.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
+				return machine.Result{Operation: m.ops[held], Decision: machine.Misuse, Last: m.clock.Last, Unconfirmed: m.clock.Unconfirmed(ev.At)}, nil
 			}
 		}
 	}
 	return m.next(i, ev)
 }
 
-func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
+func (m *model) next(i int, ev machine.Event) (machine.Result, error) {
 	var op journal.Operation
 	if i >= 0 {
 		op = m.ops[i]
 	}
 	ev.Last, ev.Unconfirmed, ev.Ahead = m.clock.Last, m.clock.Unconfirmed(ev.At), m.clock.Ahead
 	ev.Taken, ev.Sole = m.taken(i, op, ev), m.sole(i, op, ev)
-	next, decision, err := journal.Next(op, m.live[op.Holder], ev)
+	next, decision, err := machine.Next(op, m.live[op.Holder], ev)
 	switch {
 	case i < 0 && next.State != journal.StateAbsent:
 		m.ops = append(m.ops, next)
@@ -81,18 +82,18 @@ func (m *model) next(i int, ev journal.Event) (journal.Result, error) {
 			m.reaped = append(m.reaped, [2]string{op.Provider, op.Reference})
 		}
 		m.ops = slices.Delete(m.ops, i, i+1)
-	case i >= 0 && (changed(op, next) || decision == journal.Recorded):
+	case i >= 0 && (changed(op, next) || decision == machine.Recorded):
 		m.ops[i] = next
 		m.clock.Margin(next.Terms)
 	default:
 		next.UpdatedAt = op.UpdatedAt
 	}
-	return journal.Result{Operation: next, Decision: decision, Last: ev.Last, Unconfirmed: ev.Unconfirmed}, err
+	return machine.Result{Operation: next, Decision: decision, Last: ev.Last, Unconfirmed: ev.Unconfirmed}, err
 }
 
-func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
+func (m *model) claim(ev machine.Event, limit int) ([]machine.Result, error) {
 	m.see(ev.At)
-	var results []journal.Result
+	var results []machine.Result
 	for i, op := range m.ops {
 		if len(results) == limit {
 			break
@@ -111,7 +112,7 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 		if err != nil {
 			return results, err
 		}
-		if result.Decision != journal.Ignored { // otherwise it was passed over
+		if result.Decision != machine.Ignored { // otherwise it was passed over
 			results = append(results, result)
 		}
 	}
@@ -119,30 +120,30 @@ func (m *model) claim(ev journal.Event, limit int) ([]journal.Result, error) {
 }
 
 // sole reports whether no other operation has the reference of ev.
-func (m *model) sole(i int, op journal.Operation, ev journal.Event) bool {
+func (m *model) sole(i int, op journal.Operation, ev machine.Event) bool {
 	had := func(provider, reference string) bool {
 		return reference == ev.Reference && provider == op.Provider
 	}
-	if ev.Reference == "" || ev.Kind != journal.EventEvidence || slices.ContainsFunc(m.reaped, func(r [2]string) bool { return had(r[0], r[1]) }) {
+	if ev.Reference == "" || ev.Kind != machine.EventEvidence || slices.ContainsFunc(m.reaped, func(r [2]string) bool { return had(r[0], r[1]) }) {
 		return false
 	}
 	for j, other := range m.ops {
 		shown := had(other.Provider, other.Reference) || slices.ContainsFunc(other.Rounds, func(r journal.Round) bool { return had(other.Provider, r.Reference) })
-		if j != i && shown && journal.MayBeIn(&other, op.Account) && (other.Mode == op.Mode || other.Mode == "" || op.Mode == "") {
+		if j != i && shown && machine.MayBeIn(&other, op.Account) && (other.Mode == op.Mode || other.Mode == "" || op.Mode == "") {
 			return false
 		}
 	}
 	return true
 }
 
-func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
-	if ev.Object == "" || ev.Kind != journal.EventEvidence && ev.Kind != journal.EventComplete && ev.Kind != journal.EventResolve {
+func (m *model) taken(i int, op journal.Operation, ev machine.Event) bool {
+	if ev.Object == "" || ev.Kind != machine.EventEvidence && ev.Kind != machine.EventComplete && ev.Kind != machine.EventResolve {
 		return false
 	}
 	account := cmp.Or(op.Account, ev.Account)
 	for j, other := range m.ops {
 		found := slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool { return e.Finding.TookEffect() && e.Object == ev.Object })
-		if j != i && other.Provider == op.Provider && journal.Proves(&other, account, ev.Object) && (found || ev.Kind != journal.EventComplete) {
+		if j != i && other.Provider == op.Provider && machine.Proves(&other, account, ev.Object) && (found || ev.Kind != machine.EventComplete) {
 			return true
 		}
 	}
@@ -150,7 +151,7 @@ func (m *model) taken(i int, op journal.Operation, ev journal.Event) bool {
 }
 
 // hear is Hear of the model.
-func (m *model) hear(heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+func (m *model) hear(heard machine.Heard, evs []machine.Event) (results []machine.Result, first bool, err error) {
 	if _, before := m.heard[heard]; before || len(evs) == 0 {
 		return nil, !before, nil
 	}
@@ -159,7 +160,7 @@ func (m *model) hear(heard journal.Heard, evs []journal.Event) (results []journa
 		if i := m.index(ev.Ref); i >= 0 {
 			op = m.ops[i]
 		}
-		if _, _, err := journal.Next(op, false, ev); err != nil {
+		if _, _, err := machine.Next(op, false, ev); err != nil {
 			return nil, false, err
 		}
 	}
@@ -175,7 +176,7 @@ func (m *model) hear(heard journal.Heard, evs []journal.Event) (results []journa
 }
 
 // dueLooks returns the operations that Looks claims, in its order.
-func (m *model) dueLooks(ev journal.Event) []journal.Ref {
+func (m *model) dueLooks(ev machine.Event) []journal.Ref {
 	var due []journal.Operation
 	for _, op := range m.ops {
 		if op.State == journal.StateUnknown && !op.LookAt.IsZero() && !op.LookAt.After(ev.At) && (ev.From == nil || slices.Contains(ev.From, op.Provider)) {
@@ -192,7 +193,7 @@ func (m *model) dueLooks(ev journal.Event) []journal.Ref {
 
 // forget removes heard events that a reap with that keep forgets.
 func (m *model) forget(keep time.Duration, at time.Time) {
-	before := m.clock.Passed(at).Add(-max(keep, journal.EvidenceKeep))
+	before := m.clock.Passed(at).Add(-max(keep, machine.EvidenceKeep))
 	for heard, at := range m.heard {
 		if at.Before(before) {
 			delete(m.heard, heard)
@@ -201,11 +202,11 @@ func (m *model) forget(keep time.Duration, at time.Time) {
 }
 
 // reapable returns the operations that ev would shrink or remove.
-func (m *model) reapable(ev journal.Event) []journal.Ref {
+func (m *model) reapable(ev machine.Event) []journal.Ref {
 	var refs []journal.Ref
 	for _, op := range m.ops {
 		ev.Last, ev.Unconfirmed = m.clock.Last, m.clock.Unconfirmed(ev.At)
-		if _, decision, _ := journal.Next(op, false, ev); decision == journal.Recorded {
+		if _, decision, _ := machine.Next(op, false, ev); decision == machine.Recorded {
 			refs = append(refs, op.Ref)
 		}
 	}
@@ -230,7 +231,7 @@ func normal(op journal.Operation) journal.Operation {
 }
 
 // handedOver is normal without the bodies or the request, if the decision allows their absence.
-func handedOver(result journal.Result, kind journal.EventKind) journal.Operation {
+func handedOver(result machine.Result, kind machine.EventKind) journal.Operation {
 	op := normal(result.Operation)
 	op.Evidence = slices.Clone(op.Evidence)
 	for i, e := range op.Evidence {
@@ -240,14 +241,14 @@ func handedOver(result journal.Result, kind journal.EventKind) journal.Operation
 		}
 	}
 	switch result.Decision {
-	case journal.Execute:
-		if kind == journal.EventClaim || op.Found.MayHaveRun {
+	case machine.Execute:
+		if kind == machine.EventClaim || op.Found.MayHaveRun {
 			return op
 		}
 		op.Request = journal.Request{} // the asker's own
-	case journal.Replay, journal.Offer, journal.Stop, journal.Look, journal.Weighed:
+	case machine.Replay, machine.Offer, machine.Stop, machine.Look, machine.Weighed:
 		return op
-	case journal.Recorded:
+	case machine.Recorded:
 		op.Request = journal.Request{}
 	}
 	op.Request.Body = nil

@@ -12,20 +12,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // box is a caller that enqueues in transactions.
 type box struct {
 	*caller
-	outbox journal.Outbox
+	outbox machine.Outbox
 	tx     func() journal.Tx
 }
 
 // newBox skips the test if the store is no outbox.
 func newBox(t *testing.T, h Harness) *box {
 	t.Helper()
-	outbox, ok := h.Journal.(journal.Outbox)
+	outbox, ok := h.Journal.(machine.Outbox)
 	if !ok {
 		t.Skip("the store records nothing in transactions of others")
 	}
@@ -41,14 +42,14 @@ func newBox(t *testing.T, h Harness) *box {
 	return b
 }
 
-func (b *box) enqueueEvent(id string) journal.Event {
-	ev := b.event(journal.EventEnqueue)
+func (b *box) enqueueEvent(id string) machine.Event {
+	ev := b.event(machine.EventEnqueue)
 	ev.Session, ev.Ref, ev.Intent = "", named(id), intent(named(id), journal.Named)
 	return ev
 }
 
 // in enqueues within tx.
-func (b *box) in(tx journal.Tx, ev journal.Event, want journal.Decision) journal.Operation {
+func (b *box) in(tx journal.Tx, ev machine.Event, want machine.Decision) journal.Operation {
 	b.t.Helper()
 	result, err := b.outbox.EnqueueTx(b.t.Context(), tx, ev)
 	require.NoError(b.t, err)
@@ -63,10 +64,10 @@ func (b *box) hold(id string) journal.Operation {
 }
 
 // enqueue enqueues in a transaction of its own.
-func (b *box) enqueue(ev journal.Event) journal.Operation {
+func (b *box) enqueue(ev machine.Event) journal.Operation {
 	b.t.Helper()
 	tx := b.tx()
-	op := b.in(tx, ev, journal.Recorded)
+	op := b.in(tx, ev, machine.Recorded)
 	require.NoError(b.t, tx.Commit(b.t.Context()))
 	return op
 }
@@ -83,14 +84,14 @@ func (b *box) lacks(id string) {
 }
 
 // deliver delivers an outcome, with f as the handler.
-func (b *box) deliver(ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Decision, error) {
+func (b *box) deliver(ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Decision, error) {
 	result, err := b.outbox.DeliverTx(b.t.Context(), ev, f)
 	return result.Decision, err
 }
 
 // deliveryOf returns the delivery event of the operation's outcome.
-func (b *box) deliveryOf(op journal.Operation) journal.Event {
-	ev := b.of(journal.EventDeliver, op)
+func (b *box) deliveryOf(op journal.Operation) machine.Event {
+	ev := b.of(machine.EventDeliver, op)
 	ev.Outcome = op.State
 	return ev
 }
@@ -99,12 +100,12 @@ var outboxTests = []test{
 	{"an enqueued operation is there if its transaction commits, and only then", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		tx := b.tx()
-		b.in(tx, b.enqueueEvent("rolled back"), journal.Recorded)
+		b.in(tx, b.enqueueEvent("rolled back"), machine.Recorded)
 		b.rollBack(tx)
 		b.lacks("rolled back")
 
 		tx = b.tx()
-		op := b.in(tx, b.enqueueEvent("committed"), journal.Recorded)
+		op := b.in(tx, b.enqueueEvent("committed"), machine.Recorded)
 		assert.Equal(t, "key-of-committed", op.Key)
 		assert.Equal(t, journal.StatePending, op.State)
 		require.NoError(t, tx.Commit(t.Context()))
@@ -116,11 +117,11 @@ var outboxTests = []test{
 		assert.Equal(t, noon, op.DueAt)
 		assert.Equal(t, intent(op.Ref, journal.Named).Request, op.Request)
 		assert.Equal(t, stripeLike, op.Terms)
-		assert.Empty(t, journal.Violations(op, noon))
+		assert.Empty(t, machine.Violations(op, noon))
 
 		taken := b.claim(10)
 		require.Equal(t, []string{"committed"}, claimed(taken))
-		assert.Equal(t, journal.Execute, taken[0].Decision)
+		assert.Equal(t, machine.Execute, taken[0].Decision)
 		assert.Equal(t, []byte(`{"amount":100}`), taken[0].Operation.Request.Body)
 		b.completeDelivered(taken[0].Operation)
 		assert.Equal(t, journal.StateCompleted, b.get(op.Ref).State)
@@ -143,13 +144,13 @@ var outboxTests = []test{
 	{"a name is enqueued once, twice in one transaction and over two", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		tx := b.tx()
-		first := b.in(tx, b.enqueueEvent("a"), journal.Recorded)
-		again := b.in(tx, b.enqueueEvent("a"), journal.Ignored)
+		first := b.in(tx, b.enqueueEvent("a"), machine.Recorded)
+		again := b.in(tx, b.enqueueEvent("a"), machine.Ignored)
 		assert.Equal(t, first.Key, again.Key)
 		assert.Equal(t, journal.StatePending, again.State)
 		require.NoError(t, tx.Commit(t.Context()))
 		tx = b.tx()
-		again = b.in(tx, b.enqueueEvent("a"), journal.Ignored)
+		again = b.in(tx, b.enqueueEvent("a"), machine.Ignored)
 		assert.Equal(t, "key-of-a", again.Key)
 		require.NoError(t, tx.Commit(t.Context()))
 		assert.Len(t, b.list(journal.Filter{}), 1)
@@ -158,26 +159,26 @@ var outboxTests = []test{
 		b := newBox(t, h)
 		b.enqueue(b.enqueueEvent("before"))
 		tx := b.tx()
-		b.in(tx, b.enqueueEvent("a"), journal.Recorded)
+		b.in(tx, b.enqueueEvent("a"), machine.Recorded)
 		for _, id := range []string{"a", "before"} {
 			other := b.enqueueEvent(id)
 			other.Intent.Fingerprint = "v1:another request"
-			b.in(tx, other, journal.Misuse)
+			b.in(tx, other, machine.Misuse)
 		}
-		for _, change := range []func(*journal.Event){
-			func(ev *journal.Event) { ev.Intent = nil },
-			func(ev *journal.Event) { ev.Intent.Naming = journal.Carried },
-			func(ev *journal.Event) { ev.Intent.BodyWithheld = true },
-			func(ev *journal.Event) { ev.At = time.Time{} },
-			func(ev *journal.Event) { ev.Kind = journal.EventBegin },
+		for _, change := range []func(*machine.Event){
+			func(ev *machine.Event) { ev.Intent = nil },
+			func(ev *machine.Event) { ev.Intent.Naming = journal.Carried },
+			func(ev *machine.Event) { ev.Intent.BodyWithheld = true },
+			func(ev *machine.Event) { ev.At = time.Time{} },
+			func(ev *machine.Event) { ev.Kind = machine.EventBegin },
 		} {
 			ev := b.enqueueEvent("refused")
 			change(&ev)
 			_, err := b.outbox.EnqueueTx(t.Context(), tx, ev)
-			var refused *journal.EventError
+			var refused *machine.EventError
 			require.ErrorAs(t, err, &refused)
 		}
-		b.in(tx, b.enqueueEvent("b"), journal.Recorded)
+		b.in(tx, b.enqueueEvent("b"), machine.Recorded)
 		require.NoError(t, tx.Commit(t.Context()))
 		assert.Equal(t, []string{"before", "a", "b"}, ids(b.list(journal.Filter{})))
 		assert.Equal(t, "v1:before", b.get(named("before")).Fingerprint)
@@ -185,12 +186,12 @@ var outboxTests = []test{
 	{"an existing operation is left as it is", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		held := b.hold("in flight")
-		unknown := b.decide(b.of(journal.EventDoubt, b.hold("unknown")), journal.Recorded)
+		unknown := b.decide(b.of(machine.EventDoubt, b.hold("unknown")), machine.Recorded)
 		completed := b.completeDelivered(b.hold("completed"))
 		for _, op := range []journal.Operation{held, unknown, completed} {
 			before := b.get(op.Ref)
 			tx := b.tx()
-			got := b.in(tx, b.enqueueEvent(op.ID), journal.Ignored)
+			got := b.in(tx, b.enqueueEvent(op.ID), machine.Ignored)
 			assert.Equal(t, op.State, got.State)
 			require.NoError(t, tx.Commit(t.Context()))
 			assert.Equal(t, before, b.get(op.Ref))
@@ -200,9 +201,9 @@ var outboxTests = []test{
 	{"a cancelled operation is pending again, in its generation or in the next", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		cancel := func(id string) {
-			ev := b.of(journal.EventCancel, b.hold(id))
+			ev := b.of(machine.EventCancel, b.hold(id))
 			ev.Unsent, ev.Delivered = true, true
-			b.decide(ev, journal.Recorded)
+			b.decide(ev, machine.Recorded)
 		}
 		cancel("same")
 		cancel("other")
@@ -210,8 +211,8 @@ var outboxTests = []test{
 		other.Intent.Fingerprint, other.Intent.NextKey = "v1:another request", func(int) string { return "its next key" }
 
 		tx := b.tx()
-		b.in(tx, b.enqueueEvent("same"), journal.Recorded)
-		b.in(tx, other, journal.Recorded)
+		b.in(tx, b.enqueueEvent("same"), machine.Recorded)
+		b.in(tx, other, machine.Recorded)
 		b.rollBack(tx)
 		for _, id := range []string{"same", "other"} {
 			assert.Equal(t, journal.StateCancelled, b.get(named(id)).State)
@@ -231,18 +232,18 @@ var outboxTests = []test{
 	{"a name that was made up before, and given up, is enqueued like any other", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		op := b.generate("key")
-		cancel := b.of(journal.EventCancel, op)
+		cancel := b.of(machine.EventCancel, op)
 		cancel.Unsent = true
-		require.Equal(t, journal.StateCancelled, b.decide(cancel, journal.Recorded).State)
+		require.Equal(t, journal.StateCancelled, b.decide(cancel, machine.Recorded).State)
 		b.enqueue(b.enqueueEvent("key"))
 		assert.Equal(t, journal.Named, b.get(named("key")).Naming)
-		claim := b.event(journal.EventClaim)
+		claim := b.event(machine.EventClaim)
 		claim.NamedOnly = true
 		results, err := h.Journal.Claim(t.Context(), claim, 10)
 		require.NoError(t, err)
 		require.Equal(t, []string{"key"}, claimed(results))
-		assert.Equal(t, journal.Execute, results[0].Decision)
-		b.decide(b.beginEvent(named("key")), journal.Wait)
+		assert.Equal(t, machine.Execute, results[0].Decision)
+		b.decide(b.beginEvent(named("key")), machine.Wait)
 	}},
 	{"an operation is sent when it is due, and not after its time", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
@@ -253,18 +254,18 @@ var outboxTests = []test{
 		ev.Due, ev.Intent.NotAfter = noon.Add(time.Hour), noon.Add(30*time.Minute)
 		b.enqueue(ev)
 		assert.Empty(t, b.claim(10))
-		b.decide(b.beginEvent(named("due")), journal.Later)
+		b.decide(b.beginEvent(named("due")), machine.Later)
 		b.now = noon.Add(time.Hour - time.Minute)
 		results := b.claim(10)
 		require.Equal(t, []string{"too late"}, claimed(results))
-		assert.Equal(t, journal.Recorded, results[0].Decision)
+		assert.Equal(t, machine.Recorded, results[0].Decision)
 		late := b.get(named("too late"))
 		assert.Equal(t, journal.StateCancelled, late.State)
 		assert.Contains(t, late.Cause, "it was not to be sent after")
 		b.now = noon.Add(time.Hour)
 		results = b.claim(10)
 		require.Equal(t, []string{"due"}, claimed(results))
-		assert.Equal(t, journal.Execute, results[0].Decision)
+		assert.Equal(t, machine.Execute, results[0].Decision)
 	}},
 	{"a begin of an open transaction's name gets the committed operation", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
@@ -275,12 +276,12 @@ var outboxTests = []test{
 		for _, commits := range []bool{true, false} {
 			id := fmt.Sprint("commits ", commits)
 			tx := b.tx()
-			b.in(tx, b.enqueueEvent(id), journal.Recorded)
+			b.in(tx, b.enqueueEvent(id), machine.Recorded)
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				result, err := other.journal.Apply(t.Context(), other.beginEvent(named(id)))
 				assert.NoError(t, err)
-				assert.Equal(t, journal.Execute, result.Decision)
+				assert.Equal(t, machine.Execute, result.Decision)
 				assert.EqualValues(t, 1, result.Operation.Claim)
 				assert.Equal(t, commits, result.Operation.Enqueued)
 			})
@@ -303,10 +304,10 @@ var outboxTests = []test{
 			}
 			result, err := b.outbox.EnqueueTx(t.Context(), tx, b.enqueueEvent("a"))
 			assert.NoError(t, err)
-			if result.Decision == journal.Recorded {
+			if result.Decision == machine.Recorded {
 				recorded.Add(1)
 			} else {
-				assert.Equal(t, journal.Ignored, result.Decision)
+				assert.Equal(t, machine.Ignored, result.Decision)
 				ignored.Add(1)
 			}
 			assert.NoError(t, tx.Commit(t.Context()))
@@ -322,7 +323,7 @@ var outboxTests = []test{
 		failing := errors.New("the handler fails")
 		handle := func(err error) func(context.Context, journal.Tx) error {
 			return func(ctx context.Context, tx journal.Tx) error {
-				b.in(tx, next, journal.Recorded)
+				b.in(tx, next, machine.Recorded)
 				return err
 			}
 		}
@@ -332,7 +333,7 @@ var outboxTests = []test{
 		assert.False(t, b.get(op.Ref).Delivered)
 		assert.PanicsWithValue(t, "the handler panics", func() {
 			_, _ = b.deliver(b.deliveryOf(op), func(_ context.Context, tx journal.Tx) error {
-				b.in(tx, next, journal.Recorded)
+				b.in(tx, next, machine.Recorded)
 				panic("the handler panics")
 			})
 		})
@@ -341,7 +342,7 @@ var outboxTests = []test{
 
 		decision, err := b.deliver(b.deliveryOf(op), handle(nil))
 		require.NoError(t, err)
-		assert.Equal(t, journal.Recorded, decision)
+		assert.Equal(t, machine.Recorded, decision)
 		assert.True(t, b.get(op.Ref).Delivered, "at once")
 		b.get(named("what it leads to"))
 
@@ -350,30 +351,30 @@ var outboxTests = []test{
 			return nil
 		})
 		require.NoError(t, err)
-		assert.Equal(t, journal.Ignored, decision)
+		assert.Equal(t, machine.Ignored, decision)
 	}},
 	{"an outcome that was followed by another is not delivered", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		op := b.hold("a")
-		unknown := b.decide(b.of(journal.EventDoubt, op), journal.Recorded)
+		unknown := b.decide(b.of(machine.EventDoubt, op), machine.Recorded)
 		completed := b.complete(op)
 		decision, err := b.deliver(b.deliveryOf(unknown), func(context.Context, journal.Tx) error {
 			assert.Fail(t, "it is not unknown any more")
 			return nil
 		})
 		require.NoError(t, err)
-		assert.Equal(t, journal.Ignored, decision)
+		assert.Equal(t, machine.Ignored, decision)
 		told := 0
 		decision, err = b.deliver(b.deliveryOf(completed), func(context.Context, journal.Tx) error { told++; return nil })
 		require.NoError(t, err)
-		assert.Equal(t, journal.Recorded, decision)
+		assert.Equal(t, machine.Recorded, decision)
 		assert.Equal(t, 1, told)
 	}},
 	{"of many that deliver one outcome, one does", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
-		outboxes := []journal.Outbox{b.outbox}
+		outboxes := []machine.Outbox{b.outbox}
 		if h.Open != nil {
-			outboxes = append(outboxes, h.Open(t).(journal.Outbox))
+			outboxes = append(outboxes, h.Open(t).(machine.Outbox))
 		}
 		op := b.complete(b.hold("a"))
 		var told, recorded atomic.Int64
@@ -383,7 +384,7 @@ var outboxTests = []test{
 				return nil
 			})
 			assert.NoError(t, err)
-			if result.Decision == journal.Recorded {
+			if result.Decision == machine.Recorded {
 				recorded.Add(1)
 			}
 		})
@@ -397,7 +398,7 @@ var outboxTests = []test{
 			require.Error(t, err)
 		}
 		tx := b.tx()
-		b.in(tx, b.enqueueEvent("a"), journal.Recorded)
+		b.in(tx, b.enqueueEvent("a"), machine.Recorded)
 		require.NoError(t, tx.Commit(t.Context()))
 		_, err := b.outbox.EnqueueTx(t.Context(), tx, b.enqueueEvent("b"))
 		require.Error(t, err, "it is over")
@@ -409,15 +410,15 @@ var outboxTests = []test{
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = b.outbox.DeliverTx(ended, b.deliveryOf(b.get(named("a"))), nil)
 		require.ErrorIs(t, err, context.Canceled)
-		for _, ev := range []journal.Event{{Kind: journal.EventDeliver}, b.event(journal.EventComplete)} {
+		for _, ev := range []machine.Event{{Kind: machine.EventDeliver}, b.event(machine.EventComplete)} {
 			_, err = b.deliver(ev, nil)
-			var refused *journal.EventError
+			var refused *machine.EventError
 			require.ErrorAs(t, err, &refused)
 		}
 		require.NoError(t, h.Journal.Close())
 		_, err = b.outbox.BeginTx(t.Context())
 		require.ErrorIs(t, err, journal.ErrClosed)
-		_, err = b.deliver(b.event(journal.EventDeliver), nil)
+		_, err = b.deliver(b.event(machine.EventDeliver), nil)
 		require.ErrorIs(t, err, journal.ErrClosed)
 	}},
 	{"a journal that was restored takes nothing into its outbox", func(t *testing.T, h Harness) {
@@ -425,10 +426,10 @@ var outboxTests = []test{
 		if h.Restored == nil {
 			t.Skip("the store can't tell that it was restored")
 		}
-		outbox := h.Restored(t).(journal.Outbox)
+		outbox := h.Restored(t).(machine.Outbox)
 		tx, err := outbox.BeginTx(t.Context())
 		require.NoError(t, err)
-		ev := journal.Event{Kind: journal.EventEnqueue, Ref: named("a"), At: noon, Intent: intent(named("a"), journal.Named)}
+		ev := machine.Event{Kind: machine.EventEnqueue, Ref: named("a"), At: noon, Intent: intent(named("a"), journal.Named)}
 		_, err = outbox.EnqueueTx(t.Context(), tx, ev)
 		require.ErrorIs(t, err, journal.ErrRestored)
 		require.NoError(t, tx.Rollback(t.Context()))

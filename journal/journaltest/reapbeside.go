@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -38,7 +39,7 @@ var reapBesideTests = []test{
 					alone = true // Reap passes over what the traffic holds, so only from here on 0 means that none is left
 				default:
 				}
-				ev := c.event(journal.EventReap)
+				ev := c.event(machine.EventReap)
 				ev.Keep = time.Hour
 				n, err := h.Journal.Reap(t.Context(), ev, 5)
 				if !assert.NoError(t, err) || alone && n == 0 {
@@ -52,14 +53,14 @@ var reapBesideTests = []test{
 				for i := g; i < names; i += goroutines {
 					again, err := h.Journal.Apply(t.Context(), c.beginEvent(named(fmt.Sprint("old-", i))))
 					assert.NoError(t, err)
-					assert.Contains(t, []journal.Decision{journal.Replay, journal.Gone}, again.Decision)
-					if again.Decision == journal.Replay {
+					assert.Contains(t, []machine.Decision{machine.Replay, machine.Gone}, again.Decision)
+					if again.Decision == machine.Replay {
 						assert.Equal(t, []byte(`{"paid":true}`), again.Operation.Answer.Body)
 					}
 					ref := named(fmt.Sprint("new-", i))
 					begun, err := h.Journal.Apply(t.Context(), c.beginEvent(ref))
 					assert.NoError(t, err)
-					assert.Equal(t, journal.Execute, begun.Decision)
+					assert.Equal(t, machine.Execute, begun.Decision)
 					if i%2 == 0 { // the others stay in flight
 						_, err = h.Journal.Apply(t.Context(), c.completeEvent(begun.Operation))
 						assert.NoError(t, err)
@@ -73,7 +74,7 @@ var reapBesideTests = []test{
 
 		require.Equal(t, names, reaped, "each of the old ones once, and none of the new")
 		for i := range names {
-			c.decide(c.beginEvent(named(fmt.Sprint("old-", i))), journal.Gone)
+			c.decide(c.beginEvent(named(fmt.Sprint("old-", i))), machine.Gone)
 			op, want := c.get(named(fmt.Sprint("new-", i))), journal.StateCompleted
 			if i%2 == 1 {
 				want = journal.StateInFlight

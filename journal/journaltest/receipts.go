@@ -11,20 +11,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // receiver is a server that receives requests under keys.
 type receiver struct {
 	*caller
-	receipts journal.Receipts
+	receipts machine.Receipts
 	h        Harness
 }
 
 // receiving makes a test of a receiver. It is skipped if the store keeps no receipts.
 func receiving(name string, run func(t *testing.T, r *receiver)) test {
 	return test{name, func(t *testing.T, h Harness) {
-		receipts, ok := h.Journal.(journal.Receipts)
+		receipts, ok := h.Journal.(machine.Receipts)
 		if !ok {
 			t.Skip("the store keeps no receipts")
 		}
@@ -46,22 +47,22 @@ func (r *receiver) tx() journal.Tx {
 func received(key string) journal.ReceiptKey { return journal.ReceiptKey{Scope: "t acme", Key: key} }
 
 // reserve returns the event of a request under a key. Another body makes another request.
-func (r *receiver) reserve(key, body string) journal.ReceiptEvent {
-	return journal.ReceiptEvent{
-		Kind: journal.ReceiptReserve, ReceiptKey: received(key), At: r.now, Place: "payments.create", Fingerprint: body,
+func (r *receiver) reserve(key, body string) machine.ReceiptEvent {
+	return machine.ReceiptEvent{
+		Kind: machine.ReceiptReserve, ReceiptKey: received(key), At: r.now, Place: "payments.create", Fingerprint: body,
 		Same: func(receipt *journal.Receipt) (bool, error) { return receipt.Fingerprint == body, nil }, Keep: 24 * time.Hour, Refuse: 48 * time.Hour,
 	}
 }
 
-func (r *receiver) complete(key string, claim int64, body []byte) journal.ReceiptEvent {
-	return journal.ReceiptEvent{
-		Kind: journal.ReceiptComplete, ReceiptKey: received(key), At: r.now, Claim: claim,
+func (r *receiver) complete(key string, claim int64, body []byte) machine.ReceiptEvent {
+	return machine.ReceiptEvent{
+		Kind: machine.ReceiptComplete, ReceiptKey: received(key), At: r.now, Claim: claim,
 		Answer: &journal.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/payments/" + key}}, Body: body},
 	}
 }
 
 // in applies an event within tx.
-func (r *receiver) in(tx journal.Tx, ev journal.ReceiptEvent, want journal.Decision) journal.ReceiptResult {
+func (r *receiver) in(tx journal.Tx, ev machine.ReceiptEvent, want machine.Decision) machine.ReceiptResult {
 	r.t.Helper()
 	result, err := r.receipts.ReceiveTx(r.t.Context(), tx, ev)
 	require.NoError(r.t, err)
@@ -70,7 +71,7 @@ func (r *receiver) in(tx journal.Tx, ev journal.ReceiptEvent, want journal.Decis
 }
 
 // alone applies an event in a transaction of its own.
-func (r *receiver) alone(ev journal.ReceiptEvent, want journal.Decision) journal.ReceiptResult {
+func (r *receiver) alone(ev machine.ReceiptEvent, want machine.Decision) machine.ReceiptResult {
 	r.t.Helper()
 	tx := r.tx()
 	result := r.in(tx, ev, want)
@@ -82,8 +83,8 @@ func (r *receiver) alone(ev journal.ReceiptEvent, want journal.Decision) journal
 func (r *receiver) serve(key, body string, answer []byte) {
 	r.t.Helper()
 	tx := r.tx()
-	begun := r.in(tx, r.reserve(key, body), journal.Execute)
-	r.in(tx, r.complete(key, begun.Receipt.Claim, answer), journal.Recorded)
+	begun := r.in(tx, r.reserve(key, body), machine.Execute)
+	r.in(tx, r.complete(key, begun.Receipt.Claim, answer), machine.Recorded)
 	require.NoError(r.t, tx.Commit(r.t.Context()))
 }
 
@@ -116,20 +117,20 @@ var receiptTests = []test{
 			assert.Equal(t, want, got)
 			looked, err := r.receipts.LookReceipt(t.Context(), r.reserve(name, "a"))
 			require.NoError(t, err)
-			assert.Equal(t, journal.ReceiptResult{Receipt: want, Decision: journal.Replay}, looked)
+			assert.Equal(t, machine.ReceiptResult{Receipt: want, Decision: machine.Replay}, looked)
 			tx := r.tx()
-			assert.Equal(t, want, r.in(tx, r.reserve(name, "a"), journal.Replay).Receipt)
+			assert.Equal(t, want, r.in(tx, r.reserve(name, "a"), machine.Replay).Receipt)
 			require.NoError(t, tx.Rollback(t.Context()))
 		}
 	}),
 	receiving("a transaction that is rolled back leaves nothing, and the key free", func(t *testing.T, r *receiver) {
 		tx := r.tx()
-		r.in(tx, r.reserve("key-1", "a"), journal.Execute)
+		r.in(tx, r.reserve("key-1", "a"), machine.Execute)
 		require.NoError(t, tx.Rollback(t.Context()))
 		r.isAbsent("key-1")
 		tx = r.tx()
-		begun := r.in(tx, r.reserve("key-1", "a"), journal.Execute)
-		r.in(tx, r.complete("key-1", begun.Receipt.Claim, nil), journal.Recorded)
+		begun := r.in(tx, r.reserve("key-1", "a"), machine.Execute)
+		r.in(tx, r.complete("key-1", begun.Receipt.Claim, nil), machine.Recorded)
 		require.NoError(t, tx.Rollback(t.Context()))
 		r.isAbsent("key-1")
 		r.serve("key-1", "a", nil)
@@ -137,22 +138,22 @@ var receiptTests = []test{
 	receiving("another request under the key is a misuse, and another scope's key is its own", func(t *testing.T, r *receiver) {
 		r.serve("key-1", "a", nil)
 		tx := r.tx()
-		r.in(tx, r.reserve("key-1", "b"), journal.Misuse)
+		r.in(tx, r.reserve("key-1", "b"), machine.Misuse)
 		require.NoError(t, tx.Rollback(t.Context()))
 		theirs := r.reserve("key-1", "b")
 		theirs.Scope = "t globex"
-		r.alone(theirs, journal.Execute)
+		r.alone(theirs, machine.Execute)
 	}),
 	receiving("a reservation that was committed by itself stops the key until a person resolves it", func(t *testing.T, r *receiver) {
 		for key, as := range map[string]journal.Resolution{"executed": journal.Executed, "not": journal.NotExecuted} {
-			begun := r.alone(r.reserve(key, "a"), journal.Execute)
+			begun := r.alone(r.reserve(key, "a"), machine.Execute)
 			assert.Equal(t, journal.ReceiptReserved, r.stands(key).State)
-			r.alone(r.reserve(key, "a"), journal.Stop)
+			r.alone(r.reserve(key, "a"), machine.Stop)
 			stale := r.complete(key, begun.Receipt.Claim+1, nil)
-			r.alone(stale, journal.Stale)
+			r.alone(stale, machine.Stale)
 			resolve := r.complete(key, 0, []byte("found"))
-			resolve.Kind, resolve.Resolution, resolve.By, resolve.Why = journal.ReceiptResolve, as, "ada", "see the ledger"
-			r.alone(resolve, journal.Recorded)
+			resolve.Kind, resolve.Resolution, resolve.By, resolve.Why = machine.ReceiptResolve, as, "ada", "see the ledger"
+			r.alone(resolve, machine.Recorded)
 			if as == journal.NotExecuted {
 				r.isAbsent(key)
 				r.serve(key, "a", nil)
@@ -164,29 +165,29 @@ var receiptTests = []test{
 	}),
 	receiving("an answer without a reservation is recorded once", func(t *testing.T, r *receiver) {
 		record := r.reserve("key-1", "a")
-		record.Kind, record.Answer = journal.ReceiptRecord, &journal.Answer{Status: 200, Body: []byte("first")}
-		r.alone(record, journal.Recorded)
+		record.Kind, record.Answer = machine.ReceiptRecord, &journal.Answer{Status: 200, Body: []byte("first")}
+		r.alone(record, machine.Recorded)
 		record.Answer = &journal.Answer{Status: 200, Body: []byte("second")}
-		assert.Equal(t, []byte("first"), r.alone(record, journal.Replay).Receipt.Answer.Body)
+		assert.Equal(t, []byte("first"), r.alone(record, machine.Replay).Receipt.Answer.Body)
 		assert.Equal(t, []byte("first"), r.stands("key-1").Answer.Body)
 	}),
 	receiving("an expired receipt is reaped in two steps, and its key is refused between them", func(t *testing.T, r *receiver) {
 		reap := func(limit int) int {
-			n, err := r.receipts.ReapReceipts(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReap, At: r.now}, limit)
+			n, err := r.receipts.ReapReceipts(t.Context(), machine.ReceiptEvent{Kind: machine.ReceiptReap, At: r.now}, limit)
 			require.NoError(t, err)
 			return n
 		}
 		for i := range 5 {
 			r.serve(fmt.Sprint("key-", i), "a", []byte("body"))
 		}
-		r.alone(r.reserve("reserved", "a"), journal.Execute)
+		r.alone(r.reserve("reserved", "a"), machine.Execute)
 		assert.Zero(t, reap(10))
 		r.pass(r.now.Add(24 * time.Hour))
 		assert.Equal(t, 3, reap(3))
 		assert.Equal(t, 2, reap(3))
 		assert.Zero(t, reap(3))
 		assert.Nil(t, r.stands("key-0").Answer)
-		r.alone(r.reserve("key-0", "a"), journal.Gone)
+		r.alone(r.reserve("key-0", "a"), machine.Gone)
 		r.serve("later", "a", []byte("body"))
 		r.pass(r.now.Add(48 * time.Hour))
 		assert.Equal(t, 6, reap(10))
@@ -201,11 +202,11 @@ var receiptTests = []test{
 		r.serve("key-1", "a", []byte("first"))
 		r.pass(r.now.Add(72 * time.Hour))
 		tx := r.tx()
-		begun := r.in(tx, r.reserve("key-1", "b"), journal.Execute)
+		begun := r.in(tx, r.reserve("key-1", "b"), machine.Execute)
 		assert.True(t, begun.Again)
 		assert.EqualValues(t, 2, begun.Receipt.Claim)
-		r.in(tx, r.complete("key-1", 1, nil), journal.Stale)
-		r.in(tx, r.complete("key-1", 2, []byte("second")), journal.Recorded)
+		r.in(tx, r.complete("key-1", 1, nil), machine.Stale)
+		r.in(tx, r.complete("key-1", 2, []byte("second")), machine.Recorded)
 		require.NoError(t, tx.Commit(t.Context()))
 		assert.Equal(t, []byte("second"), r.stands("key-1").Answer.Body)
 	}),
@@ -226,7 +227,7 @@ var receiptTests = []test{
 		}
 		elsewhere := r.reserve("reserved", "a")
 		elsewhere.Scope, elsewhere.Place = "t globex", "refunds.create"
-		r.alone(elsewhere, journal.Execute)
+		r.alone(elsewhere, machine.Execute)
 		assert.Equal(t, []string{"key-0", "key-1", "key-2", "key-3", "key-4", "reserved"}, list(journal.ReceiptFilter{}))
 		assert.Equal(t, []string{"key-0", "key-1"}, list(journal.ReceiptFilter{Limit: 2}))
 		assert.Equal(t, []string{"key-3", "key-4"}, list(journal.ReceiptFilter{After: r.stands("key-2").Handle, Limit: 2}))
@@ -251,14 +252,14 @@ var receiptTests = []test{
 		tx, many := r.tx(), 1203
 		for i := range many {
 			record := r.reserve(fmt.Sprint("key-", i), "a")
-			record.Kind, record.Answer = journal.ReceiptRecord, &journal.Answer{Status: 200}
-			r.in(tx, record, journal.Recorded)
+			record.Kind, record.Answer = machine.ReceiptRecord, &journal.Answer{Status: 200}
+			r.in(tx, record, machine.Recorded)
 		}
 		require.NoError(t, tx.Commit(t.Context()))
 		assert.Equal(t, journal.ReceiptCounts{Completed: int64(many), NextEnd: r.now.Add(24 * time.Hour)}, counted())
 		first := r.now
 		for _, key := range []string{"reserved-1", "reserved-2"} {
-			r.alone(r.reserve(key, "a"), journal.Execute)
+			r.alone(r.reserve(key, "a"), machine.Execute)
 			r.pass(r.now.Add(time.Minute))
 		}
 		assert.Equal(t, journal.ReceiptCounts{Completed: int64(many), Reserved: 2, OldestReserved: first, NextEnd: first.Add(24 * time.Hour)}, counted())
@@ -287,7 +288,7 @@ var receiptTests = []test{
 						return
 					}
 					result, err := r.receipts.ReceiveTx(t.Context(), tx, r.reserve("key-1", "a"))
-					if err == nil && result.Decision == journal.Execute {
+					if err == nil && result.Decision == machine.Execute {
 						_, err = r.receipts.ReceiveTx(t.Context(), tx, r.complete("key-1", result.Receipt.Claim, []byte("once")))
 						if err == nil {
 							err = tx.Commit(t.Context())
@@ -300,7 +301,7 @@ var receiptTests = []test{
 					mu.Lock()
 					decided[result.Decision.String()]++
 					mu.Unlock()
-					if result.Decision != journal.Wait {
+					if result.Decision != machine.Wait {
 						return
 					}
 				}
@@ -330,16 +331,16 @@ var receiptTests = []test{
 		require.NoError(t, tx.Commit(t.Context()))
 	}),
 	receiving("an operation, the answer and a receipt are one commit", func(t *testing.T, r *receiver) {
-		outbox, ok := r.h.Journal.(journal.Outbox)
+		outbox, ok := r.h.Journal.(machine.Outbox)
 		if !ok {
 			t.Skip("the store records no operations in transactions of others")
 		}
 		b := &box{caller: r.caller, outbox: outbox, tx: r.tx}
 		for _, commits := range []bool{false, true} {
 			tx := r.tx()
-			begun := r.in(tx, r.reserve("key-1", "a"), journal.Execute)
-			b.in(tx, b.enqueueEvent("key-1/charge"), journal.Recorded)
-			r.in(tx, r.complete("key-1", begun.Receipt.Claim, nil), journal.Recorded)
+			begun := r.in(tx, r.reserve("key-1", "a"), machine.Execute)
+			b.in(tx, b.enqueueEvent("key-1/charge"), machine.Recorded)
+			r.in(tx, r.complete("key-1", begun.Receipt.Claim, nil), machine.Recorded)
 			if !commits {
 				require.NoError(t, tx.Rollback(t.Context()))
 				r.isAbsent("key-1")
@@ -358,7 +359,7 @@ var receiptTests = []test{
 		}
 		r.serve("key-1", "a", []byte("body"))
 		want := r.stands("key-1")
-		next := r.h.Reopen(t).(journal.Receipts)
+		next := r.h.Reopen(t).(machine.Receipts)
 		require.NoError(t, next.MakeReceipts(t.Context(), "keys"))
 		got, err := next.GetReceipt(t.Context(), received("key-1"))
 		require.NoError(t, err)

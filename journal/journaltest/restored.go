@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -19,7 +20,7 @@ var restoredTests = []test{
 		}
 		c := newCaller(t, h.Journal)
 		pending := c.park(c.begin(named("pending")), noon)
-		unknown := c.decide(c.of(journal.EventDoubt, c.begin(named("unknown"))), journal.Recorded)
+		unknown := c.decide(c.of(machine.EventDoubt, c.begin(named("unknown"))), machine.Recorded)
 		held := c.begin(named("held"))
 		completed := c.completeDelivered(c.begin(named("completed")))
 		c.journal = h.Restored(t)
@@ -27,18 +28,18 @@ var restoredTests = []test{
 
 		_, err := c.journal.Join(t.Context())
 		assert.ErrorIs(t, err, journal.ErrRestored)
-		resolve := c.of(journal.EventResolve, unknown)
+		resolve := c.of(machine.EventResolve, unknown)
 		resolve.Resolution = journal.NotExecuted
-		for _, ev := range []journal.Event{
-			c.beginEvent(named("new")), c.beginEvent(named("pending")), c.of(journal.EventClaim, pending),
-			resolve, c.of(journal.EventReap, completed),
+		for _, ev := range []machine.Event{
+			c.beginEvent(named("new")), c.beginEvent(named("pending")), c.of(machine.EventClaim, pending),
+			resolve, c.of(machine.EventReap, completed),
 		} {
 			_, err := c.journal.Apply(t.Context(), ev)
 			assert.ErrorIs(t, err, journal.ErrRestored, ev.Kind)
 		}
-		_, err = c.journal.Claim(t.Context(), c.event(journal.EventClaim), 10)
+		_, err = c.journal.Claim(t.Context(), c.event(machine.EventClaim), 10)
 		assert.ErrorIs(t, err, journal.ErrRestored)
-		_, err = c.journal.Reap(t.Context(), c.event(journal.EventReap), 10)
+		_, err = c.journal.Reap(t.Context(), c.event(machine.EventReap), 10)
 		assert.ErrorIs(t, err, journal.ErrRestored)
 
 		for _, op := range []journal.Operation{pending, unknown, held, completed} {
@@ -57,9 +58,9 @@ var restoredTests = []test{
 			t.Skip("the store can't tell that it was restored")
 		}
 		c := newCaller(t, h.Journal)
-		cancel := c.of(journal.EventCancel, c.begin(named("cancelled")))
+		cancel := c.of(machine.EventCancel, c.begin(named("cancelled")))
 		cancel.Unsent = true
-		c.decide(cancel, journal.Recorded)
+		c.decide(cancel, machine.Recorded)
 		c.completeDelivered(c.begin(named("completed")))
 		c.journal = h.Restored(t)
 		adopter, ok := c.journal.(interface{ Adopt(context.Context) error })
@@ -72,8 +73,8 @@ var restoredTests = []test{
 		assert.Equal(t, journal.StateUnknown, op.State)
 		assert.True(t, op.MayHaveRun)
 		assert.Equal(t, noon, op.FirstSentAt)
-		next.decide(next.beginEvent(named("completed")), journal.Replay)
-		next.decide(next.beginEvent(named("cancelled")), journal.Stop)
+		next.decide(next.beginEvent(named("completed")), machine.Replay)
+		next.decide(next.beginEvent(named("cancelled")), machine.Stop)
 		next.begin(named("new"))
 	}}, {"an adoption that is given up halfway leaves a journal that sends nothing", func(t *testing.T, h Harness) {
 		if h.Restored == nil {
@@ -88,9 +89,9 @@ var restoredTests = []test{
 				ops[i] = c.park(ops[i], noon.Add(time.Hour))
 			}
 			if i%3 == 2 {
-				cancel := c.of(journal.EventCancel, ops[i])
+				cancel := c.of(machine.EventCancel, ops[i])
 				cancel.Unsent = true
-				ops[i] = c.decide(cancel, journal.Recorded)
+				ops[i] = c.decide(cancel, machine.Recorded)
 			}
 		})
 		c.journal = h.Restored(t)

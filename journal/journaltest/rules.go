@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // underAlias asks for a named operation with a carried key by that key.
-func (c *caller) underAlias(alias journal.Ref) journal.Event {
+func (c *caller) underAlias(alias journal.Ref) machine.Event {
 	ev := c.beginEvent(alias)
 	ev.Intent = intent(alias, journal.Carried)
 	ev.Intent.KeyCarried = true
@@ -19,7 +20,7 @@ func (c *caller) underAlias(alias journal.Ref) journal.Event {
 }
 
 // withAlias returns a Begin that brings its own key along.
-func (c *caller) withAlias(ref, alias journal.Ref) journal.Event {
+func (c *caller) withAlias(ref, alias journal.Ref) machine.Event {
 	ev := c.beginEvent(ref)
 	ev.Intent.KeyCarried, ev.Intent.Alias = true, alias
 	ev.Intent.Fingerprint = "v1:" + alias.ID
@@ -30,7 +31,7 @@ var aliasTests = []test{
 	{"an operation is found by its second name in every state", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key := journal.Ref{Scope: "tenant", Parent: "\x00key", ID: "their-key"}
-		op := c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
+		op := c.decide(c.withAlias(named("invoice-1"), key), machine.Execute)
 		same := func(got journal.Operation) {
 			t.Helper()
 			assert.Equal(t, op.Handle, got.Handle)
@@ -38,21 +39,21 @@ var aliasTests = []test{
 			assert.Equal(t, key, got.Alias)
 			assert.Equal(t, op.Handle, c.get(key).Handle)
 		}
-		same(c.decide(c.underAlias(key), journal.Wait))
-		park := c.of(journal.EventPark, op)
+		same(c.decide(c.underAlias(key), machine.Wait))
+		park := c.of(machine.EventPark, op)
 		park.Ref, park.Handle, park.Due = key, 0, noon.Add(time.Hour)
 		park.Open = true
-		same(c.decide(park, journal.Recorded))
-		same(c.decide(c.underAlias(key), journal.Later))
+		same(c.decide(park, machine.Recorded))
+		same(c.decide(c.underAlias(key), machine.Later))
 		c.now = noon.Add(time.Hour)
-		again := c.decide(c.underAlias(key), journal.Execute)
+		again := c.decide(c.underAlias(key), machine.Execute)
 		same(again)
 		assert.Equal(t, "key-of-invoice-1", again.Key)
 		c.completeDelivered(again)
-		same(c.decide(c.underAlias(key), journal.Replay))
+		same(c.decide(c.underAlias(key), machine.Replay))
 		c.pass(noon.Add(50 * time.Hour))
-		c.decide(c.of(journal.EventReap, again), journal.Recorded)
-		same(c.decide(c.underAlias(key), journal.Gone))
+		c.decide(c.of(machine.EventReap, again), machine.Recorded)
+		same(c.decide(c.underAlias(key), machine.Gone))
 		if h.Reopen == nil {
 			return
 		}
@@ -62,29 +63,29 @@ var aliasTests = []test{
 	{"a second name belongs to one operation, as a name and as a second one", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key, other := named("key-1"), named("key-2")
-		c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
-		holder := c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
+		c.decide(c.withAlias(named("invoice-1"), key), machine.Execute)
+		holder := c.decide(c.withAlias(named("invoice-2"), key), machine.Misuse)
 		assert.Equal(t, named("invoice-1"), holder.Ref, "it is told whose it is")
 		_, err := h.Journal.Get(t.Context(), named("invoice-2"))
 		assert.ErrorIs(t, err, journal.ErrNotFound)
 
-		c.decide(c.underAlias(other), journal.Execute)
-		holder = c.decide(c.withAlias(named("invoice-3"), other), journal.Misuse)
+		c.decide(c.underAlias(other), machine.Execute)
+		holder = c.decide(c.withAlias(named("invoice-3"), other), machine.Misuse)
 		assert.Equal(t, other, holder.Ref)
 
 		former := c.withAlias(named("invoice-4"), named("key-3"))
 		former.Intent.FormerAliases = []journal.Ref{named("key-0"), key}
-		holder = c.decide(former, journal.Misuse)
+		holder = c.decide(former, machine.Misuse)
 		assert.Equal(t, named("invoice-1"), holder.Ref, "nor where it had another before")
 		former.Intent.FormerAliases = []journal.Ref{named("key-0"), other}
-		holder = c.decide(former, journal.Misuse)
+		holder = c.decide(former, machine.Misuse)
 		assert.Equal(t, other, holder.Ref)
 
 		// A caller who is there already goes on, whatever key it brings.
-		c.decide(c.withAlias(named("invoice-1"), key), journal.Wait)
+		c.decide(c.withAlias(named("invoice-1"), key), machine.Wait)
 		later := c.withAlias(named("invoice-1"), other)
 		later.Intent.Fingerprint = "v1:" + key.ID
-		c.decide(later, journal.Wait)
+		c.decide(later, machine.Wait)
 		assert.Equal(t, key, c.get(named("invoice-1")).Alias)
 
 		c.begin(named("without"))
@@ -93,64 +94,64 @@ var aliasTests = []test{
 			return
 		}
 		c = newCaller(t, h.Reopen(t))
-		c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
+		c.decide(c.withAlias(named("invoice-2"), key), machine.Misuse)
 	}},
 	{"a cancelled operation does not begin again with a key that another one has by now", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key, atHost := named("key at stripe"), named("key at api.stripe.com")
-		op := c.decide(c.withAlias(named("invoice-1"), key), journal.Execute)
-		cancel := c.of(journal.EventCancel, op)
+		op := c.decide(c.withAlias(named("invoice-1"), key), machine.Execute)
+		cancel := c.of(machine.EventCancel, op)
 		cancel.Unsent = true
-		c.decide(cancel, journal.Recorded)
-		c.decide(c.withAlias(named("invoice-2"), atHost), journal.Execute) // by a caller without a table for stripe
+		c.decide(cancel, machine.Recorded)
+		c.decide(c.withAlias(named("invoice-2"), atHost), machine.Execute) // by a caller without a table for stripe
 		again := c.withAlias(named("invoice-1"), key)
 		again.Intent.FormerAliases = []journal.Ref{atHost}
-		holder := c.decide(again, journal.Misuse)
+		holder := c.decide(again, machine.Misuse)
 		assert.Equal(t, named("invoice-2"), holder.Ref)
 		assert.Equal(t, journal.StateCancelled, c.get(named("invoice-1")).State)
 
 		again.Intent.FormerAliases = []journal.Ref{key, named("key-0")}
-		op = c.decide(again, journal.Execute) // its own key is no other operation's
+		op = c.decide(again, machine.Execute) // its own key is no other operation's
 		c.completeDelivered(op)
 
 		other := c.withAlias(named("invoice-4"), named("key-4 at api.stripe.com"))
-		for _, ev := range []journal.Event{c.withAlias(named("invoice-5"), named("key-5")), other} {
-			op = c.decide(ev, journal.Execute)
-			cancel = c.of(journal.EventCancel, op)
+		for _, ev := range []machine.Event{c.withAlias(named("invoice-5"), named("key-5")), other} {
+			op = c.decide(ev, machine.Execute)
+			cancel = c.of(machine.EventCancel, op)
 			cancel.Unsent = true
-			c.decide(cancel, journal.Recorded)
+			c.decide(cancel, machine.Recorded)
 		}
 		other.Intent.FormerAliases = []journal.Ref{named("key-5")}
-		c.decide(other, journal.Execute) // neither has it, so the first one gets it
+		c.decide(other, machine.Execute) // neither has it, so the first one gets it
 
 		late := c.withAlias(named("invoice-3"), named("key at another host"))
-		op = c.decide(late, journal.Execute)
-		cancel = c.of(journal.EventCancel, op)
+		op = c.decide(late, machine.Execute)
+		cancel = c.of(machine.EventCancel, op)
 		cancel.Unsent = true
-		c.decide(cancel, journal.Recorded)
+		c.decide(cancel, machine.Recorded)
 		late.Intent.Alias = key // from a client with the table
-		holder = c.decide(late, journal.Misuse)
+		holder = c.decide(late, machine.Misuse)
 		assert.Equal(t, named("invoice-1"), holder.Ref)
 	}},
 	{"a removed operation frees its second name", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		key := named("key-1")
-		cancel := c.of(journal.EventCancel, c.decide(c.withAlias(named("invoice-1"), key), journal.Execute))
+		cancel := c.of(machine.EventCancel, c.decide(c.withAlias(named("invoice-1"), key), machine.Execute))
 		cancel.Unsent, cancel.Delivered = true, true
-		op := c.decide(cancel, journal.Recorded)
-		c.decide(c.withAlias(named("invoice-2"), key), journal.Misuse)
+		op := c.decide(cancel, machine.Recorded)
+		c.decide(c.withAlias(named("invoice-2"), key), machine.Misuse)
 		c.pass(noon.Add(48 * time.Hour))
-		c.decide(c.of(journal.EventReap, op), journal.Recorded)
+		c.decide(c.of(machine.EventReap, op), machine.Recorded)
 		_, err := h.Journal.Get(t.Context(), key)
 		assert.ErrorIs(t, err, journal.ErrNotFound)
-		c.decide(c.withAlias(named("invoice-2"), key), journal.Execute)
+		c.decide(c.withAlias(named("invoice-2"), key), machine.Execute)
 		assert.Equal(t, named("invoice-2"), c.get(key).Ref)
 	}},
 }
 
-func (c *caller) claimFrom(limit int, from ...string) []journal.Result {
+func (c *caller) claimFrom(limit int, from ...string) []machine.Result {
 	c.t.Helper()
-	ev := c.event(journal.EventClaim)
+	ev := c.event(machine.EventClaim)
 	ev.From = from
 	results, err := c.journal.Claim(c.t.Context(), ev, limit)
 	require.NoError(c.t, err)
@@ -161,7 +162,7 @@ func (c *caller) beginAt(provider, id string) journal.Operation {
 	c.t.Helper()
 	ev := c.beginEvent(named(id))
 	ev.Intent.Provider = provider
-	return c.decide(ev, journal.Execute)
+	return c.decide(ev, machine.Execute)
 }
 
 var passingOverTests = []test{
@@ -189,14 +190,14 @@ var passingOverTests = []test{
 		for _, id := range []string{"unknown table", "narrower", "wider", "elsewhere"} {
 			ev := c.beginEvent(named(id))
 			ev.Intent.Form = "header Idempotency-Key"
-			c.park(c.decide(ev, journal.Execute), noon)
+			c.park(c.decide(ev, machine.Execute), noon)
 		}
-		ev := c.event(journal.EventClaim)
+		ev := c.event(machine.EventClaim)
 		ev.At = noon.Add(2 * time.Hour)
-		ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+		ev.Today = func(op *journal.Operation) (machine.Today, bool) {
 			assert.Equal(t, []byte(`{"amount":100}`), op.Request.Body)
 			assert.Equal(t, "application/json", op.Request.Header.Get("Content-Type"))
-			today := journal.Today{Terms: op.Terms, Form: op.Form}
+			today := machine.Today{Terms: op.Terms, Form: op.Form}
 			switch op.ID {
 			case "narrower":
 				today.Terms.Retention = time.Hour
@@ -209,17 +210,17 @@ var passingOverTests = []test{
 		}
 		results, err := h.Journal.Claim(t.Context(), ev, 10)
 		require.NoError(t, err)
-		decisions := map[string]journal.Decision{}
+		decisions := map[string]machine.Decision{}
 		for _, r := range results {
 			decisions[r.Operation.ID] = r.Decision
 		}
-		assert.Equal(t, map[string]journal.Decision{"narrower": journal.Stop, "wider": journal.Execute, "elsewhere": journal.Stop}, decisions)
+		assert.Equal(t, map[string]machine.Decision{"narrower": machine.Stop, "wider": machine.Execute, "elsewhere": machine.Stop}, decisions)
 		assert.Equal(t, time.Hour, c.get(named("narrower")).Terms.Retention)
 		assert.Equal(t, stripeLike, c.get(named("wider")).Terms)
 		assert.Equal(t, "header Idempotency-Key", c.get(named("elsewhere")).Form)
 		assert.Equal(t, journal.StatePending, c.get(named("unknown table")).State)
 		ev.Ref = named("unknown table")
-		c.decide(ev, journal.Ignored)
+		c.decide(ev, machine.Ignored)
 	}},
 }
 
@@ -230,9 +231,9 @@ var declaredTests = []test{
 			id             string
 			declared, want time.Duration
 		}{{"shorter", time.Hour, time.Hour}, {"longer", 48 * time.Hour, 24 * time.Hour}, {"not declared", 0, 24 * time.Hour}, {"not promised", -1, 0}} {
-			ev := c.of(journal.EventPark, c.begin(named(row.id)))
+			ev := c.of(machine.EventPark, c.begin(named(row.id)))
 			ev.Due, ev.Open, ev.Attempts, ev.Retention = noon, true, 1, row.declared
-			assert.Equal(t, row.want, c.decide(ev, journal.Recorded).Terms.Retention, row.id)
+			assert.Equal(t, row.want, c.decide(ev, machine.Recorded).Terms.Retention, row.id)
 		}
 		require.NoError(t, c.session.End(t.Context()))
 		if h.Reopen != nil {
@@ -242,7 +243,7 @@ var declaredTests = []test{
 		assert.Equal(t, time.Hour, c.get(named("shorter")).Terms.Retention)
 		assert.Equal(t, journal.StateUnknown, c.get(named("not promised")).State)
 		c.now = noon.Add(2 * time.Hour)
-		for id, decision := range map[string]journal.Decision{"shorter": journal.Stop, "longer": journal.Execute} {
+		for id, decision := range map[string]machine.Decision{"shorter": machine.Stop, "longer": machine.Execute} {
 			c.decide(c.beginEvent(named(id)), decision) // whose intent has the longer terms of the table
 		}
 	}},
@@ -251,14 +252,14 @@ var declaredTests = []test{
 var wordTests = []test{
 	{"if no attempt may have run, the asker's request is recorded and sent", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		park := c.of(journal.EventPark, c.begin(named("invoice-1")))
+		park := c.of(machine.EventPark, c.begin(named("invoice-1")))
 		park.Unsent, park.Due = true, noon
-		c.decide(park, journal.Recorded)
+		c.decide(park, machine.Recorded)
 		ev := c.beginEvent(named("invoice-1"))
 		ev.Intent.Request.Header.Set("X-2fa-Approval", "code")
 		ev.Intent.Request.Body = []byte("the same, in another order")
 		ev.Intent.Form, ev.Intent.Credential = "header B", "another"
-		op := c.decide(ev, journal.Execute)
+		op := c.decide(ev, machine.Execute)
 		got := c.get(named("invoice-1"))
 		for _, op := range []journal.Operation{op, got} {
 			assert.Equal(t, "code", op.Request.Header.Get("X-2fa-Approval"))
@@ -269,19 +270,19 @@ var wordTests = []test{
 		c.park(op, noon)
 		ev.Intent.Request.Header = nil
 		ev.Intent.Request.Body = []byte("a third")
-		assert.Equal(t, []byte("the same, in another order"), c.decide(ev, journal.Execute).Request.Body, "it may have run")
+		assert.Equal(t, []byte("the same, in another order"), c.decide(ev, machine.Execute).Request.Body, "it may have run")
 	}},
 	{"a claim of an operation that has not run may record another credential", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		begin := c.beginEvent(named("invoice-1"))
 		begin.Intent.Credential, begin.Intent.Account = "the first", "acct_1"
-		op := c.decide(begin, journal.Execute)
-		sign := c.of(journal.EventSign, op)
+		op := c.decide(begin, machine.Execute)
+		sign := c.of(machine.EventSign, op)
 		sign.Credential, sign.Account = "the second", "acct_2"
 		late := sign
 		late.Claim--
-		c.decide(late, journal.Stale)
-		c.decide(sign, journal.Recorded)
+		c.decide(late, machine.Stale)
+		c.decide(sign, machine.Recorded)
 		c.park(op, noon)
 		if h.Reopen != nil {
 			require.NoError(t, c.session.End(t.Context()))
@@ -293,7 +294,7 @@ var wordTests = []test{
 		assert.Equal(t, "acct_2", got.Account)
 		assert.Equal(t, journal.StatePending, got.State)
 
-		again := c.of(journal.EventSign, c.decide(c.beginEvent(named("invoice-1")), journal.Execute))
+		again := c.of(machine.EventSign, c.decide(c.beginEvent(named("invoice-1")), machine.Execute))
 		again.Credential = "the third"
 		_, err := h.Journal.Apply(t.Context(), again)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "it may have run under the second")
@@ -302,27 +303,27 @@ var wordTests = []test{
 	{"an unnumbered cancel belongs to its own Begin or Claim and to no other", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		first := c.beginEvent(named("invoice-1"))
-		c.park(c.decide(first, journal.Execute), noon)
+		c.park(c.decide(first, machine.Execute), noon)
 		second := c.beginEvent(named("invoice-1"))
-		c.decide(second, journal.Execute)
-		cancel := c.event(journal.EventCancel)
+		c.decide(second, machine.Execute)
+		cancel := c.event(machine.EventCancel)
 		cancel.Ref, cancel.Asker, cancel.Unsent = named("invoice-1"), first.Asker, true
-		c.decide(cancel, journal.Stale)
+		c.decide(cancel, machine.Stale)
 		cancel.Asker = 0
-		c.decide(cancel, journal.Stale)
+		c.decide(cancel, machine.Stale)
 		cancel.Asker = second.Asker
-		assert.Equal(t, journal.StatePending, c.decide(cancel, journal.Recorded).State)
+		assert.Equal(t, journal.StatePending, c.decide(cancel, machine.Recorded).State)
 
-		claim := c.event(journal.EventClaim)
+		claim := c.event(machine.EventClaim)
 		claim.Asker = c.askers.Add(1)
 		claimed, err := c.journal.Claim(t.Context(), claim, 1)
 		require.NoError(t, err)
 		require.Len(t, claimed, 1)
-		c.decide(cancel, journal.Stale)
+		c.decide(cancel, machine.Stale)
 		cancel.Asker = claim.Asker
-		op := c.decide(cancel, journal.Recorded)
+		op := c.decide(cancel, machine.Recorded)
 		assert.Equal(t, journal.StatePending, op.State, "whatever the claim has found")
-		c.decide(cancel, journal.Stale)
+		c.decide(cancel, machine.Stale)
 	}},
 	{"a person's decision applies to the state that the person saw, and is kept", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
@@ -331,16 +332,16 @@ var wordTests = []test{
 		seen := c.get(named("invoice-1"))
 		second := c.begin(named("invoice-1"))
 		c.park(second, noon.Add(time.Hour))
-		resolve := c.of(journal.EventResolve, seen)
+		resolve := c.of(machine.EventResolve, seen)
 		resolve.Resolution, resolve.By, resolve.Cause = journal.NotExecuted, "ops@example.com", "ticket 7"
-		c.decide(resolve, journal.Stale)
+		c.decide(resolve, machine.Stale)
 		assert.Nil(t, c.get(named("invoice-1")).Resolved)
 
 		resolve.Claim, resolve.Resolution = second.Claim, journal.Hold
-		c.decide(resolve, journal.Recorded)
+		c.decide(resolve, machine.Recorded)
 		want := &journal.Resolved{Resolution: journal.Hold, By: "ops@example.com", Why: "ticket 7", At: noon, Claim: second.Claim}
 		assert.Equal(t, want, c.get(named("invoice-1")).Resolved)
-		c.decide(c.beginEvent(named("invoice-1")), journal.Stop)
+		c.decide(c.beginEvent(named("invoice-1")), machine.Stop)
 		c.now = noon.Add(2 * time.Hour)
 		assert.Empty(t, c.claim(10))
 		if h.Reopen != nil {
@@ -350,20 +351,20 @@ var wordTests = []test{
 			assert.Equal(t, want, c.get(named("invoice-1")).Resolved)
 		}
 		resolve.Resolution, resolve.At = journal.Release, c.now
-		assert.Equal(t, journal.StatePending, c.decide(resolve, journal.Recorded).State)
+		assert.Equal(t, journal.StatePending, c.decide(resolve, machine.Recorded).State)
 		assert.Equal(t, []string{"invoice-1"}, claimed(c.claim(10)))
 	}},
 	{"proof of an effect is accepted after a decision that there was none", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		resolve := c.of(journal.EventResolve, c.park(c.begin(named("invoice-1")), noon))
+		resolve := c.of(machine.EventResolve, c.park(c.begin(named("invoice-1")), noon))
 		resolve.Resolution = journal.NotExecuted
-		c.decide(resolve, journal.Recorded)
+		c.decide(resolve, machine.Recorded)
 		resolve.Resolution, resolve.Answer = journal.Executed, &journal.Answer{Status: 200, Body: everyByte}
-		c.decide(resolve, journal.Recorded)
+		c.decide(resolve, machine.Recorded)
 		if h.Reopen != nil {
 			c = newCaller(t, h.Reopen(t))
 		}
-		op := c.decide(c.beginEvent(named("invoice-1")), journal.Replay)
+		op := c.decide(c.beginEvent(named("invoice-1")), machine.Replay)
 		assert.Equal(t, &journal.Answer{Status: 200, Body: everyByte, ByHand: true}, op.Answer)
 	}},
 	{"a supplied answer keeps the one that it replaced", func(t *testing.T, h Harness) {
@@ -371,17 +372,17 @@ var wordTests = []test{
 		op := c.begin(named("invoice-1"))
 		ev := c.completeEvent(op)
 		ev.Answer.Cut, ev.Answer.Body = true, everyByte
-		c.decide(ev, journal.Recorded)
-		resolve := c.of(journal.EventResolve, op)
+		c.decide(ev, machine.Recorded)
+		resolve := c.of(machine.EventResolve, op)
 		resolve.Resolution = journal.Executed
 		resolve.Answer = &journal.Answer{Status: 200, Body: []byte("whole"), Pointer: "ch_1"}
-		c.decide(resolve, journal.Recorded)
+		c.decide(resolve, machine.Recorded)
 		if h.Reopen != nil {
 			c = newCaller(t, h.Reopen(t))
 		}
 		want := &journal.Answer{Status: 200, Body: []byte("whole"), Pointer: "ch_1", ByHand: true, Replaced: ev.Answer}
 		assert.Equal(t, want, c.get(named("invoice-1")).Answer)
-		assert.Equal(t, want, c.decide(c.beginEvent(named("invoice-1")), journal.Replay).Answer)
+		assert.Equal(t, want, c.decide(c.beginEvent(named("invoice-1")), machine.Replay).Answer)
 		_, err := c.journal.Apply(t.Context(), resolve)
 		assert.ErrorIs(t, err, journal.ErrInvalidEvent)
 	}},
@@ -395,13 +396,13 @@ var jumpTests = []test{
 		year := noon.Add(365 * 24 * time.Hour)
 		c.now = year
 		result := c.apply(c.beginEvent(named("meanwhile")))
-		assert.Equal(t, journal.Execute, result.Decision, "what is new goes on")
+		assert.Equal(t, machine.Execute, result.Decision, "what is new goes on")
 		assert.Equal(t, noon, result.Last)
-		assert.Equal(t, year.Add(journal.Confirmation), result.Unconfirmed)
+		assert.Equal(t, year.Add(machine.Confirmation), result.Unconfirmed)
 		assert.Equal(t, year, result.Operation.FirstSentAt)
 		assert.Equal(t, noon, result.Operation.SentSince)
 		c.park(result.Operation, year)
-		c.decide(c.beginEvent(named("before")), journal.Later)
+		c.decide(c.beginEvent(named("before")), machine.Later)
 		assert.Empty(t, executed(c.claim(10)))
 		assert.Zero(t, c.reap(time.Hour, 10))
 
@@ -411,11 +412,11 @@ var jumpTests = []test{
 			op := c.get(named(id))
 			assert.False(t, op.WindowClosed, id)
 			assert.Equal(t, journal.StatePending, op.State, id)
-			assert.False(t, op.DueAt.After(c.now.Add(journal.Confirmation)), "%s is due at %v", id, op.DueAt)
-			assert.False(t, op.WakeAt.After(c.now.Add(journal.Confirmation)), id)
+			assert.False(t, op.DueAt.After(c.now.Add(machine.Confirmation)), "%s is due at %v", id, op.DueAt)
+			assert.False(t, op.WakeAt.After(c.now.Add(machine.Confirmation)), id)
 		}
 		assert.Equal(t, noon, c.get(named("meanwhile")).SentSince)
-		c.now = c.now.Add(journal.Confirmation)
+		c.now = c.now.Add(machine.Confirmation)
 		assert.ElementsMatch(t, []string{"before", "meanwhile"}, executed(c.claim(10)))
 	}},
 	{"a jump ahead that has lasted is the time", func(t *testing.T, h Harness) {
@@ -424,7 +425,7 @@ var jumpTests = []test{
 		c.now = noon.Add(72 * time.Hour) // a weekend
 		c.park(c.begin(named("meanwhile")), c.now)
 		assert.Empty(t, executed(c.claim(10)))
-		c.now = c.now.Add(journal.Confirmation)
+		c.now = c.now.Add(machine.Confirmation)
 		assert.Equal(t, []string{"meanwhile"}, executed(c.claim(10)))
 		assert.Equal(t, journal.StateUnknown, c.get(named("before")).State)
 		assert.Zero(t, c.get(named("meanwhile")).SentSince)
@@ -440,7 +441,7 @@ var jumpTests = []test{
 		c.completeDelivered(c.begin(named("done")))
 		months := c.beginEvent(named("for months"))
 		months.Intent.Terms.Retention = 90 * 24 * time.Hour
-		c.park(c.decide(months, journal.Execute), noon)
+		c.park(c.decide(months, machine.Execute), noon)
 		for n, want := range []struct {
 			before, meanwhile journal.State
 			reaped            int
@@ -460,7 +461,7 @@ var jumpTests = []test{
 				assert.False(t, c.get(named(id)).WindowClosed)
 			}
 		}
-		c.now = c.now.Add(journal.Confirmation)
+		c.now = c.now.Add(machine.Confirmation)
 		assert.Equal(t, []string{"for months"}, executed(c.claim(10)))
 	}},
 	{"operations from a jump ahead do not wait for its time when the next clock is right", func(t *testing.T, h Harness) {
@@ -478,7 +479,7 @@ var jumpTests = []test{
 			c.now = noon.Add(days * 24 * time.Hour)
 			c.look()
 		}
-		assert.Equal(t, c.now.Add(journal.Confirmation), c.get(named("meanwhile")).DueAt)
+		assert.Equal(t, c.now.Add(machine.Confirmation), c.get(named("meanwhile")).DueAt)
 		assert.Equal(t, c.now.Add(time.Minute), c.getFlow("meanwhile").DueAt)
 		assert.False(t, c.get(named("meanwhile")).WindowClosed)
 	}},
@@ -488,8 +489,8 @@ var jumpTests = []test{
 		c.now = noon.Add(365 * 24 * time.Hour)
 		c.parkFlow(c.beginFlow("meanwhile"), c.now.Add(time.Minute))
 		done := c.beginFlow("done")
-		c.decideFlow(c.under(journal.FlowEventFinish, done), journal.Recorded)
-		reap := c.flowEvent(journal.FlowEventReap, journal.Ref{})
+		c.decideFlow(c.under(machine.FlowEventFinish, done), machine.Recorded)
+		reap := c.flowEvent(machine.FlowEventReap, journal.Ref{})
 		n, err := c.flows.ReapFlows(t.Context(), reap, 10)
 		require.NoError(t, err)
 		assert.Zero(t, n)
@@ -512,7 +513,7 @@ var jumpTests = []test{
 		c.now = noon.Add(20 * time.Hour)
 		c.look()
 		c = newCaller(t, h.Crash(t))
-		c.now = noon.Add(journal.Leap + 12*time.Hour)
+		c.now = noon.Add(machine.Leap + 12*time.Hour)
 		assert.Zero(t, c.apply(c.beginEvent(named("after"))).Unconfirmed)
 	}},
 	{"a clock that is behind and is set right closes no window", func(t *testing.T, h Harness) {
@@ -521,9 +522,9 @@ var jumpTests = []test{
 		c.park(c.begin(named("a")), c.now)
 		c.now = noon
 		assert.Empty(t, executed(c.claim(10)))
-		c.decide(c.beginEvent(named("a")), journal.Later)
-		c.now = noon.Add(10*time.Hour + journal.Confirmation)
-		c.decide(c.beginEvent(named("a")), journal.Execute)
+		c.decide(c.beginEvent(named("a")), machine.Later)
+		c.now = noon.Add(10*time.Hour + machine.Confirmation)
+		c.decide(c.beginEvent(named("a")), machine.Execute)
 		assert.False(t, c.get(named("a")).WindowClosed)
 	}},
 	{"the next process knows of a jump back", func(t *testing.T, h Harness) {
@@ -542,7 +543,7 @@ var jumpTests = []test{
 		assert.True(t, c.get(named("stamped by a clock that ran ahead")).WindowClosed)
 	}},
 	{"a person resets the latest time", func(t *testing.T, h Harness) {
-		resetter, ok := h.Journal.(journal.ClockResetter)
+		resetter, ok := h.Journal.(machine.ClockResetter)
 		if !ok {
 			t.Skip("the store's time is not reset")
 		}
@@ -569,10 +570,10 @@ var jumpTests = []test{
 }
 
 // executed returns the names that a claim is to send.
-func executed(results []journal.Result) []string {
+func executed(results []machine.Result) []string {
 	var names []string
 	for _, r := range results {
-		if r.Decision == journal.Execute {
+		if r.Decision == machine.Execute {
 			names = append(names, r.Operation.ID)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -29,9 +30,9 @@ var sessionTests = []test{
 		require.NoError(t, c.session.End(t.Context()), "ending it twice is harmless")
 		_, err := h.Journal.Apply(t.Context(), c.beginEvent(named("invoice-1")))
 		assert.ErrorIs(t, err, journal.ErrSessionLost)
-		_, err = h.Journal.Claim(t.Context(), c.event(journal.EventClaim), 1)
+		_, err = h.Journal.Claim(t.Context(), c.event(machine.EventClaim), 1)
 		assert.ErrorIs(t, err, journal.ErrSessionLost)
-		ev := c.event(journal.EventClaim)
+		ev := c.event(machine.EventClaim)
 		ev.Ref = named("invoice-1")
 		_, err = h.Journal.Apply(t.Context(), ev)
 		assert.ErrorIs(t, err, journal.ErrSessionLost)
@@ -48,9 +49,9 @@ var sessionTests = []test{
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		a, b := c.begin(named("a")), c.begin(named("b"))
 		require.NoError(t, c.session.End(t.Context()))
-		second := other.decide(other.beginEvent(named("a")), journal.Execute)
+		second := other.decide(other.beginEvent(named("a")), machine.Execute)
 		assert.EqualValues(t, 2, second.Claim)
-		c.decide(c.of(journal.EventPark, a), journal.Stale)
+		c.decide(c.of(machine.EventPark, a), machine.Stale)
 		c.complete(a)
 		c.complete(b)
 		assert.Equal(t, journal.StateCompleted, other.get(named("a")).State)
@@ -58,22 +59,22 @@ var sessionTests = []test{
 	}},
 	{"a lost session may report its operations' results, until another session has them", func(t *testing.T, h Harness) {
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
-		held := map[journal.EventKind]journal.Operation{}
-		for _, kind := range []journal.EventKind{journal.EventPark, journal.EventDoubt, journal.EventCancel} {
+		held := map[machine.EventKind]journal.Operation{}
+		for _, kind := range []machine.EventKind{machine.EventPark, machine.EventDoubt, machine.EventCancel} {
 			held[kind] = c.begin(named(kind.String()))
 		}
 		taken := c.begin(named("taken"))
 		require.NoError(t, c.session.End(t.Context()))
 		for kind, op := range held {
 			ev := c.of(kind, op)
-			ev.Unsent, ev.Due = kind != journal.EventDoubt, noon.Add(time.Hour)
-			c.decide(ev, journal.Recorded)
+			ev.Unsent, ev.Due = kind != machine.EventDoubt, noon.Add(time.Hour)
+			c.decide(ev, machine.Recorded)
 		}
 		assert.Equal(t, journal.StatePending, c.get(named("park")).State)
 		assert.Equal(t, journal.StateUnknown, c.get(named("doubt")).State)
 		assert.Equal(t, journal.StateCancelled, c.get(named("cancel")).State)
-		other.decide(other.beginEvent(named("taken")), journal.Execute)
-		c.decide(c.of(journal.EventPark, taken), journal.Stale)
+		other.decide(other.beginEvent(named("taken")), machine.Execute)
+		c.decide(c.of(machine.EventPark, taken), machine.Stale)
 		assert.Equal(t, journal.StateInFlight, c.get(named("taken")).State)
 	}},
 	{"a dead session's operation is taken over by the first asker", func(t *testing.T, h Harness) {
@@ -82,15 +83,15 @@ var sessionTests = []test{
 		}
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		first := c.begin(named("a"))
-		other.decide(other.beginEvent(named("a")), journal.Wait)
+		other.decide(other.beginEvent(named("a")), machine.Wait)
 		assert.Empty(t, other.claim(10))
 		h.Kill(t, c.session)
-		op := other.decide(other.beginEvent(named("a")), journal.Execute)
+		op := other.decide(other.beginEvent(named("a")), machine.Execute)
 		assert.EqualValues(t, 2, op.Claim)
 		assert.Equal(t, other.session.ID(), op.Holder)
 		assert.Equal(t, first.Request.Body, op.Request.Body)
 		third := newCaller(t, h.Journal)
-		third.decide(third.beginEvent(named("a")), journal.Wait)
+		third.decide(third.beginEvent(named("a")), machine.Wait)
 		assert.True(t, c.session.Lost())
 		_, err := h.Journal.Apply(t.Context(), c.beginEvent(named("b")))
 		assert.ErrorIs(t, err, journal.ErrSessionLost)
@@ -104,7 +105,7 @@ var sessionTests = []test{
 		next := newCaller(t, h.Reopen(t))
 		results := next.claim(10)
 		require.Len(t, results, 1)
-		assert.Equal(t, journal.Execute, results[0].Decision)
+		assert.Equal(t, machine.Execute, results[0].Decision)
 		assert.Equal(t, []byte(`{"amount":100}`), results[0].Operation.Request.Body)
 		assert.NoError(t, c.session.End(t.Context()))
 	}},
@@ -114,7 +115,7 @@ var sessionTests = []test{
 		}
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Open(t))
 		c.begin(named("a"))
-		other.decide(other.beginEvent(named("a")), journal.Wait)
+		other.decide(other.beginEvent(named("a")), machine.Wait)
 		assert.Empty(t, other.claim(10))
 		h.Kill(t, c.session)
 		assert.Equal(t, []string{"a"}, claimed(other.claim(10)))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -39,14 +40,14 @@ var statsTests = []test{
 		c.park(begin(2), at(3))
 		unknown := begin(4)
 		c.now = at(5)
-		c.decide(c.of(journal.EventDoubt, unknown), journal.Recorded)
-		sought := c.of(journal.EventDoubt, begin(5))
+		c.decide(c.of(machine.EventDoubt, unknown), machine.Recorded)
+		sought := c.of(machine.EventDoubt, begin(5))
 		sought.LookAfter = time.Minute
-		looked := c.decide(sought, journal.Recorded)
+		looked := c.decide(sought, machine.Recorded)
 		cancelled := begin(6)
-		cancel := c.of(journal.EventCancel, cancelled)
+		cancel := c.of(machine.EventCancel, cancelled)
 		cancel.Unsent, cancel.Delivered = true, true
-		c.decide(cancel, journal.Recorded)
+		c.decide(cancel, machine.Recorded)
 		undelivered := begin(7)
 		c.now = at(8)
 		c.complete(undelivered)
@@ -69,10 +70,10 @@ var statsTests = []test{
 		assert.Equal(t, at(11), s.Last)
 		assert.Empty(t, s.Restored)
 		assert.Equal(t, int64(3), s.NeedsAttention, "no process looks for an unknown operation, or the look is overdue, and one is in flight for long")
-		found := c.of(journal.EventEvidence, looked)
+		found := c.of(machine.EventEvidence, looked)
 		found.Attention, found.Evidence = "given up", &journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive}
 		c.now = at(13)
-		c.decide(found, journal.Recorded)
+		c.decide(found, machine.Recorded)
 		assert.Equal(t, int64(3), stats().Undelivered, "what the look came to is to be delivered")
 		assert.Equal(t, int64(3), stats().NeedsAttention)
 		tomorrow := time.Now().Add(journal.PendingAttentionAfter)
@@ -85,22 +86,22 @@ var statsTests = []test{
 		assert.NotEmpty(t, due)
 		assert.Equal(t, due, ids(c.list(journal.Filter{States: []journal.State{journal.StatePending}, NeedsAttention: tomorrow})))
 
-		if flows, ok := h.Journal.(journal.Flows); ok {
+		if flows, ok := h.Journal.(machine.Flows); ok {
 			assert.Zero(t, s.FlowsBegun)
 			for i, name := range []string{"runs", "waits", "is set aside"} {
 				c.now = at(20 + i)
-				ev := journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: named(name), At: c.now, Session: c.session.ID(),
+				ev := machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: named(name), At: c.now, Session: c.session.ID(),
 					Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: "key-of-" + name, InputDigest: "v1:" + name}
 				res, err := flows.ApplyFlow(t.Context(), ev)
 				require.NoError(t, err)
-				end := journal.FlowEvent{Ref: res.Flow.Ref, Handle: res.Flow.Handle, At: c.now, Session: c.session.ID(), Claim: res.Flow.Claim, Cause: "a test"}
+				end := machine.FlowEvent{Ref: res.Flow.Ref, Handle: res.Flow.Handle, At: c.now, Session: c.session.ID(), Claim: res.Flow.Claim, Cause: "a test"}
 				switch name {
 				case "runs":
 					continue
 				case "waits":
-					end.Kind, end.Due = journal.FlowEventPark, at(30)
+					end.Kind, end.Due = machine.FlowEventPark, at(30)
 				default:
-					end.Kind, end.Limit = journal.FlowEventFail, 1
+					end.Kind, end.Limit = machine.FlowEventFail, 1
 				}
 				_, err = flows.ApplyFlow(t.Context(), end)
 				require.NoError(t, err)

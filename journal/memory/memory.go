@@ -3,14 +3,14 @@
 // IT IS NOT DURABLE. Everything is gone when the process ends: an operation that was in flight then is never
 // finished, and its name executes again. Use package sqlite for real effects.
 //
-// Otherwise it keeps every promise of journal.Journal, journal.Flows, journal.Reconciler and journal.Outbox,
-// and passes package journaltest. It is safe for concurrent use by the goroutines of one process. Records are
+// Otherwise it keeps every promise of a journal, and passes package journaltest. It is safe for concurrent use by the goroutines of one process. Records are
 // copied on their way in and out, so that no caller can change them.
 package memory
 
 import (
 	"context"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
@@ -26,13 +26,13 @@ type Journal struct {
 
 // engine is what a Journal does.
 type engine interface {
-	journal.Journal
-	journal.ClockResetter
-	journal.HookKeeper
+	machine.Store
+	machine.ClockResetter
+	machine.HookKeeper
 	journal.StatsReader
-	journal.LocalFlows
-	journal.Outbox
-	journal.Reconciler
+	machine.LocalFlows
+	machine.Outbox
+	machine.Reconciler
 }
 
 // New returns an empty journal.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/journaltest"
@@ -23,8 +24,8 @@ func harness(t *testing.T, seed uint64) journaltest.Harness {
 	return journaltest.Harness{
 		Journal: j,
 		Seed:    seed,
-		Kill:    func(t *testing.T, s journal.Session) { j.Kill(s.ID()) },
-		Freeze:  func(t *testing.T, s journal.Session) func() { j.Kill(s.ID()); return func() {} },
+		Kill:    func(t *testing.T, s machine.Session) { j.Kill(s.ID()) },
+		Freeze:  func(t *testing.T, s machine.Session) func() { j.Kill(s.ID()); return func() {} },
 	}
 }
 
@@ -45,9 +46,9 @@ func TestKillLeavesTheSessionsOperations(t *testing.T) {
 	crashed, err := j.Join(t.Context())
 	require.NoError(t, err)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	_, err = j.Apply(t.Context(), journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{ID: "invoice-991/charge"}, At: now,
-		Session: crashed.ID(), Intent: &journal.Intent{Fingerprint: "v1:f", Key: "k"},
+	_, err = j.Apply(t.Context(), machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{ID: "invoice-991/charge"}, At: now,
+		Session: crashed.ID(), Intent: &machine.Intent{Fingerprint: "v1:f", Key: "k"},
 	})
 	require.NoError(t, err)
 	j.Kill(crashed.ID())
@@ -56,9 +57,9 @@ func TestKillLeavesTheSessionsOperations(t *testing.T) {
 
 	next, err := j.Join(t.Context())
 	require.NoError(t, err)
-	results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: now, Session: next.ID()}, 10)
+	results, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: now, Session: next.ID()}, 10)
 	require.NoError(t, err)
 	require.Len(t, results, 1)
 	assert.Equal(t, "invoice-991/charge", results[0].Operation.ID)
-	assert.Equal(t, journal.Stop, results[0].Decision, "nothing is promised of its key")
+	assert.Equal(t, machine.Stop, results[0].Decision, "nothing is promised of its key")
 }

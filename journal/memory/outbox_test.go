@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
 
-func enqueue(id string) journal.Event {
-	return journal.Event{Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(), Intent: &journal.Intent{Fingerprint: "v1:f", Key: "k"}}
+func enqueue(id string) machine.Event {
+	return machine.Event{Kind: machine.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(), Intent: &machine.Intent{Fingerprint: "v1:f", Key: "k"}}
 }
 
 // An open transaction that has a name delays the callers of that name, until they leave. It delays no other caller.
@@ -32,9 +33,9 @@ func TestTransactionBlocksCallersOfItsNames(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		result, err := j.Apply(t.Context(), enqueue("b"))
 		require.NoError(t, err)
-		assert.Equal(t, journal.Recorded, result.Decision)
+		assert.Equal(t, machine.Recorded, result.Decision)
 
-		done := make(chan journal.Decision)
+		done := make(chan machine.Decision)
 		go func() {
 			result, err := j.Apply(t.Context(), enqueue("a"))
 			assert.NoError(t, err)
@@ -42,7 +43,7 @@ func TestTransactionBlocksCallersOfItsNames(t *testing.T) {
 		}()
 		synctest.Wait()
 		require.NoError(t, tx.Commit(t.Context()))
-		assert.Equal(t, journal.Ignored, <-done)
+		assert.Equal(t, machine.Ignored, <-done)
 		require.Error(t, tx.Commit(t.Context()), "it is over")
 	})
 }
@@ -63,10 +64,10 @@ func TestInterruptedTransactionRecordsNothing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = j.EnqueueTx(t.Context(), other, enqueue("a"))
 	require.ErrorContains(t, err, "not one of this journal's")
-	deliver := journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "a"}, At: time.Now()}
+	deliver := machine.Event{Kind: machine.EventDeliver, Ref: journal.Ref{ID: "a"}, At: time.Now()}
 	result, err := j.DeliverTx(t.Context(), deliver, nil)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Ignored, result.Decision)
+	assert.Equal(t, machine.Ignored, result.Decision)
 }
 
 // Close releases waiting callers and ends the transaction.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -22,7 +23,7 @@ type adoptable struct {
 	server *postgrestest.Cluster
 	opts   postgres.Options
 	j      *postgres.Journal
-	dead   journal.Session     // of j
+	dead   machine.Session     // of j
 	flying []journal.Operation // in flight
 }
 
@@ -71,7 +72,7 @@ func TestCallsDuringAnAdoption(t *testing.T) {
 	_, err = other.Apply(t.Context(), begin("new", a.dead))
 	require.Error(t, err)
 	late := a.flying[5]
-	_, err = other.Apply(t.Context(), journal.Event{Kind: journal.EventComplete, Ref: late.Ref, Handle: late.Handle, Claim: late.Claim, Generation: late.Generation,
+	_, err = other.Apply(t.Context(), machine.Event{Kind: machine.EventComplete, Ref: late.Ref, Handle: late.Handle, Claim: late.Claim, Generation: late.Generation,
 		Session: late.Holder, At: time.Now(), Answer: &journal.Answer{Status: 200}})
 	require.NoError(t, err)
 	release()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -43,13 +44,13 @@ func TestNamesExecuteOnceAcrossJournals(t *testing.T) {
 				if !assert.NoError(t, err) {
 					return
 				}
-				if result.Decision != journal.Execute {
+				if result.Decision != machine.Execute {
 					continue
 				}
 				executed[n].Add(1)
 				completed, err := j.Apply(t.Context(), complete(result.Operation, s))
 				assert.NoError(t, err)
-				assert.Equal(t, journal.Recorded, completed.Decision)
+				assert.Equal(t, machine.Recorded, completed.Decision)
 			}
 		})
 	}
@@ -146,10 +147,10 @@ func TestLockedNameBlocksNoOther(t *testing.T) {
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
 	enqueue := begin("held", s)
-	enqueue.Kind, enqueue.Session = journal.EventEnqueue, ""
+	enqueue.Kind, enqueue.Session = machine.EventEnqueue, ""
 	_, err = j.EnqueueTx(t.Context(), tx, enqueue)
 	require.NoError(t, err)
-	asked := make(chan journal.Result, 1)
+	asked := make(chan machine.Result, 1)
 	go func() {
 		result, err := j.Apply(t.Context(), begin("held", s))
 		assert.NoError(t, err)
@@ -167,7 +168,7 @@ func TestLockedNameBlocksNoOther(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	result := <-asked
 	assert.Equal(t, "held", result.Operation.ID)
-	assert.Equal(t, journal.Execute, result.Decision)
+	assert.Equal(t, machine.Execute, result.Decision)
 }
 
 // A transaction of the application may hold many names. A caller in the same batch that asks for another name waits for some
@@ -190,7 +191,7 @@ func TestLockedNamesBlockNoOther(t *testing.T) {
 	require.NoError(t, err)
 	for i := range names {
 		enqueue := begin(fmt.Sprint("held-", i), s)
-		enqueue.Kind, enqueue.Session = journal.EventEnqueue, ""
+		enqueue.Kind, enqueue.Session = machine.EventEnqueue, ""
 		_, err = j.EnqueueTx(t.Context(), tx, enqueue)
 		require.NoError(t, err)
 	}
@@ -203,7 +204,7 @@ func TestLockedNamesBlockNoOther(t *testing.T) {
 		asked.Go(func() {
 			result, err := j.Apply(t.Context(), begin(fmt.Sprint("held-", i), s))
 			assert.NoError(t, err)
-			assert.Equal(t, journal.Execute, result.Decision)
+			assert.Equal(t, machine.Execute, result.Decision)
 			told.Add(1)
 		})
 		others.Go(func() {
@@ -368,7 +369,7 @@ func TestWithoutStateOfAConnection(t *testing.T) {
 	require.NoError(t, err)
 	replayed, err := j.Apply(t.Context(), begin("order", s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Replay, replayed.Decision)
+	assert.Equal(t, machine.Replay, replayed.Decision)
 	op, err := j.Get(t.Context(), journal.Ref{ID: "order"})
 	require.NoError(t, err)
 	assert.Equal(t, []byte("order"), op.Request.Body)
@@ -417,15 +418,15 @@ func marksGoWithTheLane(t *testing.T, pooled bool) {
 	ev.Intent.Reference, ev.Intent.ReferenceName = "ref-1", "metadata[ref]"
 	begun, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
-	matches, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref-1")
+	matches, err := j.FindBy(t.Context(), "ledger", machine.ByReference, "ref-1")
 	require.NoError(t, err)
 	require.Len(t, matches, 1)
 	completed := complete(begun.Operation, s)
 	completed.Object = "charge ch_1"
 	result, err := j.Apply(t.Context(), completed)
 	require.NoError(t, err)
-	require.Equal(t, journal.Recorded, result.Decision)
-	for by, value := range map[journal.By]string{journal.ByReference: "ref-1", journal.ByObject: "charge ch_1"} {
+	require.Equal(t, machine.Recorded, result.Decision)
+	for by, value := range map[machine.By]string{machine.ByReference: "ref-1", machine.ByObject: "charge ch_1"} {
 		matches, err := j.FindBy(t.Context(), "ledger", by, value)
 		require.NoError(t, err)
 		require.Len(t, matches, 1, value)
@@ -439,10 +440,10 @@ func marksGoWithTheLane(t *testing.T, pooled bool) {
 	// Parked operations, too.
 	other, err := j.Apply(t.Context(), begin("parked", s))
 	require.NoError(t, err)
-	park := journal.Event{Kind: journal.EventPark, Ref: other.Operation.Ref, Handle: other.Operation.Handle, At: time.Now(), Session: s.ID(), Claim: 1, Unsent: true}
+	park := machine.Event{Kind: machine.EventPark, Ref: other.Operation.Ref, Handle: other.Operation.Handle, At: time.Now(), Session: s.ID(), Claim: 1, Unsent: true}
 	_, err = j.Apply(t.Context(), park)
 	require.NoError(t, err)
-	matches, err = j.FindBy(t.Context(), "ledger", journal.ByKey, "key-of-parked")
+	matches, err = j.FindBy(t.Context(), "ledger", machine.ByKey, "key-of-parked")
 	require.NoError(t, err)
 	require.Len(t, matches, 1)
 }
@@ -488,7 +489,7 @@ func TestBatchThatIsLateIsHalved(t *testing.T) {
 			ev.Intent.Request.Body = incompressible[:size]
 			result, err := j.Apply(t.Context(), ev)
 			assert.NoError(t, err)
-			assert.Equal(t, journal.Execute, result.Decision)
+			assert.Equal(t, machine.Execute, result.Decision)
 		})
 	}
 	ask("first")

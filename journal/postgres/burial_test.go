@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/lifeline"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -22,12 +23,12 @@ import (
 
 // outcome is the result that a caller got.
 type outcome struct {
-	r   journal.Result
+	r   machine.Result
 	err error
 }
 
 // onItsWay applies an event to j. Its pipeline stops after that many bytes, and onItsWay returns once it has stopped.
-func onItsWay(t *testing.T, p *pgproxy.Proxy, j *postgres.Journal, ev journal.Event, after int) (held *pgproxy.Fired, told chan outcome) {
+func onItsWay(t *testing.T, p *pgproxy.Proxy, j *postgres.Journal, ev machine.Event, after int) (held *pgproxy.Fired, told chan outcome) {
 	held, told = p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Request, Byte: after, Then: pgproxy.Hold}), make(chan outcome, 1)
 	go func() {
 		r, err := j.Apply(t.Context(), now(j, ev))
@@ -38,8 +39,8 @@ func onItsWay(t *testing.T, p *pgproxy.Proxy, j *postgres.Journal, ev journal.Ev
 }
 
 // maySent reports whether a begin's result says that another process may have sent the operation before.
-func maySent(taken journal.Result) bool {
-	return taken.Decision != journal.Execute || taken.Operation.Found.MayHaveRun
+func maySent(taken machine.Result) bool {
+	return taken.Decision != machine.Execute || taken.Operation.Found.MayHaveRun
 }
 
 // A session is buried while its process commits. Either the burying process sees the commit, or the commit has no
@@ -92,9 +93,9 @@ func TestSessionExpiresBetweenGuardAndCommit(t *testing.T) {
 			taken, err := other.Apply(t.Context(), now(other, begin(begun.Operation.ID, theirs)))
 			require.NoError(t, err)
 			if seen.State == journal.StateCompleted {
-				assert.Equal(t, journal.Replay, taken.Decision)
+				assert.Equal(t, machine.Replay, taken.Decision)
 			} else {
-				assert.Equal(t, journal.Stop, taken.Decision, "it may have run, and what it was is not known to be repeated")
+				assert.Equal(t, machine.Stop, taken.Decision, "it may have run, and what it was is not known to be repeated")
 			}
 			held.Release()
 			is := <-told
@@ -131,7 +132,7 @@ func beginAndTell(ctx context.Context, name string) error {
 		fmt.Println("refused")
 	case err != nil:
 		return err
-	case begun.Decision == journal.Execute && !s.Lost():
+	case begun.Decision == machine.Execute && !s.Lost():
 		fmt.Println("sends")
 	default:
 		fmt.Println("leaves it", begun.Operation.Handle)

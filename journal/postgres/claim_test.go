@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -27,7 +27,7 @@ func multiply(t testing.TB, j *postgres.Journal, n int) {
 			return
 		}
 		op := begun.Operation
-		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventPark, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
+		_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventPark, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
 		assert.NoError(t, err)
 	})
 }
@@ -48,13 +48,13 @@ func TestClaimsOfManyByFour(t *testing.T) {
 		s := join(t, j)
 		workers.Go(func() {
 			for {
-				results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 100)
+				results, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: s.ID()}, 100)
 				if !assert.NoError(t, err) || len(results) == 0 {
 					return
 				}
 				mu.Lock()
 				for _, r := range results {
-					assert.Equal(t, journal.Execute, r.Decision)
+					assert.Equal(t, machine.Execute, r.Decision)
 					assert.Equal(t, []byte("due"), r.Operation.Request.Body)
 					claimed[r.Operation.Handle]++
 				}
@@ -97,7 +97,7 @@ func TestClaimPassesOverTheRefused(t *testing.T) {
 				s := join(t, j)
 				claimed := make(map[int64]bool)
 				for {
-					results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 25)
+					results, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: s.ID()}, 25)
 					if len(results) == 0 {
 						require.ErrorContains(t, err, code, "why some are passed over")
 						break

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
@@ -29,7 +29,7 @@ func TestClaimThroughAForeignBacklog(t *testing.T) {
 	require.Greater(t, len(ours), 3)
 	s := join(t, j)
 	claimed := func(limit int, from ...string) (handles []int64) {
-		results, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID(), From: append([]string{}, from...)}, limit)
+		results, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: s.ID(), From: append([]string{}, from...)}, limit)
 		require.NoError(t, err)
 		for _, r := range results {
 			handles = append(handles, r.Operation.Handle)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
@@ -70,13 +70,13 @@ func TestDatabaseClockLeapsByAnHour(t *testing.T) {
 		for _, c := range fleet {
 			r, err := c.j.Apply(t.Context(), now(c.j, begin("held", join(t, c.j))))
 			require.NoError(t, err)
-			assert.Equal(t, journal.Wait, r.Decision, "whoever holds it lives")
+			assert.Equal(t, machine.Wait, r.Decision, "whoever holds it lives")
 		}
 	}
 	endAll(t, fleet)
 	assert.False(t, s.Lost())
 	completed, err := holder.Apply(t.Context(), now(holder, complete(held.Operation, s)))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, completed.Decision)
+	assert.Equal(t, machine.Recorded, completed.Decision)
 	assert.Equal(t, "0", setting(t, conn, `SELECT count(*)::text FROM "`+opts.Schema+`".sessions WHERE buried_at IS NOT NULL AND id = process`))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -29,7 +30,7 @@ func proxied(t testing.TB, server *postgrestest.Cluster) (*pgproxy.Proxy, string
 }
 
 // throughProxy opens a journal through a proxy, with a session, and the same journal directly.
-func throughProxy(t testing.TB) (p *pgproxy.Proxy, j, direct *postgres.Journal, s journal.Session) {
+func throughProxy(t testing.TB) (p *pgproxy.Proxy, j, direct *postgres.Journal, s machine.Session) {
 	t.Helper()
 	server := postgrestest.Shared(t)
 	opts := durable(t, server)
@@ -58,7 +59,7 @@ func resolves(ex pgproxy.Exchange) bool {
 
 // beginOnce begins an operation while a connection is cut. The answer is definite. An acknowledged begin is recorded. A
 // begin that returned an error is not, so that it can be begun again and executes once.
-func beginOnce(t *testing.T, j, direct *postgres.Journal, s journal.Session, name string) journal.Operation {
+func beginOnce(t *testing.T, j, direct *postgres.Journal, s machine.Session, name string) journal.Operation {
 	t.Helper()
 	for range 3 {
 		ev := begin(name, s)
@@ -69,7 +70,7 @@ func beginOnce(t *testing.T, j, direct *postgres.Journal, s journal.Session, nam
 			require.ErrorIs(t, err, journal.ErrNotFound, "%s is there after %v", name, failed)
 			continue
 		}
-		require.Equal(t, journal.Execute, begun.Decision, name)
+		require.Equal(t, machine.Execute, begun.Decision, name)
 		require.NoError(t, err, "%s was acknowledged", name)
 		assert.Equal(t, begun.Operation.Handle, op.Handle, name)
 		assert.Equal(t, journal.StateInFlight, op.State, name)
@@ -104,7 +105,7 @@ func TestCommitCutAtEachByte(t *testing.T) {
 				done.At = j.Now()
 				recorded, err := j.Apply(t.Context(), done)
 				require.NoError(t, err)
-				assert.Equal(t, journal.Recorded, recorded.Decision)
+				assert.Equal(t, machine.Recorded, recorded.Decision)
 				if f.Passed() < at {
 					break // that was the end of the answer
 				}
@@ -130,7 +131,7 @@ func TestCommitAnsweredAsUnclear(t *testing.T) {
 		done.At = j.Now()
 		recorded, err := j.Apply(t.Context(), done)
 		require.NoError(t, err)
-		assert.Equal(t, journal.Recorded, recorded.Decision)
+		assert.Equal(t, machine.Recorded, recorded.Decision)
 		<-f.Done()
 	}
 	assert.False(t, s.Lost())
@@ -213,7 +214,7 @@ func TestClientStoppedInAPipeline(t *testing.T) {
 			ev.At = other.Now()
 			r, err := other.Apply(t.Context(), ev)
 			if err == nil {
-				assert.Contains(t, []journal.Decision{journal.Execute, journal.Wait}, r.Decision)
+				assert.Contains(t, []machine.Decision{machine.Execute, machine.Wait}, r.Decision)
 				break
 			}
 			require.True(t, time.Now().Before(deadline), "others are held up: %v", err)
@@ -237,7 +238,7 @@ func TestAdoptBetweenGuardAndCommit(t *testing.T) {
 		name := fmt.Sprintf("adopted-%d", i)
 		held := p.Arm(pgproxy.Fault{Match: isBatch, Side: pgproxy.Request, Byte: []int{0, 600, pgproxy.End}[i], Then: pgproxy.Hold})
 		type told struct {
-			r   journal.Result
+			r   machine.Result
 			err error
 		}
 		ended := make(chan told, 1)
@@ -261,7 +262,7 @@ func TestAdoptBetweenGuardAndCommit(t *testing.T) {
 		held.Release()
 		is := <-ended
 		op, err := adopter.Get(t.Context(), journal.Ref{ID: name})
-		if is.err == nil && is.r.Decision == journal.Execute {
+		if is.err == nil && is.r.Decision == machine.Execute {
 			require.NoError(t, err, "it was acknowledged")
 			assert.NotEqual(t, journal.StateInFlight, op.State, "and counts as sent, as Adopt saw it")
 		}
@@ -313,18 +314,18 @@ func TestCloseWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	guard := func(ex pgproxy.Exchange) bool { return has(ex, "lanes set batch") }
-	for name, asks := range map[string]func(j *postgres.Journal, s journal.Session) error{
-		"a batch": func(j *postgres.Journal, s journal.Session) error {
+	for name, asks := range map[string]func(j *postgres.Journal, s machine.Session) error{
+		"a batch": func(j *postgres.Journal, s machine.Session) error {
 			ev := begin("order", s)
 			ev.At = j.Now()
 			_, err := j.Apply(context.Background(), ev)
 			return err
 		},
-		"a claim": func(j *postgres.Journal, s journal.Session) error {
-			_, err := j.Claim(context.Background(), journal.Event{Kind: journal.EventClaim, At: j.Now(), Session: s.ID()}, 1)
+		"a claim": func(j *postgres.Journal, s machine.Session) error {
+			_, err := j.Claim(context.Background(), machine.Event{Kind: machine.EventClaim, At: j.Now(), Session: s.ID()}, 1)
 			return err
 		},
-		"its own end": func(*postgres.Journal, journal.Session) error { return nil },
+		"its own end": func(*postgres.Journal, machine.Session) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -378,7 +379,7 @@ func TestEqualBeginsWithAnInterruptedCommit(t *testing.T) {
 				first.At = twin.At
 			}
 			told := make(chan outcome, twins+1)
-			apply := func(ev journal.Event) {
+			apply := func(ev machine.Event) {
 				r, err := j.Apply(t.Context(), ev)
 				told <- outcome{r, err}
 			}
@@ -395,7 +396,7 @@ func TestEqualBeginsWithAnInterruptedCommit(t *testing.T) {
 			for range twins + 1 {
 				is := <-told
 				require.NoError(t, is.err)
-				if is.r.Operation.ID == "twin" && is.r.Decision == journal.Execute {
+				if is.r.Operation.ID == "twin" && is.r.Decision == machine.Execute {
 					executed++
 				}
 			}

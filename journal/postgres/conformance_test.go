@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -30,22 +30,22 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 			return nil
 		}
 		first := open(t, server, opts)
-		next := func(t *testing.T) journal.Journal { return open(t, server, opts) }
+		next := func(t *testing.T) machine.Store { return open(t, server, opts) }
 		table := func(name string) string { return pgx.Identifier{opts.Schema, name}.Sanitize() }
 		return journaltest.Harness{
 			Journal: first,
 			Open:    next,
-			Reopen: func(t *testing.T) journal.Journal {
+			Reopen: func(t *testing.T) machine.Store {
 				_ = first.Close() // the test may have closed it
 				return next(t)
 			},
-			Kill: func(t *testing.T, s journal.Session) { require.NoError(t, postgres.Kill(t.Context(), s)) },
-			Freeze: func(t *testing.T, s journal.Session) func() {
+			Kill: func(t *testing.T, s machine.Session) { require.NoError(t, postgres.Kill(t.Context(), s)) },
+			Freeze: func(t *testing.T, s machine.Session) func() {
 				require.NoError(t, postgres.Freeze(t.Context(), first, s))
 				return func() {}
 			},
 			// Committed rows need no living process. Their processes are found dead.
-			Crash: func(t *testing.T) journal.Journal {
+			Crash: func(t *testing.T) machine.Store {
 				server.Exec(t, "UPDATE "+table("sessions")+" SET buried_at = clock_timestamp()")
 				server.Exec(t, "UPDATE "+table("lanes")+" SET tenure = tenure + 1")
 				return next(t)
@@ -58,7 +58,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 				server.Exec(t, "CHECKPOINT")
 				server.Restart(t, postgrestest.Immediate)
 			},
-			Restored: func(t *testing.T) journal.Journal {
+			Restored: func(t *testing.T) machine.Store {
 				_ = first.Close()
 				server.Exec(t, "UPDATE "+table("journal")+" SET table_oid = '1'") // as in a copy made by pg_dump
 				return next(t)

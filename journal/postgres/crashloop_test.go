@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/lifeline"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -72,7 +72,7 @@ func TestCrashLoop(t *testing.T) {
 		crash(t, server, opts.Schema, fmt.Sprint("crash-", crashes))
 		crashes++
 		time.Sleep(500 * time.Millisecond)
-		got, err := j.Claim(t.Context(), now(j, journal.Event{Kind: journal.EventClaim, Session: s.ID()}), 100)
+		got, err := j.Claim(t.Context(), now(j, machine.Event{Kind: machine.EventClaim, Session: s.ID()}), 100)
 		require.NoError(t, err)
 		for _, r := range got {
 			if strings.HasPrefix(r.Operation.ID, "crash-") {

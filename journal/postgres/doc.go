@@ -34,7 +34,7 @@
 //
 // # Receipts
 //
-// Journal is a journal.Receipts, for packages server and consume: the application's own transaction reserves a key,
+// For packages server and consume, the application's own transaction reserves a key,
 // holds the handler's writes, and records the answer. Begin it with the application's pool and isolation level (Pgx,
 // SQL), or by BeginTx. At most four transactions of BeginTx are open at a time.
 //
@@ -56,7 +56,7 @@
 //
 // # Time
 //
-// Journal is a journal.Clock: events are stamped by an estimate of the database's clock. An event more than a minute
+// Events are stamped by an estimate of the database's clock. An event more than a minute
 // ahead of that clock is rejected with ErrClockAhead.
 //
 // # A database that has gone back

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -27,7 +28,7 @@ func fleetOf(j *Journal) *fleet.Fleet {
 }
 
 // Freeze makes another process find a session of j dead while its own process goes on, unaware.
-func Freeze(ctx context.Context, j *Journal, s journal.Session) error {
+func Freeze(ctx context.Context, j *Journal, s machine.Session) error {
 	return fleetOf(j).Bury(ctx, []string{s.ID()}, nil)
 }
 
@@ -41,7 +42,7 @@ func MigrateBy(ctx context.Context, connString, schema string, files fs.FS) erro
 }
 
 // Bury makes by find j's process dead, with that session.
-func Bury(ctx context.Context, by, j *Journal, s journal.Session) error {
+func Bury(ctx context.Context, by, j *Journal, s machine.Session) error {
 	return fleetOf(by).Bury(ctx, []string{s.ID(), fleetOf(j).Member().ID}, nil)
 }
 
@@ -60,7 +61,7 @@ func BuryOthers(ctx context.Context, j *Journal) error {
 }
 
 // Kill makes a session die, as by kill -9 of its process, and be found dead.
-func Kill(_ context.Context, s journal.Session) error {
+func Kill(_ context.Context, s machine.Session) error {
 	rowstore.Kill(s)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -75,7 +76,7 @@ func leaveBehind(t *testing.T, primary, standby *postgrestest.Cluster, othersLef
 
 // answered asks for an operation until the journal answers or says that it was restored. It uses that session, or
 // another one if there is none or it is lost.
-func answered(t *testing.T, j *postgres.Journal, s journal.Session, name string) (r journal.Result, err error) {
+func answered(t *testing.T, j *postgres.Journal, s machine.Session, name string) (r machine.Result, err error) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		if err = nil; s == nil || s.Lost() {
@@ -122,14 +123,14 @@ func TestFailoverThatLoses(t *testing.T) {
 	s := join(t, fresh)
 	r, err := fresh.Apply(t.Context(), now(fresh, begin("after it", s)))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, r.Decision)
+	assert.Equal(t, machine.Execute, r.Decision)
 	c.end()
 	is := c.verify(t, fresh)
 	assert.Positive(t, is.missing, "the standby was behind, else this shows nothing")
 }
 
 // now sets an event's time to the journal's.
-func now(j *postgres.Journal, ev journal.Event) journal.Event {
+func now(j *postgres.Journal, ev machine.Event) machine.Event {
 	ev.At = j.Now()
 	return ev
 }
@@ -176,11 +177,11 @@ func TestCancelledSynchronousWait(t *testing.T) {
 	s := join(t, j)
 	first, err := j.Apply(t.Context(), now(j, begin("replicated", s)))
 	require.NoError(t, err)
-	require.Equal(t, journal.Execute, first.Decision)
+	require.Equal(t, machine.Execute, first.Decision)
 
 	standby.Stop(t, postgrestest.Fast)
 	type told struct {
-		r   journal.Result
+		r   machine.Result
 		err error
 	}
 	ended := make(chan told, 1)
@@ -209,7 +210,7 @@ func TestCancelledSynchronousWait(t *testing.T) {
 	select {
 	case is := <-ended:
 		if is.err == nil {
-			assert.Equal(t, journal.Execute, is.r.Decision)
+			assert.Equal(t, machine.Execute, is.r.Decision)
 			assert.Equal(t, "1", setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication WHERE flush_lsn >= '"+flushed+"'"))
 		}
 	case <-time.After(40 * time.Second):
@@ -240,7 +241,7 @@ func TestCopyOfTheDatabase(t *testing.T) {
 	next := join(t, theirs)
 	r, err := theirs.Apply(t.Context(), now(theirs, begin("order", next)))
 	require.NoError(t, err)
-	assert.Contains(t, []journal.Decision{journal.Execute, journal.Stop, journal.Later}, r.Decision)
+	assert.Contains(t, []machine.Decision{machine.Execute, machine.Stop, machine.Later}, r.Decision)
 	again, err := theirs.Apply(t.Context(), now(theirs, begin("another", next)))
 	require.NoError(t, err)
 	original := openAt(t, server.URL(), opts)
@@ -272,7 +273,7 @@ func TestFailoverBehindPgBouncer(t *testing.T) {
 			}
 			begun, err := other.Apply(t.Context(), now(other, begin("order", join(t, other))))
 			require.NoError(t, err)
-			require.Equal(t, journal.Execute, begun.Decision)
+			require.Equal(t, machine.Execute, begun.Decision)
 			if !loses {
 				streaming(t, primary)
 			}
@@ -322,7 +323,7 @@ func TestFailoverWithoutALiveProcess(t *testing.T) {
 			leaveBehind(t, primary, behind, others)
 			r, err := j.Apply(t.Context(), now(j, begin("order", s)))
 			require.NoError(t, err)
-			require.Equal(t, journal.Execute, r.Decision)
+			require.Equal(t, machine.Execute, r.Decision)
 			primary.Stop(t, postgrestest.Immediate)
 			behind.Promote(t)
 			_, err = answered(t, openAt(t, behind.URL(), opts), nil, "order")

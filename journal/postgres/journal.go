@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
@@ -20,15 +21,15 @@ type Journal struct {
 }
 
 var (
-	_ journal.Journal        = (*Journal)(nil)
-	_ journal.Clock          = (*Journal)(nil)
-	_ journal.ClockResetter  = (*Journal)(nil)
-	_ journal.HookKeeper     = (*Journal)(nil)
+	_ machine.Store          = (*Journal)(nil)
+	_ machine.Clock          = (*Journal)(nil)
+	_ machine.ClockResetter  = (*Journal)(nil)
+	_ machine.HookKeeper     = (*Journal)(nil)
 	_ journal.StatsReader    = (*Journal)(nil)
-	_ journal.LocalFlows     = (*Journal)(nil)
-	_ journal.Outbox         = (*Journal)(nil)
+	_ machine.LocalFlows     = (*Journal)(nil)
+	_ machine.Outbox         = (*Journal)(nil)
 	_ journal.ReceiptCounter = (*Journal)(nil)
-	_ journal.Reconciler     = (*Journal)(nil)
+	_ machine.Reconciler     = (*Journal)(nil)
 )
 
 // Close ends the process's sessions at once. Other processes claim their operations. It waits for running commits. If
@@ -42,7 +43,7 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// Now returns this process's estimate of the database's clock. It never goes back. See journal.Clock.
+// Now returns this process's estimate of the database's clock. It never goes back. See machine.Clock.
 func (j *Journal) Now() time.Time { return j.driver.Clock() }
 
 // explained has the errors of a list explained.
@@ -56,11 +57,11 @@ func explained[T any](list iter.Seq2[T, error]) iter.Seq2[T, error] {
 	}
 }
 
-// Apply runs journal.Next on the operation that ev names, and returns once the result is durable. It rejects an event
-// without its caller's clock with a *journal.EventError, and one whose clock is more than a minute ahead of the
+// Apply runs machine.Next on the operation that ev names, and returns once the result is durable. It rejects an event
+// without its caller's clock with a *machine.EventError, and one whose clock is more than a minute ahead of the
 // database's with ErrClockAhead. If ctx ends first, the event may be recorded. Later events of the same operation in
 // this process come after it all the same.
-func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *Journal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	result, err := j.store.Apply(ctx, ev)
 	return result, explain("apply", err)
 }
@@ -79,7 +80,7 @@ func (j *Journal) List(ctx context.Context, filter journal.Filter) iter.Seq2[jou
 // Claim applies ev, of kind EventClaim, to at most limit claimable operations, oldest first. It skips operations that
 // another transaction is changing, so fewer than limit results mean that no other was claimable and unlocked. If an
 // error follows the first results, Claim returns those, and the next claim fails.
-func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *Journal) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	result, err := j.store.Claim(ctx, ev, limit)
 	return result, explain("claim", err)
 }
@@ -88,13 +89,13 @@ func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 // many were shrunk or removed, also with an error. It takes 100 a commit, so that no caller waits long. It skips
 // operations that another transaction is changing, as of another process that reaps. It skips an operation whose row is
 // damaged, and returns its error if there is nothing else to reap. An operation whose answer alone is damaged is reaped.
-func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+func (j *Journal) Reap(ctx context.Context, ev machine.Event, limit int) (int, error) {
 	reaped, err := j.store.Reap(ctx, ev, limit)
 	return reaped, explain("reap", err)
 }
 
 // Join starts a session. It is renewed in the background until it is ended or the Journal is closed.
-func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
+func (j *Journal) Join(ctx context.Context) (machine.Session, error) {
 	s, err := j.store.Join(ctx)
 	return s, explain("join", err)
 }
@@ -102,20 +103,20 @@ func (j *Journal) Join(ctx context.Context) (journal.Session, error) {
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is due, those
 // due longest first. It skips operations that another transaction is changing, and unreadable ones. If nothing else is
 // due, it returns the error of the unreadable one.
-func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *Journal) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	result, err := j.store.Looks(ctx, ev, limit)
 	return result, explain("look up", err)
 }
 
 // Hear records in one commit that an event was heard, and its results. A process that hears the same event at the same
 // time waits, and then gets first as false.
-func (j *Journal) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (results []journal.Result, first bool, err error) {
+func (j *Journal) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) (results []machine.Result, first bool, err error) {
 	results, first, err = j.store.Hear(ctx, heard, evs)
 	return results, first, explain("hear", err)
 }
 
 // FindBy returns the operations of the provider that have the value, in the order of their creation.
-func (j *Journal) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (j *Journal) FindBy(ctx context.Context, provider string, by machine.By, value string) ([]machine.Match, error) {
 	matches, err := j.store.FindBy(ctx, provider, by, value)
 	return matches, explain("read", err)
 }
@@ -179,7 +180,7 @@ type Violation = journal.Violation
 
 // Verify reads the whole journal and returns its violations, at most 1,000. It checks that every operation, flow and
 // receipt is as it was written, that no row contradicts or lacks another, and the state machine's invariants
-// (journal.Violations, journal.FlowViolations). A sound journal has none. For the database's files use amcheck and
+// (machine.Violations, machine.FlowViolations). A sound journal has none. For the database's files use amcheck and
 // checksums.
 //
 // It runs in pages beside other use of the journal, and changes nothing. It may omit operations begun meanwhile. An

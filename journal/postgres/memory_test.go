@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -29,7 +30,7 @@ func TestOldPrimaryComesBack(t *testing.T) {
 	at.goesTo(standby)
 	require.Eventually(t, func() bool {
 		r, err := answered(t, other, nil, "order")
-		return err == nil && r.Decision == journal.Execute
+		return err == nil && r.Decision == machine.Execute
 	}, soon, tick, "it goes on once both have found what they were told of")
 
 	primary.Run(t)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -24,7 +25,7 @@ func TestOlderPodKeepsNewerFields(t *testing.T) {
 	s := join(t, j)
 	newer := []byte{0x80, 0x08, 2, 'o', 'n'} // tag 1024
 	ref := journal.Ref{ID: "order"}
-	apply := func(ev journal.Event) journal.Result {
+	apply := func(ev machine.Event) machine.Result {
 		t.Helper()
 		ev.Ref, ev.At, ev.Session = ref, time.Now(), s.ID()
 		r, err := j.Apply(t.Context(), ev)
@@ -37,21 +38,21 @@ func TestOlderPodKeepsNewerFields(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin(ref.ID, s))
 	require.NoError(t, err)
 	require.NoError(t, postgres.Change(t.Context(), j, ref, func(op *journal.Operation) { op.Newer = newer }))
-	of := func(kind journal.EventKind) journal.Event {
-		return journal.Event{Kind: kind, Handle: begun.Operation.Handle, Claim: begun.Operation.Claim}
+	of := func(kind machine.EventKind) machine.Event {
+		return machine.Event{Kind: kind, Handle: begun.Operation.Handle, Claim: begun.Operation.Claim}
 	}
-	require.Equal(t, journal.Recorded, apply(of(journal.EventPark)).Decision)
-	claimed, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now().Add(time.Second), Session: s.ID()}, 1)
+	require.Equal(t, machine.Recorded, apply(of(machine.EventPark)).Decision)
+	claimed, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now().Add(time.Second), Session: s.ID()}, 1)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 	begun = claimed[0]
 	assert.Equal(t, newer, begun.Operation.Newer)
 	done := complete(begun.Operation, s)
 	done.Delivered = false
-	require.Equal(t, journal.Recorded, apply(done).Decision)
-	deliver := journal.Event{Kind: journal.EventDeliver, Handle: begun.Operation.Handle, Generation: begun.Operation.Generation, Outcome: journal.StateCompleted}
-	require.Equal(t, journal.Recorded, apply(deliver).Decision)
-	reaped, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Minute), Keep: time.Millisecond}, 10)
+	require.Equal(t, machine.Recorded, apply(done).Decision)
+	deliver := machine.Event{Kind: machine.EventDeliver, Handle: begun.Operation.Handle, Generation: begun.Operation.Generation, Outcome: journal.StateCompleted}
+	require.Equal(t, machine.Recorded, apply(deliver).Decision)
+	reaped, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now().Add(time.Minute), Keep: time.Millisecond}, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, reaped)
 	op, err := j.Get(t.Context(), ref)

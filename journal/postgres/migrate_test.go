@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -64,18 +65,18 @@ func TestMigrationBesideRunningPods(t *testing.T) {
 	assert.False(t, s.Lost())
 	completed, err := a.Apply(t.Context(), now(a, complete(held.Operation, s)))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, completed.Decision)
+	assert.Equal(t, machine.Recorded, completed.Decision)
 	for _, j := range []*postgres.Journal{a, b, openAt(t, server.URL(), opts)} { // a pod of this release that starts meanwhile
 		_, err := j.Get(t.Context(), held.Operation.Ref)
 		require.NoError(t, err)
 		for range 10 { // on each connection
 			for op, err := range j.List(t.Context(), journal.Filter{Limit: 20}) {
 				require.NoError(t, err)
-				_, err = j.FindBy(t.Context(), "ledger", journal.ByKey, op.Key)
+				_, err = j.FindBy(t.Context(), "ledger", machine.ByKey, op.Key)
 				require.NoError(t, err)
 			}
 		}
-		_, err = j.Claim(t.Context(), now(j, journal.Event{Kind: journal.EventClaim, Session: join(t, j).ID()}), 10)
+		_, err = j.Claim(t.Context(), now(j, machine.Event{Kind: machine.EventClaim, Session: join(t, j).ID()}), 10)
 		require.NoError(t, err)
 		_, err = j.ReadStats(t.Context())
 		require.NoError(t, err)
@@ -92,8 +93,8 @@ func TestMigrationBesideRunningPods(t *testing.T) {
 	assert.ErrorContains(t, err, "9000")
 	for i, j := range []*postgres.Journal{a, b} { // pods that still run
 		require.Eventually(t, func() bool {
-			_, err := j.Claim(t.Context(), now(j, journal.Event{Kind: journal.EventClaim, Session: s.ID()}), 10)
-			_, resolving := j.Apply(t.Context(), now(j, journal.Event{Kind: journal.EventHint, Ref: held.Operation.Ref}))
+			_, err := j.Claim(t.Context(), now(j, machine.Event{Kind: machine.EventClaim, Session: s.ID()}), 10)
+			_, resolving := j.Apply(t.Context(), now(j, machine.Event{Kind: machine.EventHint, Ref: held.Operation.Ref}))
 			return errors.Is(resolving, journal.ErrVersion) && (errors.Is(err, journal.ErrVersion) || errors.Is(err, journal.ErrSessionLost))
 		}, soon, tick, "pod %d writes no more", i)
 	}

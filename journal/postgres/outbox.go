@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -26,7 +27,7 @@ func (j *Journal) BeginTx(ctx context.Context) (journal.Tx, error) {
 // BeginTx. It is recorded if tx commits. Until then, other callers of that name wait for the end of tx. The server may
 // refuse it in a transaction that is serializable, or of repeatable reads (SQLSTATE 40001). Then repeat the whole
 // transaction.
-func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev machine.Event) (machine.Result, error) {
 	result, err := j.store.EnqueueTx(ctx, tx, ev)
 	return theirs(ctx, "enqueue", result, err)
 }
@@ -39,7 +40,7 @@ var errSlowHandler = errors.New("postgres: deliver: the handler took longer than
 // pgx.Tx. After f, it resets settings of the session, such as a role or a search_path, except behind a pooler
 // (Options.Pooled). After 25 seconds f's context ends and nothing is recorded. Four handlers run at a time, and delay
 // only each other. Until f has returned, other callers of that operation wait. Close waits for it for some seconds.
-func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+func (j *Journal) DeliverTx(ctx context.Context, ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Result, error) {
 	var failed error
 	result, err := j.store.DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, j.opts.pace.handler, errSlowHandler)
@@ -51,7 +52,7 @@ func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(contex
 		return failed
 	})
 	if failed != nil {
-		return journal.Result{}, failed
+		return machine.Result{}, failed
 	}
 	return theirs(ctx, "deliver", result, err)
 }
@@ -67,13 +68,13 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 // before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not. In a transaction
 // of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone. With ev.Decided, a key is reserved
 // there with the first statement.
-func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	result, err := j.store.ReceiveTx(ctx, tx, ev)
 	return theirs(ctx, "receive a request", result, err)
 }
 
 // LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing.
-func (j *Journal) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (j *Journal) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	result, err := j.store.LookReceipt(ctx, ev)
 	return result, explain("read", err)
 }
@@ -97,7 +98,7 @@ func (j *Journal) CountReceipts(ctx context.Context) (journal.ReceiptCounts, err
 
 // ReapReceipts applies ev in transactions of its own to at most limit receipts, those that ended first coming first. It
 // passes over those that another transaction holds, and over damaged ones. Their error is returned too if it reaps fewer.
-func (j *Journal) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (int, error) {
+func (j *Journal) ReapReceipts(ctx context.Context, ev machine.ReceiptEvent, limit int) (int, error) {
 	result, err := j.store.ReapReceipts(ctx, ev, limit)
 	return result, explain("reap receipts", err)
 }
@@ -109,9 +110,9 @@ func (j *Journal) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity s
 	return theirs(ctx, "advance an entity", later, err)
 }
 
-// ApplyFlow runs journal.NextFlow on the flow that ev names, and returns once the result is durable, also for
+// ApplyFlow runs machine.NextFlow on the flow that ev names, and returns once the result is durable, also for
 // FlowEventRecord. If ctx ends first, the event may be recorded.
-func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *Journal) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
 	result, err := j.store.ApplyFlow(ctx, ev)
 	return result, explain("apply", err)
 }
@@ -119,7 +120,7 @@ func (j *Journal) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.
 // ApplyFlowTx records ev, of kind FlowEventRecord or FlowEventEnqueue, within tx, a transaction of the journal's database:
 // by Pgx, SQL or BeginTx. It is recorded if tx commits. After a record, no other process takes the flow over until tx has
 // ended. After an enqueue of a new flow, other callers of its name wait for that.
-func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *Journal) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev machine.FlowEvent) (machine.FlowResult, error) {
 	result, err := j.store.ApplyFlowTx(ctx, tx, ev)
 	return theirs(ctx, "record in a transaction", result, err)
 }
@@ -138,14 +139,14 @@ func (j *Journal) ListFlows(ctx context.Context, filter journal.FlowFilter) iter
 // ClaimFlows applies ev, of kind FlowEventClaim, to at most limit claimable flows. It skips flows that another
 // transaction is changing, and unreadable ones. If there is nothing else to claim, it returns the error of the
 // unreadable one.
-func (j *Journal) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (j *Journal) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
 	result, err := j.store.ClaimFlows(ctx, ev, limit)
 	return result, explain("claim flows", err)
 }
 
 // ReapFlows applies ev, of kind FlowEventReap, to at most limit flows, 100 a commit. It returns how many were reaped,
 // also with an error. It skips damaged flows, and returns their error if there is nothing else to reap.
-func (j *Journal) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (int, error) {
+func (j *Journal) ReapFlows(ctx context.Context, ev machine.FlowEvent, limit int) (int, error) {
 	result, err := j.store.ReapFlows(ctx, ev, limit)
 	return result, explain("reap flows", err)
 }

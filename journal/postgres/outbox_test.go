@@ -17,16 +17,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-func enqueue(id string) journal.Event {
-	return journal.Event{
-		Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(),
-		Intent: &journal.Intent{
+func enqueue(id string) machine.Event {
+	return machine.Event{
+		Kind: machine.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(),
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
 		},
@@ -78,7 +79,7 @@ func TestEnqueueBesideAnOrder(t *testing.T) {
 			for _, commits := range []bool{false, true} {
 				tx := app.begin()
 				require.NoError(t, app.insert(tx, name))
-				for _, want := range []journal.Decision{journal.Recorded, journal.Ignored} {
+				for _, want := range []machine.Decision{machine.Recorded, machine.Ignored} {
 					result, err := j.EnqueueTx(t.Context(), tx, enqueue(name))
 					require.NoError(t, err)
 					require.Equal(t, want, result.Decision)
@@ -88,7 +89,7 @@ func TestEnqueueBesideAnOrder(t *testing.T) {
 				other.Intent.Fingerprint = "v1:another"
 				result, err := j.EnqueueTx(t.Context(), tx, other)
 				require.NoError(t, err)
-				assert.Equal(t, journal.Misuse, result.Decision)
+				assert.Equal(t, machine.Misuse, result.Decision)
 				_, err = j.Get(t.Context(), journal.Ref{ID: name})
 				require.ErrorIs(t, err, journal.ErrNotFound)
 				if commits {
@@ -121,11 +122,11 @@ func TestEnqueueAFlowBesideAnOrder(t *testing.T) {
 	j := open(t, server, opts)
 	for name, app := range applications(t, server, opts) {
 		t.Run(name, func(t *testing.T) {
-			ev := func(digest string) journal.FlowEvent {
-				return journal.FlowEvent{Kind: journal.FlowEventEnqueue, Ref: journal.Ref{ID: name}, At: j.Now(), Function: journal.FlowFunction{Name: "ride", Version: 1},
+			ev := func(digest string) machine.FlowEvent {
+				return machine.FlowEvent{Kind: machine.FlowEventEnqueue, Ref: journal.Ref{ID: name}, At: j.Now(), Function: journal.FlowFunction{Name: "ride", Version: 1},
 					Key: "key-of-" + name, Input: []byte("{}"), InputDigest: digest}
 			}
-			decides := func(tx journal.Tx, digest string, want journal.Decision) {
+			decides := func(tx journal.Tx, digest string, want machine.Decision) {
 				t.Helper()
 				result, err := j.ApplyFlowTx(t.Context(), tx, ev(digest))
 				require.NoError(t, err)
@@ -133,24 +134,24 @@ func TestEnqueueAFlowBesideAnOrder(t *testing.T) {
 			}
 			tx := app.begin()
 			require.NoError(t, app.insert(tx, name))
-			decides(tx, "v1:a", journal.Recorded)
+			decides(tx, "v1:a", machine.Recorded)
 			require.NoError(t, tx.Rollback(t.Context()))
 			_, err := j.GetFlow(t.Context(), journal.Ref{ID: name})
 			require.ErrorIs(t, err, journal.ErrNotFound)
 
 			tx, other := app.begin(), app.begin()
 			require.NoError(t, app.insert(tx, name))
-			decides(tx, "v1:a", journal.Recorded)
-			decides(tx, "v1:a", journal.Ignored)
-			waits := make(chan journal.FlowResult, 1)
+			decides(tx, "v1:a", machine.Recorded)
+			decides(tx, "v1:a", machine.Ignored)
+			waits := make(chan machine.FlowResult, 1)
 			go func() {
 				result, err := j.ApplyFlowTx(t.Context(), other, ev("v1:a"))
 				assert.NoError(t, err)
 				waits <- result
 			}()
 			require.NoError(t, tx.Commit(t.Context()))
-			assert.Equal(t, journal.Ignored, (<-waits).Decision)
-			decides(other, "v1:b", journal.Misuse)
+			assert.Equal(t, machine.Ignored, (<-waits).Decision)
+			decides(other, "v1:b", machine.Misuse)
 			require.NoError(t, other.Commit(t.Context()))
 			f, err := j.GetFlow(t.Context(), journal.Ref{ID: name})
 			require.NoError(t, err)
@@ -197,7 +198,7 @@ func TestEnqueueWithinASavepoint(t *testing.T) {
 				ev.Intent.Fingerprint, ev.Intent.Key = "v1:"+as, as
 				result, err := j.EnqueueTx(t.Context(), tx, ev)
 				require.NoError(t, err)
-				require.Equal(t, journal.Recorded, result.Decision)
+				require.Equal(t, machine.Recorded, result.Decision)
 				require.Equal(t, as, result.Operation.Key)
 				if as == "first" {
 					exec("ROLLBACK TO SAVEPOINT a")
@@ -208,14 +209,14 @@ func TestEnqueueWithinASavepoint(t *testing.T) {
 			got, err := j.Get(t.Context(), journal.Ref{ID: name})
 			require.NoError(t, err)
 			assert.Equal(t, "second", got.Key)
-			begun, err := j.Apply(t.Context(), func() journal.Event {
+			begun, err := j.Apply(t.Context(), func() machine.Event {
 				ev := enqueue(name)
 				ev.Intent.Fingerprint = "v1:first"
-				ev.Kind, ev.Session = journal.EventBegin, join(t, j).ID()
+				ev.Kind, ev.Session = machine.EventBegin, join(t, j).ID()
 				return ev
 			}())
 			require.NoError(t, err)
-			assert.Equal(t, journal.Misuse, begun.Decision, "the first was never there")
+			assert.Equal(t, machine.Misuse, begun.Decision, "the first was never there")
 		})
 	}
 }
@@ -227,18 +228,18 @@ func TestLocalStepsBesideEachOther(t *testing.T) {
 	opts := options(t, server)
 	j := open(t, server, opts)
 	s := join(t, j)
-	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "order"}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
+	flow, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "order"}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
 	require.NoError(t, err)
 	var open []journal.Tx
 	for _, app := range applications(t, server, opts) {
 		tx := app.begin()
 		open = append(open, tx)
-		result, err := j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{
-			Kind: journal.FlowEventRecord, Handle: flow.Flow.Handle, Claim: flow.Flow.Claim, At: time.Now(),
+		result, err := j.ApplyFlowTx(t.Context(), tx, machine.FlowEvent{
+			Kind: machine.FlowEventRecord, Handle: flow.Flow.Handle, Claim: flow.Flow.Claim, At: time.Now(),
 			Steps: []journal.StepRecord{{Seq: len(open), Kind: journal.StepLocal, Name: fmt.Sprint("step ", len(open)), At: time.Now()}},
 		})
 		require.NoError(t, err)
-		assert.Equal(t, journal.Recorded, result.Decision)
+		assert.Equal(t, machine.Recorded, result.Decision)
 	}
 	for _, tx := range open {
 		require.NoError(t, tx.Commit(t.Context()))
@@ -271,7 +272,7 @@ func TestTransactionsOfOthersAreRefused(t *testing.T) {
 	for _, tx := range []journal.Tx{postgres.Pgx(nil), postgres.SQL(nil), nil} {
 		_, err := j.EnqueueTx(t.Context(), tx, enqueue("a"))
 		require.ErrorContains(t, err, "postgres.Pgx")
-		_, err = j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, At: time.Now()})
+		_, err = j.ApplyFlowTx(t.Context(), tx, machine.FlowEvent{Kind: machine.FlowEventRecord, At: time.Now()})
 		require.ErrorContains(t, err, "postgres.Pgx")
 	}
 	broken := begin()
@@ -294,8 +295,8 @@ func TestHandlerThatEndsItsTransaction(t *testing.T) {
 	completed, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
 	op := completed.Operation
-	deliver := func(f func(ctx context.Context, tx pgx.Tx) error) (journal.Decision, error) {
-		result, err := j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+	deliver := func(f func(ctx context.Context, tx pgx.Tx) error) (machine.Decision, error) {
+		result, err := j.DeliverTx(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
 			Outcome: op.State, At: time.Now(), Session: s.ID()}, func(ctx context.Context, tx journal.Tx) error { return f(ctx, tx.Driver().(pgx.Tx)) })
 		return result.Decision, err
 	}
@@ -321,7 +322,7 @@ func TestHandlerThatEndsItsTransaction(t *testing.T) {
 	}
 	decision, err := deliver(func(context.Context, pgx.Tx) error { return nil })
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, decision)
+	assert.Equal(t, machine.Recorded, decision)
 }
 
 // A handler that sends its own COMMIT has committed its writes once, and gets an error that says so. Every connection
@@ -341,7 +342,7 @@ func TestHandlerThatCommitsByItself(t *testing.T) {
 		op := completed.Operation
 		calls := 0
 		for range 2 {
-			_, err = j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+			_, err = j.DeliverTx(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
 				Outcome: op.State, At: time.Now(), Session: s.ID()}, func(ctx context.Context, tx journal.Tx) error {
 				calls++
 				_, err := tx.Driver().(pgx.Tx).Exec(ctx, "COMMIT")
@@ -357,7 +358,7 @@ func TestHandlerThatCommitsByItself(t *testing.T) {
 }
 
 // undelivered is a completed operation whose outcome is still to be delivered.
-func undelivered(t *testing.T, j *postgres.Journal, s journal.Session, name string) journal.Operation {
+func undelivered(t *testing.T, j *postgres.Journal, s machine.Session, name string) journal.Operation {
 	t.Helper()
 	begun, err := j.Apply(t.Context(), begin(name, s))
 	require.NoError(t, err)
@@ -368,8 +369,8 @@ func undelivered(t *testing.T, j *postgres.Journal, s journal.Session, name stri
 	return completed.Operation
 }
 
-func deliver(j *postgres.Journal, s journal.Session, op journal.Operation, f func(context.Context, journal.Tx) error) (journal.Result, error) {
-	return j.DeliverTx(context.Background(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+func deliver(j *postgres.Journal, s machine.Session, op journal.Operation, f func(context.Context, journal.Tx) error) (machine.Result, error) {
+	return j.DeliverTx(context.Background(), machine.Event{Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
 		Outcome: op.State, At: time.Now(), Session: s.ID()}, f)
 }
 
@@ -430,14 +431,14 @@ func TestSlowHandlersBlockNoOther(t *testing.T) {
 				return nil
 			})
 			assert.NoError(t, err)
-			assert.Equal(t, journal.Recorded, result.Decision)
+			assert.Equal(t, machine.Recorded, result.Decision)
 		})
 	}
 	for range 4 {
 		<-started
 	}
 	for range 10 {
-		_, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 10)
+		_, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: s.ID()}, 10)
 		require.NoError(t, err)
 		again, err := j.Apply(t.Context(), begin("known", s))
 		require.NoError(t, err)
@@ -513,7 +514,7 @@ func TestHandlerDoesNotWeakenItsCommit(t *testing.T) {
 		return inner.Rollback(ctx)
 	})
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, result.Decision)
+	assert.Equal(t, machine.Recorded, result.Decision)
 	conn := server.Conn(t)
 	assert.Equal(t, "kept", setting(t, conn, "SELECT string_agg(name, ',') FROM "+schema+"booked"))
 	assert.Equal(t, "on warning", setting(t, conn, "SELECT committed || ' ' || notices FROM "+schema+"seen"))
@@ -578,7 +579,7 @@ func TestHandlersLeaveNoSettings(t *testing.T) {
 				op := undelivered(t, c.j, s, fmt.Sprint(name, n))
 				result, err := deliver(c.j, s, op, func(ctx context.Context, tx journal.Tx) error { return sets(ctx, tx.Driver().(pgx.Tx)) })
 				require.NoError(t, err)
-				require.Equal(t, journal.Recorded, result.Decision)
+				require.Equal(t, machine.Recorded, result.Decision)
 			}
 			for range 2 * 4 {
 				tx, err := c.j.BeginTx(t.Context())
@@ -610,7 +611,7 @@ func TestHandlerThatTakesTooLong(t *testing.T) {
 	completed, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
 	op, calls := completed.Operation, 0
-	_, err = j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
+	_, err = j.DeliverTx(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation,
 		Outcome: op.State, At: time.Now(), Session: s.ID()}, func(ctx context.Context, _ journal.Tx) error {
 		calls++
 		<-ctx.Done()
@@ -643,8 +644,8 @@ func TestUnrecordedEventsDoNotMoveTheClock(t *testing.T) {
 	misuse.Intent.Fingerprint, misuse.Intent.Terms = "v1:another", guarded
 	refused, err := j.Apply(t.Context(), misuse)
 	require.NoError(t, err)
-	require.Equal(t, journal.Misuse, refused.Decision)
-	behind := func(id string) journal.Result {
+	require.Equal(t, machine.Misuse, refused.Decision)
+	behind := func(id string) machine.Result {
 		ev := begin(id, s)
 		ev.At = time.Now().Add(-time.Hour)
 		r, err := j.Apply(t.Context(), ev)
@@ -676,8 +677,8 @@ func TestNamesAreAnyBytes(t *testing.T) {
 			ev.Intent.Provider, ev.Intent.Reference, ev.Intent.Alias = "provider "+text, "reference "+text, journal.Ref{ID: "alias " + text, Scope: text}
 			begun, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
-			require.Equal(t, journal.Execute, begun.Decision)
-			doubt := journal.Event{Kind: journal.EventDoubt, Ref: ev.Ref, Handle: begun.Operation.Handle, Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Cause: text}
+			require.Equal(t, machine.Execute, begun.Decision)
+			doubt := machine.Event{Kind: machine.EventDoubt, Ref: ev.Ref, Handle: begun.Operation.Handle, Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Cause: text}
 			_, err = j.Apply(t.Context(), doubt)
 			require.NoError(t, err)
 			for _, ref := range []journal.Ref{ev.Ref, ev.Intent.Alias} {
@@ -686,7 +687,7 @@ func TestNamesAreAnyBytes(t *testing.T) {
 				assert.Equal(t, ev.Ref, op.Ref)
 				assert.Equal(t, text, op.Cause)
 			}
-			matches, err := j.FindBy(t.Context(), "provider "+text, journal.ByReference, "reference "+text)
+			matches, err := j.FindBy(t.Context(), "provider "+text, machine.ByReference, "reference "+text)
 			require.NoError(t, err)
 			assert.Len(t, matches, 1)
 			listed := 0
@@ -706,11 +707,11 @@ func TestNamesAreAnyBytes(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, driver+text, op.ID)
 			}
-			flow := journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: text, Scope: text}, Function: journal.FlowFunction{Name: text}, At: time.Now(),
+			flow := machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: text, Scope: text}, Function: journal.FlowFunction{Name: text}, At: time.Now(),
 				Session: s.ID(), InputDigest: text + "d"}
 			began, err := j.ApplyFlow(t.Context(), flow)
 			require.NoError(t, err)
-			_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: began.Flow.Handle, Claim: began.Flow.Claim, At: time.Now(),
+			_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventRecord, Handle: began.Flow.Handle, Claim: began.Flow.Claim, At: time.Now(),
 				Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: text, At: time.Now(), Result: []byte(text)}}})
 			require.NoError(t, err)
 			got, err := j.GetFlow(t.Context(), flow.Ref)
@@ -745,7 +746,7 @@ func TestEnqueueOnAnUncheckedServer(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, journal.Recorded, result.Decision)
+			assert.Equal(t, machine.Recorded, result.Decision)
 		})
 	}
 }

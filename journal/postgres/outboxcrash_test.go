@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/lifeline"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/till"
 	"github.com/onceward/onceward/journal/postgres"
@@ -89,7 +90,7 @@ func (s *shop) Count(t *testing.T, table string) (n int) {
 	return n
 }
 
-func (s *shop) Verify(t *testing.T, j journal.Outbox) (wrong []string) {
+func (s *shop) Verify(t *testing.T, j machine.Outbox) (wrong []string) {
 	t.Helper()
 	found, err := j.(*postgres.Journal).Verify(t.Context())
 	require.NoError(t, err)

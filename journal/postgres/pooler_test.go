@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -123,7 +123,7 @@ func TestBehindPgBouncer(t *testing.T) {
 		assert.True(t, c.until(within(t, 40*time.Second), 100), "it goes on")
 	}
 	j := openAt(t, pool.url, opts)
-	claimed, err := j.Claim(t.Context(), now(j, journal.Event{Kind: journal.EventClaim, Session: join(t, j).ID()}), 10)
+	claimed, err := j.Claim(t.Context(), now(j, machine.Event{Kind: machine.EventClaim, Session: join(t, j).ID()}), 10)
 	require.NoError(t, err)
 	assert.Empty(t, claimed, "nobody of them has died")
 	endAll(t, fleet)

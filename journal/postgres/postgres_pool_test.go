@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -43,10 +44,10 @@ func TestExhaustedPoolOfTheApplication(t *testing.T) {
 		name := fmt.Sprint("order-", i)
 		r, err := j.EnqueueTx(ctx, postgres.Pgx(tx), enqueue(name))
 		require.NoError(t, err)
-		assert.Equal(t, journal.Recorded, r.Decision)
+		assert.Equal(t, machine.Recorded, r.Decision)
 		r, err = j.Apply(ctx, begin(name+"/another", s))
 		require.NoError(t, err)
-		assert.Equal(t, journal.Execute, r.Decision)
+		assert.Equal(t, machine.Execute, r.Decision)
 		impatient, stop := context.WithTimeout(ctx, 200*time.Millisecond)
 		_, err = j.Apply(impatient, begin(name, s))
 		stop()
@@ -57,7 +58,7 @@ func TestExhaustedPoolOfTheApplication(t *testing.T) {
 		require.NoError(t, tx.Commit(ctx))
 		r, err := j.Apply(ctx, begin(fmt.Sprint("order-", i), s))
 		require.NoError(t, err)
-		assert.Contains(t, []journal.Decision{journal.Execute, journal.Wait}, r.Decision, "what the impatient caller asked for may be recorded")
+		assert.Contains(t, []machine.Decision{machine.Execute, machine.Wait}, r.Decision, "what the impatient caller asked for may be recorded")
 		assert.Equal(t, s.ID(), r.Operation.Holder)
 	}
 }

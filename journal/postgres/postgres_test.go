@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -25,7 +26,7 @@ func open(t testing.TB, server *postgrestest.Cluster, opts postgres.Options) *po
 	return j
 }
 
-func join(t testing.TB, j *postgres.Journal) journal.Session {
+func join(t testing.TB, j *postgres.Journal) machine.Session {
 	t.Helper()
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
@@ -33,19 +34,19 @@ func join(t testing.TB, j *postgres.Journal) journal.Session {
 }
 
 // begin is an event by which a session begins a named operation.
-func begin(id string, s journal.Session) journal.Event {
-	return journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
-		Intent: &journal.Intent{
+func begin(id string, s machine.Session) machine.Event {
+	return machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
 		},
 	}
 }
 
-func complete(op journal.Operation, s journal.Session) journal.Event {
-	return journal.Event{
-		Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
+func complete(op journal.Operation, s machine.Session) machine.Event {
+	return machine.Event{
+		Kind: machine.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
 		Claim: op.Claim, Generation: op.Generation, Attempts: 1, Delivered: true,
 		Answer: &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)},
 	}
@@ -59,16 +60,16 @@ func TestOneOperationLives(t *testing.T) {
 	s := join(t, j)
 	begun, err := j.Apply(t.Context(), begin("order-1", s))
 	require.NoError(t, err)
-	require.Equal(t, journal.Execute, begun.Decision)
+	require.Equal(t, machine.Execute, begun.Decision)
 	again, err := j.Apply(t.Context(), begin("order-1", s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Wait, again.Decision)
+	assert.Equal(t, machine.Wait, again.Decision)
 	completed, err := j.Apply(t.Context(), complete(begun.Operation, s))
 	require.NoError(t, err)
-	require.Equal(t, journal.Recorded, completed.Decision)
+	require.Equal(t, machine.Recorded, completed.Decision)
 	next := open(t, server, opts)
 	replayed, err := next.Apply(t.Context(), begin("order-1", join(t, next)))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Replay, replayed.Decision)
+	assert.Equal(t, machine.Replay, replayed.Decision)
 	assert.Equal(t, []byte("paid order-1"), replayed.Operation.Answer.Body)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -22,20 +23,20 @@ func served(t *testing.T, server *postgrestest.Cluster, opts postgres.Options) {
 	for _, id := range []string{"completed", "pending", "unknown"} {
 		begun, err := j.Apply(t.Context(), now(j, begin(id, s)))
 		require.NoError(t, err)
-		end := journal.Event{Kind: journal.EventPark, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, Session: s.ID(), Claim: begun.Operation.Claim, Attempts: 1}
+		end := machine.Event{Kind: machine.EventPark, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, Session: s.ID(), Claim: begun.Operation.Claim, Attempts: 1}
 		switch id {
 		case "completed":
 			end = complete(begun.Operation, s)
 		case "pending":
 			end.Due = j.Now().Add(time.Hour)
 		case "unknown":
-			end.Kind = journal.EventDoubt
+			end.Kind = machine.EventDoubt
 		}
 		ended, err := j.Apply(t.Context(), now(j, end))
 		require.NoError(t, err)
-		require.Equal(t, journal.Recorded, ended.Decision, id)
+		require.Equal(t, machine.Recorded, ended.Decision, id)
 	}
-	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, At: j.Now(), Session: s.ID(), InputDigest: "d"})
+	_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, At: j.Now(), Session: s.ID(), InputDigest: "d"})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 }
@@ -59,7 +60,7 @@ func reads(t *testing.T, j *postgres.Journal) {
 		whole, err := j.Get(t.Context(), op.Ref)
 		require.NoError(t, err)
 		assert.Equal(t, []byte(op.ID), whole.Request.Body)
-		found, err := j.FindBy(t.Context(), "ledger", journal.ByKey, op.Key)
+		found, err := j.FindBy(t.Context(), "ledger", machine.ByKey, op.Key)
 		require.NoError(t, err)
 		if op.State != journal.StateCompleted {
 			assert.Len(t, found, 1)
@@ -88,19 +89,19 @@ func reads(t *testing.T, j *postgres.Journal) {
 func writes(t *testing.T, j *postgres.Journal) map[string]error {
 	ctx, at := t.Context(), j.Now()
 	said := make(map[string]error)
-	_, said["Apply"] = j.Apply(ctx, journal.Event{Kind: journal.EventCancel, Ref: journal.Ref{ID: "pending"}, At: at})
-	_, said["Claim"] = j.Claim(ctx, journal.Event{Kind: journal.EventClaim, At: at, Session: "s"}, 1)
+	_, said["Apply"] = j.Apply(ctx, machine.Event{Kind: machine.EventCancel, Ref: journal.Ref{ID: "pending"}, At: at})
+	_, said["Claim"] = j.Claim(ctx, machine.Event{Kind: machine.EventClaim, At: at, Session: "s"}, 1)
 	_, said["Join"] = j.Join(ctx)
-	_, said["Reap"] = j.Reap(ctx, journal.Event{Kind: journal.EventReap, At: at}, 1)
-	_, said["Looks"] = j.Looks(ctx, journal.Event{Kind: journal.EventLook, At: at}, 1)
-	_, _, said["Hear"] = j.Hear(ctx, journal.Heard{Provider: "ledger", ID: "evt"}, nil)
-	_, said["ApplyFlow"] = j.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: journal.Ref{ID: "ride"}, At: at})
-	_, said["ClaimFlows"] = j.ClaimFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventClaim, At: at, Session: "s"}, 1)
-	_, said["ReapFlows"] = j.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: at}, 1)
+	_, said["Reap"] = j.Reap(ctx, machine.Event{Kind: machine.EventReap, At: at}, 1)
+	_, said["Looks"] = j.Looks(ctx, machine.Event{Kind: machine.EventLook, At: at}, 1)
+	_, _, said["Hear"] = j.Hear(ctx, machine.Heard{Provider: "ledger", ID: "evt"}, nil)
+	_, said["ApplyFlow"] = j.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: journal.Ref{ID: "ride"}, At: at})
+	_, said["ClaimFlows"] = j.ClaimFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventClaim, At: at, Session: "s"}, 1)
+	_, said["ReapFlows"] = j.ReapFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventReap, At: at}, 1)
 	_, said["BeginTx"] = j.BeginTx(ctx)
-	_, said["EnqueueTx"] = j.EnqueueTx(ctx, nil, journal.Event{})
-	_, said["DeliverTx"] = j.DeliverTx(ctx, journal.Event{}, nil)
-	_, said["ApplyFlowTx"] = j.ApplyFlowTx(ctx, nil, journal.FlowEvent{})
+	_, said["EnqueueTx"] = j.EnqueueTx(ctx, nil, machine.Event{})
+	_, said["DeliverTx"] = j.DeliverTx(ctx, machine.Event{}, nil)
+	_, said["ApplyFlowTx"] = j.ApplyFlowTx(ctx, nil, machine.FlowEvent{})
 	said["Adopt"], said["Confirm"], said["ResetClock"] = j.Adopt(ctx), j.Confirm(ctx), j.ResetClock(ctx, at)
 	return said
 }
@@ -200,10 +201,10 @@ func TestExistingChangesBesideAService(t *testing.T) {
 	require.NoError(t, err)
 	resolved, err := tool.Apply(t.Context(), executed(tool, before))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, resolved.Decision)
+	assert.Equal(t, machine.Recorded, resolved.Decision)
 	waits, err := tool.Apply(t.Context(), executed(tool, held.Operation))
 	require.NoError(t, err)
-	assert.NotEqual(t, journal.Recorded, waits.Decision, "somebody is at it")
+	assert.NotEqual(t, machine.Recorded, waits.Decision, "somebody is at it")
 	stats, err := tool.ReadStats(t.Context())
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, stats.Sessions, "it is no worker")
@@ -215,7 +216,7 @@ func TestExistingChangesBesideAService(t *testing.T) {
 
 	completed, err := service.Apply(t.Context(), now(service, complete(held.Operation, s)))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, completed.Decision)
+	assert.Equal(t, machine.Recorded, completed.Decision)
 	told, err := service.Get(t.Context(), before.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, journal.StateCompleted, told.State)
@@ -261,8 +262,8 @@ func TestExistingTakesNothingOver(t *testing.T) {
 }
 
 // executed is an operator's decision that an operation took effect.
-func executed(j *postgres.Journal, op journal.Operation) journal.Event {
-	return journal.Event{Kind: journal.EventResolve, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation, At: j.Now(),
+func executed(j *postgres.Journal, op journal.Operation) machine.Event {
+	return machine.Event{Kind: machine.EventResolve, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation, At: j.Now(),
 		Resolution: journal.Executed, By: "an operator", Answer: &journal.Answer{Status: 200, ByHand: true}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -32,7 +33,7 @@ func TestReapersBesideEachOther(t *testing.T) {
 	reaped := make(chan int, len(pods))
 	for _, j := range pods {
 		go func() {
-			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
+			n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
 			assert.NoError(t, err)
 			reaped <- n
 		}()
@@ -60,7 +61,7 @@ func TestReapBesideDamage(t *testing.T) {
 			}
 		}
 	}
-	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
+	n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
 	require.ErrorContains(t, err, "is passed over")
 	assert.Equal(t, 4, n)
 	for _, id := range []string{"order-0", "order-2"} {
@@ -93,7 +94,7 @@ func TestReapBehindManyDamaged(t *testing.T) {
 	damaged := "INSERT INTO " + schema + ".operations (handle, provider, state, settled_at, delivered, tombstone, facts) " +
 		"SELECT n, 'ledger', 3, 1, true, false, '' FROM generate_series(1, 2000) n"
 	server.Exec(t, damaged)
-	n, err := j.Reap(within(t, soon), journal.Event{Kind: journal.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
+	n, err := j.Reap(within(t, soon), machine.Event{Kind: machine.EventReap, At: time.Now().Add(time.Second), Keep: time.Millisecond}, 1000)
 	require.ErrorContains(t, err, "is passed over")
 	assert.Equal(t, 3, n)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -28,16 +29,16 @@ import (
 )
 
 // reserve is a request under a key.
-func reserve(key string) journal.ReceiptEvent {
-	return journal.ReceiptEvent{
-		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "f",
+func reserve(key string) machine.ReceiptEvent {
+	return machine.ReceiptEvent{
+		Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "f",
 		Same: func(r *journal.Receipt) (bool, error) { return r.Fingerprint == "f", nil }, Keep: 24 * time.Hour, Refuse: 48 * time.Hour,
 	}
 }
 
-func answeredBy(reserved journal.Receipt) journal.ReceiptEvent {
+func answeredBy(reserved journal.Receipt) machine.ReceiptEvent {
 	ev := reserve(reserved.Key)
-	ev.Kind, ev.Claim, ev.Reserved, ev.Answer = journal.ReceiptComplete, reserved.Claim, &reserved, &journal.Answer{Status: http.StatusCreated, Body: []byte("paid")}
+	ev.Kind, ev.Claim, ev.Reserved, ev.Answer = machine.ReceiptComplete, reserved.Claim, &reserved, &journal.Answer{Status: http.StatusCreated, Body: []byte("paid")}
 	return ev
 }
 
@@ -60,19 +61,19 @@ func withLines(t *testing.T) (j *postgres.Journal, server *postgrestest.Cluster,
 	return j, server, table
 }
 
-func receive(t *testing.T, j *postgres.Journal, tx journal.Tx, ev journal.ReceiptEvent) journal.ReceiptResult {
+func receive(t *testing.T, j *postgres.Journal, tx journal.Tx, ev machine.ReceiptEvent) machine.ReceiptResult {
 	t.Helper()
 	result, err := j.ReceiveTx(t.Context(), tx, ev)
 	require.NoError(t, err)
 	return result
 }
 
-func decides(t *testing.T, j *postgres.Journal, tx journal.Tx, ev journal.ReceiptEvent, want journal.Decision) {
+func decides(t *testing.T, j *postgres.Journal, tx journal.Tx, ev machine.ReceiptEvent, want machine.Decision) {
 	t.Helper()
 	assert.Equal(t, want.String(), receive(t, j, tx, ev).Decision.String())
 }
 
-func stands(t *testing.T, j *postgres.Journal, key string, want journal.Decision) {
+func stands(t *testing.T, j *postgres.Journal, key string, want machine.Decision) {
 	t.Helper()
 	looked, err := j.LookReceipt(t.Context(), reserve(key))
 	require.NoError(t, err)
@@ -89,7 +90,7 @@ func TestUniqueKeyOfATenantByAnIndex(t *testing.T) {
 	for _, tenant := range []string{"t acme", "t globex"} {
 		ev := reserve("key-1")
 		ev.Scope = tenant
-		decides(t, j, tx, ev, journal.Execute)
+		decides(t, j, tx, ev, machine.Execute)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	_, err = server.Conn(t).Exec(t.Context(), "INSERT INTO "+schema+".receipts (handle, identity, scope, key, place, state, ends_at, written_in, facts)"+
@@ -150,25 +151,25 @@ func TestReservedTwiceAtOnce(t *testing.T) {
 			t.Run(level+" by "+driver, func(t *testing.T) {
 				key := level + driver
 				left := begin(t)
-				decides(t, j, left, reserve(key), journal.Execute)
+				decides(t, j, left, reserve(key), machine.Execute)
 				require.NoError(t, left.Rollback(t.Context()))
 
 				first, second, early := begin(t), begin(t), begin(t)
 				begun := receive(t, j, first, reserve(key))
-				require.Equal(t, journal.Execute, begun.Decision, "what was rolled back has left the key free")
-				decides(t, j, second, reserve(key), journal.Wait)
+				require.Equal(t, machine.Execute, begun.Decision, "what was rolled back has left the key free")
+				decides(t, j, second, reserve(key), machine.Wait)
 				require.NoError(t, second.Rollback(t.Context()))
-				stands(t, j, key, journal.Execute)
-				decides(t, j, first, answeredBy(begun.Receipt), journal.Recorded)
+				stands(t, j, key, machine.Execute)
+				decides(t, j, first, answeredBy(begun.Receipt), machine.Recorded)
 				require.NoError(t, first.Commit(t.Context()))
 				if is.snapshot {
-					decides(t, j, early, reserve(key), journal.Wait)
+					decides(t, j, early, reserve(key), machine.Wait)
 				} else {
-					decides(t, j, early, reserve(key), journal.Replay)
+					decides(t, j, early, reserve(key), machine.Replay)
 				}
 				require.NoError(t, early.Rollback(t.Context()))
 				late := begin(t)
-				decides(t, j, late, reserve(key), journal.Replay)
+				decides(t, j, late, reserve(key), machine.Replay)
 				require.NoError(t, late.Rollback(t.Context()))
 			})
 		}
@@ -180,7 +181,7 @@ func TestReservedTwiceAtOnce(t *testing.T) {
 func TestTransactionThatWasEndedBehindItsBack(t *testing.T) {
 	t.Parallel()
 	j, server, _ := receiving(t)
-	for statement, then := range map[string]journal.Decision{"COMMIT": journal.Stop, "COMMIT; BEGIN": journal.Stop, "ROLLBACK": journal.Execute, "ROLLBACK; BEGIN": journal.Execute} {
+	for statement, then := range map[string]machine.Decision{"COMMIT": machine.Stop, "COMMIT; BEGIN": machine.Stop, "ROLLBACK": machine.Execute, "ROLLBACK; BEGIN": machine.Execute} {
 		for _, remembers := range []bool{true, false} {
 			t.Run(fmt.Sprint(statement, "/remembers=", remembers), func(t *testing.T) {
 				conn := server.Conn(t)
@@ -195,11 +196,11 @@ func TestTransactionThatWasEndedBehindItsBack(t *testing.T) {
 					ev.Reserved = nil
 				}
 				result, err := j.ReceiveTx(t.Context(), postgres.Pgx(tx), ev)
-				if then == journal.Stop {
+				if then == machine.Stop {
 					require.ErrorContains(t, err, "the handler committed the transaction that reserved the key")
 				} else {
 					require.NoError(t, err)
-					assert.Equal(t, journal.Stale, result.Decision)
+					assert.Equal(t, machine.Stale, result.Decision)
 				}
 				_ = tx.Rollback(t.Context())
 				stands(t, j, key, then)
@@ -222,16 +223,16 @@ func TestReceiptsAndSavepoints(t *testing.T) {
 	tx, inner := begin()
 	begun := receive(t, j, postgres.Pgx(inner), reserve("kept"))
 	require.NoError(t, inner.Commit(t.Context()))
-	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), journal.Recorded)
+	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), machine.Recorded)
 	require.NoError(t, tx.Commit(t.Context()))
-	stands(t, j, "kept", journal.Replay)
+	stands(t, j, "kept", machine.Replay)
 
 	tx, inner = begin()
 	begun = receive(t, j, postgres.Pgx(inner), reserve("left"))
 	require.NoError(t, inner.Rollback(t.Context()))
-	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), journal.Stale)
+	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), machine.Stale)
 	require.NoError(t, tx.Commit(t.Context()))
-	stands(t, j, "left", journal.Execute)
+	stands(t, j, "left", machine.Execute)
 }
 
 // A handler may overlook a failed statement, or tell its commit not to wait for the disk.
@@ -246,9 +247,9 @@ func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	_, err = j.ReceiveTx(t.Context(), postgres.Pgx(tx), answeredBy(begun.Receipt))
 	require.ErrorContains(t, err, "a statement of the transaction has failed before")
 	require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
-	stands(t, j, "failed", journal.Execute)
+	stands(t, j, "failed", machine.Execute)
 
-	later, own, promised := reservedLater(t, j, poolAt(t, server.URL(), 1), "first", func(journal.ReceiptResult, error) error { return nil })
+	later, own, promised := reservedLater(t, j, poolAt(t, server.URL(), 1), "first", func(machine.ReceiptResult, error) error { return nil })
 	_, err = own.Exec(t.Context(), "INSERT INTO missing VALUES ($1)", 1)
 	require.Error(t, err)
 	_, err = j.ReceiveTx(t.Context(), later, answeredBy(promised))
@@ -261,7 +262,7 @@ func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	begun = receive(t, j, postgres.Pgx(tx), reserve("hasty"))
 	_, err = tx.Exec(t.Context(), "SET LOCAL synchronous_commit = off")
 	require.NoError(t, err)
-	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), journal.Recorded)
+	decides(t, j, postgres.Pgx(tx), answeredBy(begun.Receipt), machine.Recorded)
 	var waits string
 	require.NoError(t, tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&waits))
 	assert.Equal(t, "on", waits)
@@ -276,7 +277,7 @@ func TestDamagedReceipt(t *testing.T) {
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
 		begun := receive(t, j, tx, reserve(key))
-		decides(t, j, tx, answeredBy(begun.Receipt), journal.Recorded)
+		decides(t, j, tx, answeredBy(begun.Receipt), machine.Recorded)
 		require.NoError(t, tx.Commit(t.Context()))
 	}
 	server.Exec(t, "UPDATE "+schema+".receipts SET body = 'not paid' WHERE key = 'damaged'")
@@ -287,7 +288,7 @@ func TestDamagedReceipt(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	_, err = j.LookReceipt(t.Context(), reserve("damaged"))
 	require.Error(t, err)
-	stands(t, j, "sound", journal.Replay)
+	stands(t, j, "sound", machine.Replay)
 	violations, err := j.Verify(t.Context())
 	require.NoError(t, err)
 	require.Len(t, violations, 1)
@@ -295,7 +296,7 @@ func TestDamagedReceipt(t *testing.T) {
 	assert.Contains(t, violations[0].String(), "receipt")
 
 	server.Exec(t, "UPDATE "+schema+".receipts SET place = 'elsewhere', ends_at = 0 WHERE key = 'damaged'")
-	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: time.Now()}
+	reap := machine.ReceiptEvent{Kind: machine.ReceiptReap, At: time.Now()}
 	_, err = j.ReapReceipts(t.Context(), reap, 10)
 	require.ErrorContains(t, err, "receipt")
 }
@@ -314,13 +315,13 @@ func TestDamagedReceiptsArePassedOver(t *testing.T) {
 			name = "damaged"
 		}
 		ev := answeredBy(journal.Receipt{ReceiptKey: reserve(fmt.Sprint(name, "-", i)).ReceiptKey})
-		ev.Kind, ev.At, ev.Keep, ev.Refuse = journal.ReceiptRecord, j.Now(), time.Millisecond, 0
+		ev.Kind, ev.At, ev.Keep, ev.Refuse = machine.ReceiptRecord, j.Now(), time.Millisecond, 0
 		last = ev.At
-		decides(t, j, tx, ev, journal.Recorded)
+		decides(t, j, tx, ev, machine.Recorded)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	server.Exec(t, "UPDATE "+schema+".receipts SET ends_at = 0 WHERE key LIKE 'damaged-%'")
-	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Second)}
+	reap := machine.ReceiptEvent{Kind: machine.ReceiptReap, At: last.Add(time.Second)}
 	for _, want := range []int{limit, sound - limit, 0} {
 		n, err := j.ReapReceipts(t.Context(), reap, limit)
 		assert.Equal(t, want, n)
@@ -340,12 +341,12 @@ func TestReceiptsBesideOthers(t *testing.T) {
 	t.Parallel()
 	j, server, schema := receiving(t)
 	record := reserve("key")
-	record.Kind, record.Answer = journal.ReceiptRecord, &journal.Answer{Status: 200}
+	record.Kind, record.Answer = machine.ReceiptRecord, &journal.Answer{Status: 200}
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
-	decides(t, j, tx, record, journal.Recorded)
+	decides(t, j, tx, record, machine.Recorded)
 	require.NoError(t, tx.Commit(t.Context()))
-	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: time.Now().Add(23 * time.Hour)}
+	reap := machine.ReceiptEvent{Kind: machine.ReceiptReap, At: time.Now().Add(23 * time.Hour)}
 	n, err := j.ReapReceipts(t.Context(), reap, 10)
 	require.NoError(t, err)
 	assert.Zero(t, n, "it is not due yet")
@@ -420,7 +421,7 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 		require.NoError(t, err)
 		all = trips.Swap(0)
 		begun := receive(t, j, tx, reserve(key))
-		require.Equal(t, journal.Execute, begun.Decision)
+		require.Equal(t, machine.Execute, begun.Decision)
 		reserved := trips.Swap(0)
 		all += reserved
 		completes := answeredBy(begun.Receipt)
@@ -428,7 +429,7 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 			completes.Reserved.Fingerprint, completes.Reserved.ExpiresAt = "another", time.Now().Add(time.Hour)
 		}
 		done := receive(t, j, tx, completes)
-		require.Equal(t, journal.Recorded, done.Decision)
+		require.Equal(t, machine.Recorded, done.Decision)
 		all += trips.Load()
 		if altered {
 			assert.Equal(t, begun.Receipt.CreatedAt.Add(24*time.Hour), done.Receipt.ExpiresAt)
@@ -438,7 +439,7 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 		}
 		trips.Store(0)
 		require.NoError(t, tx.Commit(t.Context()))
-		stands(t, j, key, journal.Replay)
+		stands(t, j, key, machine.Replay)
 		return all + trips.Load()
 	}
 	serve(begins(pool), "first", false) // its statements are prepared
@@ -448,7 +449,7 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 	assert.EqualValues(t, 2, serve(postgres.Begin(pool), "fourth", false), "BEGIN goes with the first statement, and the answer with COMMIT")
 
 	ctx := t.Context()
-	isFree := func(journal.ReceiptResult, error) error { return errors.New("the key is free") }
+	isFree := func(machine.ReceiptResult, error) error { return errors.New("the key is free") }
 	for name, way := range waysToWrite(ctx, `SELECT $1::text`, "line") {
 		for _, first := range []bool{true, false} { // the first time, its statement is prepared
 			key := fmt.Sprint("with ", name, first)
@@ -456,20 +457,20 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 			tx, own, promised := reservedLater(t, j, pool, key, isFree)
 			assert.Zero(t, trips.Load(), "nothing is sent before the handler's first statement")
 			require.NoError(t, way(own))
-			decides(t, j, tx, answeredBy(promised), journal.Recorded)
+			decides(t, j, tx, answeredBy(promised), machine.Recorded)
 			require.NoError(t, tx.Commit(ctx))
 			if !first && slices.Contains([]string{"Exec", "QueryRow", "Query", "collected rows"}, name) {
 				assert.EqualValues(t, 2, trips.Load(), "%s: BEGIN, the reservation and the statement; the answer and COMMIT", name)
 			}
-			stands(t, j, key, journal.Replay)
+			stands(t, j, key, machine.Replay)
 		}
 	}
 	trips.Store(0)
 	tx, _, promised := reservedLater(t, j, pool, "without a statement", isFree)
-	decides(t, j, tx, answeredBy(promised), journal.Recorded)
+	decides(t, j, tx, answeredBy(promised), machine.Recorded)
 	assert.EqualValues(t, 1, trips.Load(), "BEGIN, the reservation and the answer")
 	require.NoError(t, tx.Commit(ctx))
-	stands(t, j, "without a statement", journal.Replay)
+	stands(t, j, "without a statement", machine.Replay)
 	verified(t, j)
 }
 
@@ -567,14 +568,14 @@ func waysToWrite(ctx context.Context, statement, arg string) map[string]func(tx 
 }
 
 // reservedLater begins a transaction in pool that reserves the key with its first statement.
-func reservedLater(t *testing.T, j *postgres.Journal, pool *pgxpool.Pool, key string, decided func(journal.ReceiptResult, error) error) (tx journal.Tx, own pgx.Tx, promised journal.Receipt) {
+func reservedLater(t *testing.T, j *postgres.Journal, pool *pgxpool.Pool, key string, decided func(machine.ReceiptResult, error) error) (tx journal.Tx, own pgx.Tx, promised journal.Receipt) {
 	t.Helper()
 	tx, err := postgres.Begin(pool)(t.Context())
 	require.NoError(t, err)
 	ev := reserve(key)
 	ev.Decided = decided
 	result := receive(t, j, tx, ev)
-	require.Equal(t, journal.Execute.String(), result.Decision.String())
+	require.Equal(t, machine.Execute.String(), result.Decision.String())
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // else the pool would wait for a test that has failed
 	return tx, tx.Driver().(pgx.Tx), result.Receipt
 }
@@ -591,14 +592,14 @@ func TestReservedMeanwhile(t *testing.T) {
 	other, err := j.BeginTx(ctx)
 	require.NoError(t, err)
 	begun := receive(t, j, other, reserve("key"))
-	require.Equal(t, journal.Execute, begun.Decision)
-	for _, want := range []journal.Decision{journal.Wait, journal.Replay} {
+	require.Equal(t, machine.Execute, begun.Decision)
+	for _, want := range []machine.Decision{machine.Wait, machine.Replay} {
 		for name, way := range waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a") {
 			for _, commits := range []bool{true, false} {
 				var told []string
-				tx, own, _ := reservedLater(t, j, pool, "key", func(result journal.ReceiptResult, err error) error {
+				tx, own, _ := reservedLater(t, j, pool, "key", func(result machine.ReceiptResult, err error) error {
 					require.NoError(t, err)
-					if told = append(told, result.Decision.String()); result.Decision == journal.Replay {
+					if told = append(told, result.Decision.String()); result.Decision == machine.Replay {
 						assert.Equal(t, "paid", string(result.Receipt.Answer.Body))
 					}
 					return errTold
@@ -618,8 +619,8 @@ func TestReservedMeanwhile(t *testing.T) {
 				}
 			}
 		}
-		if want == journal.Wait {
-			tells := func(journal.ReceiptResult, error) error { return errTold }
+		if want == machine.Wait {
+			tells := func(machine.ReceiptResult, error) error { return errTold }
 			tx, _, promised := reservedLater(t, j, pool, "key", tells)
 			_, err = j.ReceiveTx(ctx, tx, answeredBy(promised))
 			require.ErrorIs(t, err, errTold, "the handler has sent no statement")
@@ -636,12 +637,12 @@ func TestReservedMeanwhile(t *testing.T) {
 			require.ErrorIs(t, err, pgx.ErrTxClosed, "it is the first to write")
 			require.NoError(t, tx.Rollback(ctx))
 
-			tx, own, _ = reservedLater(t, j, pool, "key", func(journal.ReceiptResult, error) error { return nil })
+			tx, own, _ = reservedLater(t, j, pool, "key", func(machine.ReceiptResult, error) error { return nil })
 			_, err = own.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "a")
 			require.ErrorContains(t, err, "another transaction has reserved the key", "whatever Decided says")
 			require.NoError(t, tx.Rollback(ctx))
 
-			decides(t, j, other, answeredBy(begun.Receipt), journal.Recorded)
+			decides(t, j, other, answeredBy(begun.Receipt), machine.Recorded)
 			require.NoError(t, other.Commit(ctx))
 		}
 	}
@@ -661,30 +662,30 @@ func TestReservedOtherwiseThanExpected(t *testing.T) {
 	for name, way := range waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a") {
 		server.Exec(t, "DELETE FROM "+table)
 		early := reserve(name)
-		early.Kind, early.Keep, early.Refuse = journal.ReceiptRecord, time.Millisecond, 0
+		early.Kind, early.Keep, early.Refuse = machine.ReceiptRecord, time.Millisecond, 0
 		early.Answer = &journal.Answer{Status: http.StatusCreated, Body: []byte("of its first life")}
 		tx, err := j.BeginTx(ctx)
 		require.NoError(t, err)
-		decides(t, j, tx, early, journal.Recorded)
+		decides(t, j, tx, early, machine.Recorded)
 		require.NoError(t, tx.Commit(ctx))
 
-		var reserved journal.ReceiptResult
-		for looked := journal.Replay; looked != journal.Execute; { // until the answer has expired
+		var reserved machine.ReceiptResult
+		for looked := machine.Replay; looked != machine.Execute; { // until the answer has expired
 			result, err := j.LookReceipt(ctx, reserve(name))
 			require.NoError(t, err)
 			looked = result.Decision
 		}
-		tx, own, _ := reservedLater(t, j, pool, name, func(result journal.ReceiptResult, err error) error {
+		tx, own, _ := reservedLater(t, j, pool, name, func(result machine.ReceiptResult, err error) error {
 			reserved = result
 			return err
 		})
 		require.NoError(t, way(own), name)
 		require.True(t, reserved.Again)
-		decides(t, j, tx, answeredBy(reserved.Receipt), journal.Recorded)
+		decides(t, j, tx, answeredBy(reserved.Receipt), machine.Recorded)
 		require.NoError(t, tx.Commit(ctx))
 		looked, err := j.LookReceipt(ctx, reserve(name))
 		require.NoError(t, err)
-		require.Equal(t, journal.Replay.String(), looked.Decision.String())
+		require.Equal(t, machine.Replay.String(), looked.Decision.String())
 		assert.Equal(t, "paid", string(looked.Receipt.Answer.Body))
 		var n int
 		require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
@@ -728,7 +729,7 @@ func TestFirstStatementThatFails(t *testing.T) {
 		_, err := pool.Exec(ctx, "SET application_name = 'fails at its first statement'")
 		require.NoError(t, err)
 		told := 0
-		tx, own, promised := reservedLater(t, j, pool, name, func(_ journal.ReceiptResult, err error) error {
+		tx, own, promised := reservedLater(t, j, pool, name, func(_ machine.ReceiptResult, err error) error {
 			told++
 			assert.Error(t, err)
 			return err
@@ -745,7 +746,7 @@ func TestFirstStatementThatFails(t *testing.T) {
 		} else {
 			assert.Zero(t, told, name)
 		}
-		stands(t, j, name, journal.Execute)
+		stands(t, j, name, machine.Execute)
 		var n int
 		require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
 		assert.Zero(t, n, name)
@@ -760,14 +761,14 @@ func TestReceiptsOfARestoredJournal(t *testing.T) {
 	opts := durable(t, server)
 	unaware := openAt(t, server.URL(), opts)
 	require.NoError(t, unaware.MakeReceipts(t.Context(), "keys"))
-	at := func(j *postgres.Journal, ev journal.ReceiptEvent) journal.ReceiptEvent {
+	at := func(j *postgres.Journal, ev machine.ReceiptEvent) machine.ReceiptEvent {
 		ev.At = j.Now()
 		return ev
 	}
 	tx, err := unaware.BeginTx(t.Context())
 	require.NoError(t, err)
 	begun := receive(t, unaware, tx, at(unaware, reserve("answered")))
-	decides(t, unaware, tx, at(unaware, answeredBy(begun.Receipt)), journal.Recorded)
+	decides(t, unaware, tx, at(unaware, answeredBy(begun.Receipt)), machine.Recorded)
 	require.NoError(t, tx.Commit(t.Context()))
 	server.Exec(t, `UPDATE "`+opts.Schema+`".journal SET restored = 'a test says so'`)
 
@@ -787,18 +788,18 @@ func TestReceiptsOfARestoredJournal(t *testing.T) {
 	refuses(j)
 	looked, err := j.LookReceipt(t.Context(), at(j, reserve("answered")))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Replay, looked.Decision)
+	assert.Equal(t, machine.Replay, looked.Decision)
 	other := at(j, reserve("answered"))
 	other.Same = func(*journal.Receipt) (bool, error) { return false, nil }
 	looked, err = j.LookReceipt(t.Context(), other)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Misuse, looked.Decision)
+	assert.Equal(t, machine.Misuse, looked.Decision)
 	_, err = j.LookReceipt(t.Context(), at(j, reserve("new")))
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.NoError(t, j.Adopt(t.Context()))
 	looked, err = j.LookReceipt(t.Context(), at(j, reserve("new")))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, looked.Decision)
+	assert.Equal(t, machine.Execute, looked.Decision)
 	// A person may have seen receipts that were lost. None has one of their handles.
 	tx, err = j.BeginTx(t.Context())
 	require.NoError(t, err)
@@ -814,9 +815,9 @@ func TestReceiptsAndAClockThatLeaps(t *testing.T) {
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
 	begun := receive(t, j, tx, reserve("key"))
-	decides(t, j, tx, answeredBy(begun.Receipt), journal.Recorded)
+	decides(t, j, tx, answeredBy(begun.Receipt), machine.Recorded)
 	require.NoError(t, tx.Commit(t.Context()))
-	asks := func(at time.Time, want journal.Decision) {
+	asks := func(at time.Time, want machine.Decision) {
 		t.Helper()
 		ev := reserve("key")
 		ev.At = at
@@ -829,15 +830,15 @@ func TestReceiptsAndAClockThatLeaps(t *testing.T) {
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
 	leapt := began.Add(31 * 24 * time.Hour)
-	asks(began, journal.Replay)
-	asks(leapt, journal.Replay)
-	asks(leapt.Add(2*time.Minute), journal.Replay)
-	n, err := j.ReapReceipts(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReap, At: leapt}, 10)
+	asks(began, machine.Replay)
+	asks(leapt, machine.Replay)
+	asks(leapt.Add(2*time.Minute), machine.Replay)
+	n, err := j.ReapReceipts(t.Context(), machine.ReceiptEvent{Kind: machine.ReceiptReap, At: leapt}, 10)
 	require.NoError(t, err)
 	assert.Zero(t, n)
-	asks(began, journal.Replay)
+	asks(began, machine.Replay)
 	require.NoError(t, j.ResetClock(t.Context(), leapt), "an operator says that it is so late")
-	asks(leapt, journal.Execute)
+	asks(leapt, machine.Execute)
 }
 
 // poolAt is a pool with that many connections.
@@ -973,7 +974,7 @@ func TestTransactionOfBeginThatWasEnded(t *testing.T) {
 	t.Parallel()
 	j, server, table := withLines(t)
 	pool := poolAt(t, server.URL(), 1)
-	for statement, then := range map[string]journal.Decision{"COMMIT": journal.Stop, "COMMIT; BEGIN": journal.Stop, "ROLLBACK": journal.Execute, "ROLLBACK; BEGIN": journal.Execute} {
+	for statement, then := range map[string]machine.Decision{"COMMIT": machine.Stop, "COMMIT; BEGIN": machine.Stop, "ROLLBACK": machine.Execute, "ROLLBACK; BEGIN": machine.Execute} {
 		for _, goesOn := range []bool{false, true} {
 			key := fmt.Sprint(statement, goesOn)
 			tx, err := postgres.Begin(pool)(t.Context())
@@ -986,7 +987,7 @@ func TestTransactionOfBeginThatWasEnded(t *testing.T) {
 				_, err = own.Exec(t.Context(), "INSERT INTO "+table+" VALUES ('a')")
 				require.NoError(t, err)
 			}
-			decides(t, j, tx, answeredBy(begun.Receipt), journal.Recorded)
+			decides(t, j, tx, answeredBy(begun.Receipt), machine.Recorded)
 			if goesOn { // the answer goes before a further statement
 				_, err = own.Exec(t.Context(), "SELECT 1")
 				require.ErrorContains(t, err, "was ended before its answer was recorded")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -29,7 +30,7 @@ func TestObjectProvesOneOfTwo(t *testing.T) {
 		for i := range ops {
 			begun, err := journals[0].Apply(t.Context(), begin(fmt.Sprint("order-", round, "-", i), s))
 			require.NoError(t, err)
-			doubt, err := journals[0].Apply(t.Context(), journal.Event{Kind: journal.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref,
+			doubt, err := journals[0].Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref,
 				Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Attempts: 1, Account: "acct_1", Cause: "no answer"})
 			require.NoError(t, err)
 			ops[i] = doubt.Operation
@@ -38,15 +39,15 @@ func TestObjectProvesOneOfTwo(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, j := range journals {
 			wg.Go(func() {
-				_, err := j.Apply(t.Context(), journal.Event{
-					Kind: journal.EventEvidence, Handle: ops[i].Handle, Ref: ops[i].Ref, Claim: ops[i].Claim, Generation: ops[i].Generation, At: time.Now(),
+				_, err := j.Apply(t.Context(), machine.Event{
+					Kind: machine.EventEvidence, Handle: ops[i].Handle, Ref: ops[i].Ref, Claim: ops[i].Claim, Generation: ops[i].Generation, At: time.Now(),
 					Account: "acct_1", Object: fmt.Sprint("charge ch_", round),
 					Evidence: &journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingTookEffect, Basis: journal.BasisKey, Digest: "d", Rule: "r"},
 					Answer:   &journal.Answer{Status: 200, Body: []byte("{}")},
 				})
 				assert.NoError(t, err)
-				_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", round)},
-					[]journal.Event{{Kind: journal.EventHint, Ref: ops[0].Ref, At: time.Now()}})
+				_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", round)},
+					[]machine.Event{{Kind: machine.EventHint, Ref: ops[0].Ref, At: time.Now()}})
 				assert.NoError(t, err)
 				if first {
 					firsts.Add(1)
@@ -82,11 +83,11 @@ func TestFindsOperationsInFlight(t *testing.T) {
 				ev.New, ev.Intent.Naming, ev.Intent.Key = naming == journal.Generated, naming, key+last
 				begun, err := j.Apply(t.Context(), ev)
 				require.NoError(t, err)
-				require.Equal(t, journal.Execute, begun.Decision)
+				require.Equal(t, machine.Execute, begun.Decision)
 			}
 		}
 		for _, last := range []string{"a", "b"} {
-			matches, err := j.FindBy(t.Context(), "ledger", journal.ByKey, key+last)
+			matches, err := j.FindBy(t.Context(), "ledger", machine.ByKey, key+last)
 			require.NoError(t, err)
 			var ids []string
 			for _, m := range matches {
@@ -94,7 +95,7 @@ func TestFindsOperationsInFlight(t *testing.T) {
 			}
 			assert.ElementsMatch(t, []string{"own-" + key + last, key + last}, ids, length)
 		}
-		matches, err := j.FindBy(t.Context(), "ledger", journal.ByKey, key+"c")
+		matches, err := j.FindBy(t.Context(), "ledger", machine.ByKey, key+"c")
 		require.NoError(t, err)
 		assert.Empty(t, matches)
 	}
@@ -124,7 +125,7 @@ func TestReadsOutliveARestart(t *testing.T) {
 }
 
 // doubts begins operations with these names, and leaves their outcomes unknown.
-func doubts(t *testing.T, j *postgres.Journal, s journal.Session, body string, ids ...string) {
+func doubts(t *testing.T, j *postgres.Journal, s machine.Session, body string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		ev := begin(id, s)
@@ -132,9 +133,9 @@ func doubts(t *testing.T, j *postgres.Journal, s journal.Session, body string, i
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		op := begun.Operation
-		doubt, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDoubt, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Attempts: 1})
+		doubt, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Attempts: 1})
 		require.NoError(t, err)
-		require.Equal(t, journal.Recorded, doubt.Decision)
+		require.Equal(t, machine.Recorded, doubt.Decision)
 	}
 }
 
@@ -142,9 +143,9 @@ func doubts(t *testing.T, j *postgres.Journal, s journal.Session, body string, i
 func looks(t *testing.T, j *postgres.Journal, limit int) (ids []string, err error) {
 	t.Helper()
 	at := time.Now().Add(time.Hour)
-	results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: at, Due: at.Add(time.Hour)}, limit)
+	results, err := j.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: at, Due: at.Add(time.Hour)}, limit)
 	for _, r := range results {
-		assert.Equal(t, journal.Look, r.Decision)
+		assert.Equal(t, machine.Look, r.Decision)
 		ids = append(ids, r.Operation.ID)
 	}
 	return ids, err

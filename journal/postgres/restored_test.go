@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -115,7 +116,7 @@ func TestPromotionWaitsForAnswers(t *testing.T) {
 	next := join(t, j)
 	waits, err := j.Apply(t.Context(), begin("b", next))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, waits.Decision)
+	assert.Equal(t, machine.Execute, waits.Decision)
 	op, err := j.Get(t.Context(), journal.Ref{ID: "a"})
 	require.NoError(t, err)
 	assert.False(t, op.Adopted, "it touches no operation")
@@ -156,10 +157,10 @@ func TestStateFromBeforeARestoreIsDropped(t *testing.T) {
 	require.NoError(t, err)
 	table := func(name string) string { return `"` + opts.Schema + `".` + name }
 	server.Exec(t, "CREATE TABLE "+table("backup")+" AS SELECT * FROM "+table("operations"))
-	park := journal.Event{Kind: journal.EventPark, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(), Claim: 1, Wake: time.Now()}
+	park := machine.Event{Kind: machine.EventPark, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(), Claim: 1, Wake: time.Now()}
 	_, err = j.Apply(t.Context(), park)
 	require.NoError(t, err)
-	claimed, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, Session: s.ID(), At: time.Now().Add(time.Second)}, 1)
+	claimed, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, Session: s.ID(), At: time.Now().Add(time.Second)}, 1)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
 
@@ -171,7 +172,7 @@ func TestStateFromBeforeARestoreIsDropped(t *testing.T) {
 	park.Claim = claimed[0].Operation.Claim
 	late, err := j.Apply(t.Context(), park)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Stale, late.Decision)
+	assert.Equal(t, machine.Stale, late.Decision)
 	op, err := other.Get(t.Context(), begun.Operation.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, journal.StateUnknown, op.State)
@@ -253,15 +254,15 @@ func TestDeliveriesAfterARestore(t *testing.T) {
 		require.NoError(t, errors.Join(err, conn.Close(t.Context())))
 	}
 	exec("shop", "CREATE TABLE public.told (name text, outcome text)")
-	deliver := func(j *postgres.Journal, s journal.Session, op journal.Operation) {
+	deliver := func(j *postgres.Journal, s machine.Session, op journal.Operation) {
 		t.Helper()
-		ev := now(j, journal.Event{Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation, Outcome: op.State, Session: s.ID()})
+		ev := now(j, machine.Event{Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, Generation: op.Generation, Outcome: op.State, Session: s.ID()})
 		result, err := j.DeliverTx(t.Context(), ev, func(ctx context.Context, tx journal.Tx) error {
 			_, err := tx.Driver().(pgx.Tx).Exec(ctx, "INSERT INTO public.told VALUES ($1, $2)", op.ID, op.State.String())
 			return err
 		})
 		require.NoError(t, err)
-		require.Equal(t, journal.Recorded, result.Decision)
+		require.Equal(t, machine.Recorded, result.Decision)
 	}
 	shop := openAt(t, in("shop"), opts)
 	s := join(t, shop)
@@ -271,12 +272,12 @@ func TestDeliveriesAfterARestore(t *testing.T) {
 		require.NoError(t, err)
 		ev := complete(begun.Operation, s)
 		if id == "cancelled" {
-			ev.Kind, ev.Unsent, ev.Answer = journal.EventCancel, true, nil
+			ev.Kind, ev.Unsent, ev.Answer = machine.EventCancel, true, nil
 		}
 		ev.Delivered = false
 		result, err := shop.Apply(t.Context(), now(shop, ev))
 		require.NoError(t, err)
-		require.Equal(t, journal.Recorded, result.Decision)
+		require.Equal(t, machine.Recorded, result.Decision)
 		ended[id] = result.Operation
 	}
 	deliver(shop, s, ended["told"])
@@ -295,7 +296,7 @@ func TestDeliveriesAfterARestore(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.NoError(t, backup.Adopt(t.Context()))
 	s = join(t, backup)
-	claim := now(backup, journal.Event{Kind: journal.EventClaim, Session: s.ID()})
+	claim := now(backup, machine.Event{Kind: machine.EventClaim, Session: s.ID()})
 	claimed, err := backup.Claim(t.Context(), claim, 10)
 	require.NoError(t, err)
 	outcomes := make(map[string]journal.State)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -35,7 +36,7 @@ func TestDisconnectedSessionExpires(t *testing.T) {
 	}
 	waits, err := other.Apply(t.Context(), begin("parked", theirs))
 	require.NoError(t, err)
-	require.Equal(t, journal.Wait, waits.Decision)
+	require.Equal(t, machine.Wait, waits.Decision)
 
 	p.CutOff()
 	require.Eventually(t, s.Lost, soon, tick)
@@ -48,14 +49,14 @@ func TestDisconnectedSessionExpires(t *testing.T) {
 
 	_, err = cut.Apply(t.Context(), begin("more", s))
 	require.ErrorIs(t, err, journal.ErrSessionLost)
-	park := journal.Event{Kind: journal.EventPark, Ref: held["parked"].Ref, Handle: held["parked"].Handle, At: time.Now(), Session: s.ID(), Claim: 1}
+	park := machine.Event{Kind: machine.EventPark, Ref: held["parked"].Ref, Handle: held["parked"].Handle, At: time.Now(), Session: s.ID(), Claim: 1}
 	require.Eventually(t, func() bool {
 		stale, err := cut.Apply(t.Context(), park)
-		return err == nil && stale.Decision == journal.Stale
+		return err == nil && stale.Decision == machine.Stale
 	}, soon, tick)
 	completed, err := cut.Apply(t.Context(), complete(held["completed"], s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, completed.Decision)
+	assert.Equal(t, machine.Recorded, completed.Decision)
 	again := join(t, cut)
 	_, err = cut.Apply(t.Context(), begin("more", again))
 	require.NoError(t, err)
@@ -107,7 +108,7 @@ func TestOutageExpiresNoSession(t *testing.T) {
 	assert.True(t, theirs.Lost())
 	completed, err := a.Apply(t.Context(), complete(begun.Operation, s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, completed.Decision)
+	assert.Equal(t, machine.Recorded, completed.Decision)
 }
 
 // All connections of the application may be in use. The heart has its own.
@@ -169,7 +170,7 @@ func TestSessionsHaveRanks(t *testing.T) {
 	opts := options(t, server)
 	postgres.Hasten(&opts)
 	a, b := open(t, server, opts), open(t, server, opts)
-	sessions := []journal.Session{join(t, a), join(t, b), join(t, b)}
+	sessions := []machine.Session{join(t, a), join(t, b), join(t, b)}
 	ranked := func(want int) func() bool {
 		return func() bool {
 			seen := make(map[int]bool)
@@ -224,7 +225,7 @@ func TestResetIsForAllProcesses(t *testing.T) {
 	beaten := beats(t, server, opts, 3)
 	for both := false; !both; { // while both beat
 		both = beaten()
-		for j, s := range map[*postgres.Journal]journal.Session{j: s, other: theirs} {
+		for j, s := range map[*postgres.Journal]machine.Session{j: s, other: theirs} {
 			r, err := j.Apply(t.Context(), begin("ahead", s))
 			require.NoError(t, err)
 			assert.Less(t, time.Until(r.Last), time.Minute)

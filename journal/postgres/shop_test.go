@@ -16,7 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/providers"
@@ -27,10 +27,10 @@ import (
 // joined is a journal that keeps the first session of its process, for a test to kill.
 type joined struct {
 	*postgres.Journal
-	first *atomic.Pointer[journal.Session]
+	first *atomic.Pointer[machine.Session]
 }
 
-func (j *joined) Join(ctx context.Context) (journal.Session, error) {
+func (j *joined) Join(ctx context.Context) (machine.Session, error) {
 	s, err := j.Journal.Join(ctx)
 	j.first.CompareAndSwap(nil, &s)
 	return s, err
@@ -50,7 +50,7 @@ func TestOrderEndsAfterAKillAndAWebhook(t *testing.T) {
 	}))
 	box.Start()
 	t.Cleanup(box.Close)
-	process := func(j journal.Journal) (*onceward.Client, *flow.Runner, *flow.Func[int, string]) {
+	process := func(j machine.Store) (*onceward.Client, *flow.Runner, *flow.Func[int, string]) {
 		client, err := onceward.New(onceward.Config{
 			Journal: j, Providers: []providers.Provider{box.Provider()}, HTTPClient: box.Client(), Reconcile: &onceward.Reconcile{},
 			Authorize: func(r *http.Request) error { r.Header.Set("Authorization", "Bearer sk_test_1"); return nil },
@@ -77,7 +77,7 @@ func TestOrderEndsAfterAKillAndAWebhook(t *testing.T) {
 		return client, flows, pay
 	}
 	j := open(t, server, opts)
-	var first atomic.Pointer[journal.Session]
+	var first atomic.Pointer[machine.Session]
 	_, flows, pay := process(&joined{j, &first})
 	survivor, _, _ := process(open(t, server, opts))
 	v, err := webhook.Stripe("whsec_of_this_test_alone")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -24,9 +25,9 @@ func TestStatsBesideADamagedOperation(t *testing.T) {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
 		require.NoError(t, err)
 		last = begun.Operation
-		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventPark, Handle: last.Handle, Ref: last.Ref, Claim: last.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
+		_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventPark, Handle: last.Handle, Ref: last.Ref, Claim: last.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Unsent: true})
 		require.NoError(t, err)
-		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", i)}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
+		_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", i)}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
 		require.NoError(t, err)
 	}
 	server.Exec(t, fmt.Sprintf(zeroFacts, `"`+opts.Schema+`"`))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
@@ -75,12 +76,12 @@ func swept(t *testing.T, server *postgrestest.Cluster, opts *postgres.Options, t
 		assert.NoError(t, err)
 		op := begun.Operation
 		refs[i] = op.Ref
-		ev := journal.Event{Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(), Claim: op.Claim, Generation: op.Generation}
+		ev := machine.Event{Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(), Claim: op.Claim, Generation: op.Generation}
 		switch i % 3 {
 		case 0:
-			ev.Kind, ev.Attempts, ev.Wake, ev.Due = journal.EventPark, 1, time.Now().Add(time.Hour), time.Now().Add(time.Hour)
+			ev.Kind, ev.Attempts, ev.Wake, ev.Due = machine.EventPark, 1, time.Now().Add(time.Hour), time.Now().Add(time.Hour)
 		case 1:
-			ev.Kind = journal.EventCancel
+			ev.Kind = machine.EventCancel
 		default:
 			return
 		}
@@ -91,11 +92,11 @@ func swept(t *testing.T, server *postgrestest.Cluster, opts *postgres.Options, t
 }
 
 // parkFlow begins a flow at a time, and parks it for an hour.
-func parkFlow(t *testing.T, j *postgres.Journal, s journal.Session, id string, at time.Time) {
-	ev := journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: id}, At: at, Session: s.ID(), InputDigest: "d"}
+func parkFlow(t *testing.T, j *postgres.Journal, s machine.Session, id string, at time.Time) {
+	ev := machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: id}, At: at, Session: s.ID(), InputDigest: "d"}
 	begun, err := j.ApplyFlow(t.Context(), ev)
 	assert.NoError(t, err)
-	ev.Kind, ev.Handle, ev.Claim, ev.Due = journal.FlowEventPark, begun.Flow.Handle, begun.Flow.Claim, at.Add(time.Hour)
+	ev.Kind, ev.Handle, ev.Claim, ev.Due = machine.FlowEventPark, begun.Flow.Handle, begun.Flow.Claim, at.Add(time.Hour)
 	_, err = j.ApplyFlow(t.Context(), ev)
 	assert.NoError(t, err)
 }
@@ -121,7 +122,7 @@ func TestSweepTakesFewRoundTrips(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, op.Adopted)
 			require.NotEqual(t, journal.StateInFlight, op.State)
-			matches, err := j.FindBy(t.Context(), "ledger", journal.ByKey, "key-of-"+ref.ID)
+			matches, err := j.FindBy(t.Context(), "ledger", machine.ByKey, "key-of-"+ref.ID)
 			require.NoError(t, err)
 			require.Len(t, matches, 1, "what was in flight is found by its marks from now on")
 		}
@@ -132,7 +133,7 @@ func TestSweepTakesFewRoundTrips(t *testing.T) {
 		opts := options(t, server)
 		var trips atomic.Int64
 		j, refs := swept(t, server, &opts, &trips)
-		before, then := trips.Load(), time.Now().Add(-2*journal.Leap).Truncate(time.Millisecond)
+		before, then := trips.Load(), time.Now().Add(-2*machine.Leap).Truncate(time.Millisecond)
 		require.NoError(t, j.ResetClock(t.Context(), then))
 		assert.Less(t, trips.Load()-before, int64(manySwept/10))
 		for _, ref := range refs {
@@ -154,7 +155,7 @@ type leapt struct {
 	server *postgrestest.Cluster
 	opts   postgres.Options // for other processes
 	j      *postgres.Journal
-	s      journal.Session
+	s      machine.Session
 	right  time.Time // by a clock that is right
 	ahead  time.Time // by the one that is ahead
 	ops    []journal.Operation
@@ -173,9 +174,9 @@ func leap(t *testing.T, tracer pgx.QueryTracer, n int) *leapt {
 	l.j = open(t, server, opts)
 	l.s = join(t, l.j)
 	jumped := l.right.Add(30 * time.Hour)
-	l.ahead = jumped.Add(journal.Confirmation)
+	l.ahead = jumped.Add(machine.Confirmation)
 	for _, at := range []time.Time{l.right, jumped, l.ahead} {
-		_, err := l.j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: at})
+		_, err := l.j.Apply(t.Context(), machine.Event{Kind: machine.EventClock, At: at})
 		require.NoError(t, err)
 	}
 	for i := range n {
@@ -185,7 +186,7 @@ func leap(t *testing.T, tracer pgx.QueryTracer, n int) *leapt {
 }
 
 // begin begins an operation at a time by its caller's clock. It has a window of a day.
-func (l *leapt) begin(t *testing.T, j *postgres.Journal, s journal.Session, id string, at time.Time) journal.Result {
+func (l *leapt) begin(t *testing.T, j *postgres.Journal, s machine.Session, id string, at time.Time) machine.Result {
 	t.Helper()
 	ev := begin(id, s)
 	ev.At, ev.Intent.Terms = at, journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
@@ -259,8 +260,8 @@ func TestCallsDuringAReset(t *testing.T) {
 	other := open(t, l.server, l.opts)
 	s := join(t, other)
 	during.between = func() {
-		assert.Equal(t, journal.Execute, l.begin(t, other, s, "fresh", l.right).Decision)
-		assert.Equal(t, journal.Execute, l.begin(t, other, s, "wrong", l.ahead).Decision, "by the clock that is ahead still")
+		assert.Equal(t, machine.Execute, l.begin(t, other, s, "fresh", l.right).Decision)
+		assert.Equal(t, machine.Execute, l.begin(t, other, s, "wrong", l.ahead).Decision, "by the clock that is ahead still")
 		parkFlow(t, other, s, "fresh", l.right)
 		parkFlow(t, other, s, "wrong", l.ahead)
 	}
@@ -301,7 +302,7 @@ func TestResetThatWasLeft(t *testing.T) {
 	s := join(t, other)
 	for _, op := range l.ops {
 		assert.True(t, l.closed(t, op.ID), op.ID)
-		assert.NotEqual(t, journal.Execute, l.begin(t, other, s, op.ID, l.right).Decision, op.ID)
+		assert.NotEqual(t, machine.Execute, l.begin(t, other, s, op.ID, l.right).Decision, op.ID)
 	}
 	verified(t, l.j)
 }
@@ -341,7 +342,7 @@ func TestDecidedBeforeAReset(t *testing.T) {
 		return slices.ContainsFunc(e.SQL, func(sql string) bool { return strings.Contains(sql, `INSERT INTO "`+l.opts.Schema+`".operations`) })
 	}, Side: pgproxy.Request, Then: pgproxy.Hold})
 	t.Cleanup(commit.Release)
-	begun := make(chan journal.Result, 1)
+	begun := make(chan machine.Result, 1)
 	go func() { begun <- l.begin(t, slow, s, "late", l.ahead) }()
 	<-commit.Done()
 	reset := make(chan error, 1)

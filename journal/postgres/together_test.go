@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -35,7 +36,7 @@ func eachOfManyIsItsOwn(t *testing.T, pooled bool) {
 		for range each {
 			wg.Go(func() {
 				begun, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
-				if !assert.NoError(t, err) || begun.Decision != journal.Execute {
+				if !assert.NoError(t, err) || begun.Decision != machine.Execute {
 					return
 				}
 				mu.Lock()
@@ -48,7 +49,7 @@ func eachOfManyIsItsOwn(t *testing.T, pooled bool) {
 			generated := begin(fmt.Sprint("key-", i), s)
 			generated.New, generated.Intent.Naming = true, journal.Generated
 			begun, err := j.Apply(t.Context(), generated)
-			if assert.NoError(t, err) && assert.Equal(t, journal.Execute, begun.Decision) {
+			if assert.NoError(t, err) && assert.Equal(t, machine.Execute, begun.Decision) {
 				mu.Lock()
 				defer mu.Unlock()
 				executed[begun.Operation.ID] = begun.Operation
@@ -65,7 +66,7 @@ func eachOfManyIsItsOwn(t *testing.T, pooled bool) {
 			}
 			done, err := j.Apply(t.Context(), complete(op, s))
 			if assert.NoError(t, err) {
-				assert.Equal(t, journal.Recorded, done.Decision)
+				assert.Equal(t, machine.Recorded, done.Decision)
 				assert.Equal(t, op.Handle, done.Operation.Handle)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
@@ -49,7 +50,7 @@ type callers struct {
 	completed map[string]bool              // acknowledged
 	doubtful  map[string]error             // names whose begin came back with an error
 	errors    map[string]int
-	decisions map[journal.Decision]int
+	decisions map[machine.Decision]int
 	restored  time.Time // when a call failed with ErrRestored
 	lost      int       // lost sessions
 }
@@ -58,7 +59,7 @@ type callers struct {
 func work(ctx context.Context, j *postgres.Journal, prefix string, n int) *callers {
 	ctx, stop := context.WithCancel(ctx)
 	c := &callers{j: j, prefix: prefix, patience: 30 * time.Second, stop: stop, begun: map[string]journal.Operation{}, completed: map[string]bool{}, doubtful: map[string]error{},
-		errors: map[string]int{}, decisions: map[journal.Decision]int{}}
+		errors: map[string]int{}, decisions: map[machine.Decision]int{}}
 	for i := range n {
 		c.group.Go(func() { c.call(ctx, i) })
 	}
@@ -114,7 +115,7 @@ func (c *callers) until(ctx context.Context, n int) bool {
 }
 
 func (c *callers) call(ctx context.Context, i int) {
-	var s journal.Session
+	var s machine.Session
 	for n := 0; ctx.Err() == nil; n++ {
 		if s == nil {
 			var err error
@@ -148,7 +149,7 @@ func (c *callers) call(ctx context.Context, i int) {
 }
 
 // complete records the answer, and tries again until that succeeds.
-func (c *callers) complete(op journal.Operation, s journal.Session) {
+func (c *callers) complete(op journal.Operation, s machine.Session) {
 	for deadline := time.Now().Add(c.patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		ev := complete(op, s)
 		ev.At = c.j.Now()
@@ -162,7 +163,7 @@ func (c *callers) complete(op journal.Operation, s journal.Session) {
 		}
 		c.mu.Lock()
 		c.decisions[r.Decision]++
-		c.completed[op.ID] = r.Decision == journal.Recorded || r.Decision == journal.Ignored
+		c.completed[op.ID] = r.Decision == machine.Recorded || r.Decision == machine.Ignored
 		c.mu.Unlock()
 		return
 	}
@@ -225,7 +226,7 @@ func (c *callers) assertKept(t *testing.T, j *postgres.Journal) {
 	assert.Zero(t, c.lost, "nobody is buried for an outage of the database")
 	assert.Zero(t, c.restored, "nothing has gone back")
 	for d := range c.decisions {
-		assert.Contains(t, []journal.Decision{journal.Execute, journal.Recorded, journal.Ignored}, d)
+		assert.Contains(t, []machine.Decision{machine.Execute, machine.Recorded, machine.Ignored}, d)
 	}
 }
 

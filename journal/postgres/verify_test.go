@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
@@ -27,14 +28,14 @@ func TestVerifyNamesChangedRows(t *testing.T) {
 		case 0:
 			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 		case 1:
-			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref, Claim: begun.Operation.Claim,
+			_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref, Claim: begun.Operation.Claim,
 				At: time.Now(), Session: s.ID(), Cause: "no answer"})
 		}
 		require.NoError(t, err)
 	}
-	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
+	flow, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
 	require.NoError(t, err)
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: flow.Flow.Handle, Claim: flow.Flow.Claim, At: time.Now(),
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventRecord, Handle: flow.Flow.Handle, Claim: flow.Flow.Claim, At: time.Now(),
 		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "create", At: time.Now()}}})
 	require.NoError(t, err)
 	found, err := j.Verify(t.Context())

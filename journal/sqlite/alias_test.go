@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -28,7 +29,7 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 		ev.Intent.Alias = aliasOf(id)
 		result, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
-		require.Equal(t, journal.Execute, result.Decision)
+		require.Equal(t, machine.Execute, result.Decision)
 		return result.Operation
 	}
 	old := complete(start("tombstone"), s)
@@ -54,14 +55,14 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 			ev.Intent.Alias = aliasOf(id)
 			result, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
-			assert.Equal(t, journal.Misuse, result.Decision, "%s: %s", where, id)
+			assert.Equal(t, machine.Misuse, result.Decision, "%s: %s", where, id)
 			assert.Equal(t, id, result.Operation.ID, where)
 			ev = begin(id, s)
 			ev.Ref = aliasOf(id)
 			ev.Intent.Fingerprint = "v1:" + id
 			result, err = j.Apply(t.Context(), ev)
 			require.NoError(t, err)
-			assert.NotEqual(t, journal.Execute, result.Decision, "%s: %s", where, id)
+			assert.NotEqual(t, machine.Execute, result.Decision, "%s: %s", where, id)
 			assert.Equal(t, id, result.Operation.ID, where)
 		}
 		seen := map[string]int{}
@@ -76,7 +77,7 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 	}
 	look("in the log", "tombstone", "completed", "in flight")
 	look("in a block and a row", "tombstone", "completed", "in flight")
-	_, err = j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(10 * 24 * time.Hour)}, 1)
+	_, err = j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now().Add(10 * 24 * time.Hour)}, 1)
 	require.NoError(t, err)
 	others(t, j, s, "a")
 	others(t, j, s, "b")
@@ -91,7 +92,7 @@ func TestAliasFindsAnOperationAnywhere(t *testing.T) {
 
 	far := time.Now().Add(1000 * time.Hour)
 	for _, want := range []int{0, 1} { // a clock that jumped is confirmed once it has gone on
-		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: far}, 5000)
+		n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: far}, 5000)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, n, want)
 		far = far.Add(time.Hour)
@@ -118,7 +119,7 @@ func TestClaimContinuesBehindSkippedOperations(t *testing.T) {
 			begun, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
 			ev = complete(begun.Operation, s)
-			ev.Kind, ev.Answer, ev.Unsent = journal.EventPark, nil, true
+			ev.Kind, ev.Answer, ev.Unsent = machine.EventPark, nil, true
 			_, err = j.Apply(t.Context(), ev)
 			require.NoError(t, err)
 		}
@@ -128,10 +129,10 @@ func TestClaimContinuesBehindSkippedOperations(t *testing.T) {
 		ev.At = ev.At.Add(time.Hour)
 		ev.From = []string{"up", "unlisted"}
 		asked := 0
-		ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+		ev.Today = func(op *journal.Operation) (machine.Today, bool) {
 			asked++
 			assert.Equal(t, []byte(op.ID), op.Request.Body, "it has its request whole")
-			return journal.Today{Terms: terms}, op.Provider == "up"
+			return machine.Today{Terms: terms}, op.Provider == "up"
 		}
 		var ids []string
 		for _, want := range []int{10, 10, 10, 3, 0} {
@@ -139,7 +140,7 @@ func TestClaimContinuesBehindSkippedOperations(t *testing.T) {
 			require.NoError(t, err)
 			assert.Len(t, results, want)
 			for _, r := range results {
-				assert.Equal(t, journal.Execute, r.Decision)
+				assert.Equal(t, machine.Execute, r.Decision)
 				assert.Equal(t, "up", r.Operation.Provider)
 				ids = append(ids, r.Operation.ID)
 			}
@@ -156,7 +157,7 @@ func TestClaimContinuesBehindSkippedOperations(t *testing.T) {
 // The key of an unreadable operation is not free.
 func TestAliasOfADamagedOperation(t *testing.T) {
 	path, j, s := joined(t)
-	carried := func(ev journal.Event) journal.Event {
+	carried := func(ev machine.Event) machine.Event {
 		ev.Intent.Alias = aliasOf("one")
 		return ev
 	}

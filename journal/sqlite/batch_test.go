@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -30,7 +31,7 @@ func TestReplayNeedsItsOwnAnswer(t *testing.T) {
 			}
 			result, err := j.Apply(t.Context(), begin("invoice-1", s))
 			require.NoError(t, err)
-			require.Equal(t, journal.Replay, result.Decision)
+			require.Equal(t, machine.Replay, result.Decision)
 			alter(t, path, damage)
 			_, err = j.Apply(t.Context(), begin("invoice-1", s))
 			require.ErrorContains(t, err, "damaged")
@@ -46,10 +47,10 @@ func TestResolvedAnswerHasItsGeneration(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	doubt := complete(begun.Operation, s)
-	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = journal.EventDoubt, nil, true, false
+	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
 	_, err = j.Apply(t.Context(), doubt)
 	require.NoError(t, err)
-	result, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, Ref: doubt.Ref, At: time.Now(),
+	result, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventResolve, Ref: doubt.Ref, At: time.Now(),
 		Resolution: journal.Executed, Claim: begun.Operation.Claim, Answer: &journal.Answer{Status: 201, Body: []byte("paid")}})
 	require.NoError(t, err)
 	op, err := j.Get(t.Context(), doubt.Ref)
@@ -66,9 +67,9 @@ func TestBeginAgainWithItsOwnKey(t *testing.T) {
 	for range 3 {
 		result, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
-		require.Equal(t, journal.Execute, result.Decision)
+		require.Equal(t, machine.Execute, result.Decision)
 		cancel := complete(result.Operation, s)
-		cancel.Kind, cancel.Answer, cancel.Unsent = journal.EventCancel, nil, true
+		cancel.Kind, cancel.Answer, cancel.Unsent = machine.EventCancel, nil, true
 		_, err = j.Apply(t.Context(), cancel)
 		require.NoError(t, err)
 	}
@@ -81,13 +82,13 @@ func TestLaterDecisionIsAsRecorded(t *testing.T) {
 	begun, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
 	park := complete(begun.Operation, s)
-	park.Kind, park.Answer, park.Due = journal.EventPark, nil, park.At.Add(time.Hour)
+	park.Kind, park.Answer, park.Due = machine.EventPark, nil, park.At.Add(time.Hour)
 	_, err = j.Apply(t.Context(), park)
 	require.NoError(t, err)
 	ev.At = park.At.Add(time.Minute)
 	result, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
-	require.Equal(t, journal.Later, result.Decision)
+	require.Equal(t, machine.Later, result.Decision)
 	op, err := j.Get(t.Context(), ev.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, op.UpdatedAt, result.Operation.UpdatedAt)
@@ -99,10 +100,10 @@ func TestSecondEffectOfAnOperationInABlock(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	doubt := complete(begun.Operation, s)
-	doubt.Kind, doubt.Answer, doubt.Open = journal.EventDoubt, nil, true
+	doubt.Kind, doubt.Answer, doubt.Open = machine.EventDoubt, nil, true
 	_, err = j.Apply(t.Context(), doubt)
 	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, Ref: doubt.Ref, At: time.Now(),
+	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventResolve, Ref: doubt.Ref, At: time.Now(),
 		Resolution: journal.SendAgain, Key: "the next key", Claim: begun.Operation.Claim})
 	require.NoError(t, err)
 	taken, err := j.Claim(t.Context(), claim(s), 1)
@@ -115,7 +116,7 @@ func TestSecondEffectOfAnOperationInABlock(t *testing.T) {
 	late.Answer = &journal.Answer{Status: 200, Body: []byte("late")}
 	result, err := j.Apply(t.Context(), late)
 	require.NoError(t, err)
-	require.Equal(t, journal.SecondEffect, result.Decision)
+	require.Equal(t, machine.SecondEffect, result.Decision)
 	op, err := j.Get(t.Context(), doubt.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, 1, op.SecondEffects)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -84,9 +85,9 @@ func newOnceward(b *testing.B, naming journal.Naming, opts sqlite.Options, recog
 		if recognised {
 			reference, object = "ref-"+key, "charge ch-"+key
 		}
-		begun, err := j.Apply(b.Context(), journal.Event{
-			Kind: journal.EventBegin, Ref: journal.Ref{ID: key}, New: naming == journal.Generated, At: time.Now(), Session: s.ID(),
-			Intent: &journal.Intent{
+		begun, err := j.Apply(b.Context(), machine.Event{
+			Kind: machine.EventBegin, Ref: journal.Ref{ID: key}, New: naming == journal.Generated, At: time.Now(), Session: s.ID(),
+			Intent: &machine.Intent{
 				Naming: naming, Provider: "stripe", Endpoint: "POST /v1/charges", Key: key, Reference: reference,
 				Fingerprint: "v1:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 				Terms:       journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
@@ -101,8 +102,8 @@ func newOnceward(b *testing.B, naming journal.Naming, opts sqlite.Options, recog
 		if err != nil {
 			return err
 		}
-		_, err = j.Apply(b.Context(), journal.Event{
-			Kind: journal.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(),
+		_, err = j.Apply(b.Context(), machine.Event{
+			Kind: machine.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(),
 			Claim: begun.Operation.Claim, Attempts: 1, Delivered: true, Object: object,
 			Answer: &journal.Answer{
 				Status: http.StatusOK, Body: answerBody,
@@ -148,7 +149,7 @@ func BenchmarkClaim(b *testing.B) {
 	require.NoError(b, err)
 	park := func(op journal.Operation) {
 		ev := complete(op, s)
-		ev.Kind, ev.Answer, ev.Delivered, ev.Open = journal.EventPark, nil, false, true
+		ev.Kind, ev.Answer, ev.Delivered, ev.Open = machine.EventPark, nil, false, true
 		_, err := j.Apply(b.Context(), ev)
 		require.NoError(b, err)
 	}

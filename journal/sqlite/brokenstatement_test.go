@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -40,7 +41,7 @@ func newScene(t *testing.T) *scene {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	at := sc.now.Add(-1000 * time.Hour)
-	apply := func(ev journal.Event) journal.Operation {
+	apply := func(ev machine.Event) journal.Operation {
 		t.Helper()
 		ev.At = at
 		result, err := j.Apply(t.Context(), ev)
@@ -58,13 +59,13 @@ func newScene(t *testing.T) *scene {
 		}
 		return apply(ev)
 	}
-	release := func(kind journal.EventKind, op journal.Operation) {
+	release := func(kind machine.EventKind, op journal.Operation) {
 		ev := complete(op, s)
 		ev.Kind, ev.Answer, ev.Delivered = kind, nil, false
-		ev.Unsent, ev.Open = kind != journal.EventDoubt, kind == journal.EventDoubt
+		ev.Unsent, ev.Open = kind != machine.EventDoubt, kind == machine.EventDoubt
 		apply(ev)
 	}
-	flow := func(ev journal.FlowEvent) journal.Flow {
+	flow := func(ev machine.FlowEvent) journal.Flow {
 		t.Helper()
 		ev.At = at
 		result, err := j.ApplyFlow(t.Context(), ev)
@@ -75,28 +76,28 @@ func newScene(t *testing.T) *scene {
 	for _, name := range []string{"done", "done too", "carried"} {
 		apply(complete(start(name), s))
 	}
-	release(journal.EventPark, start("pending"))
-	release(journal.EventPark, start("pending too"))
-	release(journal.EventDoubt, start("unknown"))
-	release(journal.EventCancel, start("cancelled"))
+	release(machine.EventPark, start("pending"))
+	release(machine.EventPark, start("pending too"))
+	release(machine.EventDoubt, start("unknown"))
+	release(machine.EventCancel, start("cancelled"))
 	undelivered := complete(start("undelivered"), s)
 	undelivered.Delivered = false
 	apply(undelivered)
 	heard := start("heard")
-	release(journal.EventDoubt, heard)
+	release(machine.EventDoubt, heard)
 	apply(tookEffect(heard, "object-heard"))
 	start("in flight")
 	start("carried in flight")
-	for _, kind := range []journal.FlowEventKind{journal.FlowEventRecord, journal.FlowEventPark, journal.FlowEventFinish, journal.FlowEventGiveUp} {
+	for _, kind := range []machine.FlowEventKind{machine.FlowEventRecord, machine.FlowEventPark, machine.FlowEventFinish, machine.FlowEventGiveUp} {
 		name := fmt.Sprint(kind)
 		sc.flows = append(sc.flows, name)
-		f := flow(journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: name}, Session: s.ID(), Function: rideFunction, InputDigest: name})
-		flow(journal.FlowEvent{Kind: kind, Ref: f.Ref, Handle: f.Handle, Claim: f.Claim, Due: at,
+		f := flow(machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: name}, Session: s.ID(), Function: rideFunction, InputDigest: name})
+		flow(machine.FlowEvent{Kind: kind, Ref: f.Ref, Handle: f.Handle, Claim: f.Claim, Due: at,
 			Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "paid", At: at}}})
 	}
 	require.NoError(t, j.MakeReceipts(t.Context(), "keys"))
 	within(t, j, func(tx journal.Tx) {
-		for key, kinds := range map[string][]journal.ReceiptEventKind{"answered": {journal.ReceiptReserve, journal.ReceiptComplete}, "reserved": {journal.ReceiptReserve}} {
+		for key, kinds := range map[string][]machine.ReceiptEventKind{"answered": {machine.ReceiptReserve, machine.ReceiptComplete}, "reserved": {machine.ReceiptReserve}} {
 			for _, kind := range kinds {
 				ev := receive(kind, key)
 				ev.At = at
@@ -107,7 +108,7 @@ func newScene(t *testing.T) *scene {
 		_, err := j.AdvanceTx(t.Context(), tx, "source", "entity", 1)
 		require.NoError(t, err)
 	})
-	seenAt(t, j, sc.now.Add(-journal.Confirmation)) // then it is no jump any more
+	seenAt(t, j, sc.now.Add(-machine.Confirmation)) // then it is no jump any more
 	seenAt(t, j, sc.now)
 	require.NoError(t, sqlite.Mark(j))
 	copyAll(t, lived, sc.path)
@@ -120,7 +121,7 @@ type stage struct {
 	*scene
 	t    *testing.T
 	path string
-	s    journal.Session
+	s    machine.Session
 }
 
 func (sc *scene) copied(t *testing.T) *stage {
@@ -196,7 +197,7 @@ func (st *stage) listed() string {
 	return b.String()
 }
 
-func (st *stage) apply(ev journal.Event) error {
+func (st *stage) apply(ev machine.Event) error {
 	ev.At = st.now
 	_, err := st.Apply(st.t.Context(), ev)
 	return err
@@ -292,19 +293,19 @@ func (sc *scene) breaksBy(t *testing.T, b *breaker, by fault, d deed, want strin
 
 // An event, a claim or a look-up does not count as recorded if one of its statements fails.
 func TestBrokenStatementOfAnOperation(t *testing.T) {
-	event := func(make func(s journal.Session) journal.Event) deed {
+	event := func(make func(s machine.Session) machine.Event) deed {
 		return deed{do: func(st *stage) error { return st.apply(make(st.s)) }}
 	}
 	begins := func(name string) deed {
-		return event(func(s journal.Session) journal.Event { return begin(name, s) })
+		return event(func(s machine.Session) machine.Event { return begin(name, s) })
 	}
-	of := func(name string, kind journal.EventKind) journal.Event {
-		return journal.Event{Kind: kind, Ref: journal.Ref{ID: name}, Claim: 1, Attempts: 1}
+	of := func(name string, kind machine.EventKind) machine.Event {
+		return machine.Event{Kind: kind, Ref: journal.Ref{ID: name}, Claim: 1, Attempts: 1}
 	}
 	answer := &journal.Answer{Status: 201, Body: []byte("paid")}
 	completes := func(name string) deed {
-		return event(func(journal.Session) journal.Event {
-			ev := of(name, journal.EventComplete)
+		return event(func(machine.Session) machine.Event {
+			ev := of(name, machine.EventComplete)
 			ev.Answer = answer
 			return ev
 		})
@@ -313,7 +314,7 @@ func TestBrokenStatementOfAnOperation(t *testing.T) {
 		return deed{do: func(st *stage) error {
 			ev := tookEffect(journal.Operation{Ref: journal.Ref{ID: name}, Claim: 1}, "object of "+name)
 			ev.At = st.now
-			_, _, err := st.Hear(st.t.Context(), journal.Heard{Provider: "ledger", ID: "event"}, []journal.Event{ev})
+			_, _, err := st.Hear(st.t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{ev})
 			return err
 		}}
 	}
@@ -323,12 +324,12 @@ func TestBrokenStatementOfAnOperation(t *testing.T) {
 		"begin what was cancelled":        begins("cancelled"),
 		"begin what a dead session holds": begins("in flight"),
 		"begin what is completed":         begins("done"),
-		"begin by another's second name": event(func(s journal.Session) journal.Event {
+		"begin by another's second name": event(func(s machine.Session) machine.Event {
 			ev := begin("new", s)
 			ev.Intent.Alias = aliasOf("carried")
 			return ev
 		}),
-		"begin what can be recognised": event(func(s journal.Session) journal.Event {
+		"begin what can be recognised": event(func(s machine.Session) machine.Event {
 			ev := begin("new", s)
 			ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-new", true
 			return ev
@@ -336,9 +337,9 @@ func TestBrokenStatementOfAnOperation(t *testing.T) {
 		"complete what is in flight":  completes("in flight"),
 		"complete what is unknown":    completes("unknown"),
 		"complete what was completed": completes("done"),
-		"park":                        event(func(journal.Session) journal.Event { return of("in flight", journal.EventPark) }),
+		"park":                        event(func(machine.Session) machine.Event { return of("in flight", machine.EventPark) }),
 		"deliver": {pages: true, mends: true, do: func(st *stage) error {
-			ev := of("undelivered", journal.EventDeliver)
+			ev := of("undelivered", machine.EventDeliver)
 			if err := errors.Join(st.apply(ev), sqlite.Flush(st.Journal)); err != nil {
 				return err
 			}
@@ -347,13 +348,13 @@ func TestBrokenStatementOfAnOperation(t *testing.T) {
 			}
 			return nil
 		}},
-		"resolve": event(func(journal.Session) journal.Event {
-			ev := of("unknown", journal.EventResolve)
+		"resolve": event(func(machine.Session) machine.Event {
+			ev := of("unknown", machine.EventResolve)
 			ev.Resolution, ev.Answer = journal.Executed, answer
 			return ev
 		}),
-		"send again": event(func(journal.Session) journal.Event {
-			ev := of("unknown", journal.EventResolve)
+		"send again": event(func(machine.Session) machine.Event {
+			ev := of("unknown", machine.EventResolve)
 			ev.Resolution, ev.Key = journal.SendAgain, "next"
 			return ev
 		}),
@@ -364,12 +365,12 @@ func TestBrokenStatementOfAnOperation(t *testing.T) {
 			return err
 		}},
 		"look": {do: func(st *stage) error {
-			_, err := st.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: st.now, Due: st.now.Add(time.Hour)}, 10)
+			_, err := st.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: st.now, Due: st.now.Add(time.Hour)}, 10)
 			return err
 		}},
 		"hear":                 hears("unknown"),
 		"hear of what is held": hears("in flight"),
-		"hear by another's object": event(func(journal.Session) journal.Event {
+		"hear by another's object": event(func(machine.Session) machine.Event {
 			return tookEffect(journal.Operation{Ref: journal.Ref{ID: "unknown"}, Claim: 1}, "object-heard")
 		}),
 	}, everyWay...)
@@ -387,14 +388,14 @@ func TestBrokenStatementOfUpkeep(t *testing.T) {
 			return s.End(t.Context())
 		}},
 		"a clock that is behind": {do: func(st *stage) error {
-			_, err := st.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: st.now.Add(-time.Hour)})
+			_, err := st.Apply(t.Context(), machine.Event{Kind: machine.EventClock, At: st.now.Add(-time.Hour)})
 			return err
 		}},
 		"reset the clock": {do: func(st *stage) error { return st.ResetClock(t.Context(), st.now.Add(-2*time.Hour)) }},
 		"keep a hook":     {do: func(st *stage) error { return st.KeepHook(t.Context(), true) }},
 		"name it":         {do: func(st *stage) error { return st.AdoptAs(t.Context(), "prod") }, pages: true},
 		"reap": {do: func(st *stage) error {
-			_, err := st.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: st.now, Keep: 100 * time.Hour}, 100)
+			_, err := st.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: st.now, Keep: 100 * time.Hour}, 100)
 			return err
 		}, pages: true},
 		"back up": {do: func(st *stage) error {
@@ -416,7 +417,7 @@ func TestBrokenStatementOfATransaction(t *testing.T) {
 			})
 		}}
 	}
-	receives := func(evs ...journal.ReceiptEvent) deed {
+	receives := func(evs ...machine.ReceiptEvent) deed {
 		return deed{do: func(st *stage) error {
 			return st.in(func(tx journal.Tx) error {
 				for _, ev := range evs {
@@ -452,19 +453,19 @@ func TestBrokenStatementOfATransaction(t *testing.T) {
 		"enqueue what was cancelled": enqueues(journal.Ref{ID: "cancelled"}),
 		"enqueue by a second name":   enqueues(aliasOf("carried")),
 		"deliver": {do: func(st *stage) error {
-			_, err := st.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "undelivered"}, At: st.now,
+			_, err := st.DeliverTx(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: journal.Ref{ID: "undelivered"}, At: st.now,
 				Outcome: journal.StateCompleted}, func(context.Context, journal.Tx) error { return nil })
 			return err
 		}},
 		"a step": {do: func(st *stage) error {
 			return st.in(func(tx journal.Tx) error {
-				_, err := st.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, Ref: journal.Ref{ID: "record"}, Claim: 1,
+				_, err := st.ApplyFlowTx(t.Context(), tx, machine.FlowEvent{Kind: machine.FlowEventRecord, Ref: journal.Ref{ID: "record"}, Claim: 1,
 					At: st.now, Session: st.s.ID(), Steps: []journal.StepRecord{{Seq: 2, Kind: journal.StepLocal, Name: "booked", At: st.now}}})
 				return err
 			})
 		}},
-		"a receipt":             receives(receive(journal.ReceiptReserve, "new"), receive(journal.ReceiptComplete, "new")),
-		"a receipt that is due": receives(receive(journal.ReceiptReserve, "answered")),
+		"a receipt":             receives(receive(machine.ReceiptReserve, "new"), receive(machine.ReceiptComplete, "new")),
+		"a receipt that is due": receives(receive(machine.ReceiptReserve, "answered")),
 		"advance": {do: func(st *stage) error {
 			return st.in(func(tx journal.Tx) error {
 				_, err := st.AdvanceTx(t.Context(), tx, "source", "entity", 2)
@@ -473,7 +474,7 @@ func TestBrokenStatementOfATransaction(t *testing.T) {
 		}},
 		"name keys": {do: func(st *stage) error { return st.MakeReceipts(t.Context(), "keys") }},
 		"reap receipts": {do: func(st *stage) error {
-			_, err := st.ReapReceipts(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReap, At: st.now}, 10)
+			_, err := st.ReapReceipts(t.Context(), machine.ReceiptEvent{Kind: machine.ReceiptReap, At: st.now}, 10)
 			return err
 		}, pages: true},
 	}, everyWay...)
@@ -481,7 +482,7 @@ func TestBrokenStatementOfATransaction(t *testing.T) {
 
 // A flow's event does not count as recorded if one of its statements fails.
 func TestBrokenStatementOfAFlow(t *testing.T) {
-	event := func(ev journal.FlowEvent) deed {
+	event := func(ev machine.FlowEvent) deed {
 		return deed{do: func(st *stage) error {
 			ev := ev
 			ev.At, ev.Session = st.now, st.s.ID()
@@ -491,21 +492,21 @@ func TestBrokenStatementOfAFlow(t *testing.T) {
 	}
 	claims := func(functions ...journal.FlowFunction) deed {
 		return deed{pages: true, mends: true, do: func(st *stage) error { // of a dead session alone, or of all
-			_, err := st.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: st.now, Session: st.s.ID(), Functions: functions}, 10)
+			_, err := st.ClaimFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventClaim, At: st.now, Session: st.s.ID(), Functions: functions}, 10)
 			return err
 		}}
 	}
 	steps := []journal.StepRecord{{Seq: 2, Kind: journal.StepDone, Name: "sent"}}
 	newScene(t).breaks(t, map[string]deed{
-		"begin":            event(journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "new"}, Function: rideFunction, InputDigest: "new"}),
-		"begin what waits": event(journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "park"}, Function: rideFunction, InputDigest: "park"}),
-		"record":           event(journal.FlowEvent{Kind: journal.FlowEventRecord, Ref: journal.Ref{ID: "record"}, Claim: 1, Steps: steps}),
-		"finish":           event(journal.FlowEvent{Kind: journal.FlowEventFinish, Ref: journal.Ref{ID: "record"}, Claim: 1, Steps: steps}),
-		"give up":          event(journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: journal.Ref{ID: "park"}}),
+		"begin":            event(machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "new"}, Function: rideFunction, InputDigest: "new"}),
+		"begin what waits": event(machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "park"}, Function: rideFunction, InputDigest: "park"}),
+		"record":           event(machine.FlowEvent{Kind: machine.FlowEventRecord, Ref: journal.Ref{ID: "record"}, Claim: 1, Steps: steps}),
+		"finish":           event(machine.FlowEvent{Kind: machine.FlowEventFinish, Ref: journal.Ref{ID: "record"}, Claim: 1, Steps: steps}),
+		"give up":          event(machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: journal.Ref{ID: "park"}}),
 		"claim":            claims(rideFunction),
 		"claim others":     claims(),
 		"reap": {do: func(st *stage) error {
-			_, err := st.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: st.now, Keep: 100 * time.Hour}, 10)
+			_, err := st.ReapFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventReap, At: st.now, Keep: 100 * time.Hour}, 10)
 			return err
 		}, pages: true},
 	}, everyWay...)
@@ -538,7 +539,7 @@ func readings() map[string]deed {
 	list := func(filter journal.Filter) deed {
 		return reads(func(st *stage, ctx context.Context) error { return drain(st.List(ctx, filter)) })
 	}
-	find := func(by journal.By, value string) deed {
+	find := func(by machine.By, value string) deed {
 		return reads(func(st *stage, ctx context.Context) error { _, err := st.FindBy(ctx, "ledger", by, value); return err })
 	}
 	scope := "none"
@@ -550,10 +551,10 @@ func readings() map[string]deed {
 		"list from the newest":          list(journal.Filter{Newest: true}),
 		"list those that are pending":   list(journal.Filter{ByWake: true}),
 		"list those of a scope":         list(journal.Filter{Scope: &scope}),
-		"find by a key":                 find(journal.ByKey, "key-of-pending"),
-		"find by a reference":           find(journal.ByReference, "ref-unknown"),
-		"find by an object":             find(journal.ByObject, "object-heard"),
-		"find by what there is none of": find(journal.ByKey, "key-1"),
+		"find by a key":                 find(machine.ByKey, "key-of-pending"),
+		"find by a reference":           find(machine.ByReference, "ref-unknown"),
+		"find by an object":             find(machine.ByObject, "object-heard"),
+		"find by what there is none of": find(machine.ByKey, "key-1"),
 		"get a flow": reads(func(st *stage, ctx context.Context) error {
 			_, err := st.GetFlow(ctx, journal.Ref{ID: "park"})
 			return err
@@ -564,7 +565,7 @@ func readings() map[string]deed {
 			return err
 		}),
 		"look at a receipt": reads(func(st *stage, ctx context.Context) error {
-			_, err := st.LookReceipt(ctx, receive(journal.ReceiptReserve, "reserved"))
+			_, err := st.LookReceipt(ctx, receive(machine.ReceiptReserve, "reserved"))
 			return err
 		}),
 		"list receipts": reads(func(st *stage, ctx context.Context) error {
@@ -710,7 +711,7 @@ func TestTableThatIsGone(t *testing.T) {
 				func() error { _, err := j.Join(t.Context()); return err },
 				func() error { return j.Adopt(t.Context()) },
 				func() error {
-					_, _, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "event"}, []journal.Event{tookEffect(op, "object")})
+					_, _, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{tookEffect(op, "object")})
 					return err
 				},
 				func() error { return drain(j.ListFlows(t.Context(), journal.FlowFilter{})) },

@@ -16,7 +16,7 @@ import (
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -62,10 +62,10 @@ func writeNote(t *testing.T, j *sqlite.Journal, bytes int) {
 func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		grow  func(t *testing.T, path string, j *sqlite.Journal, s journal.Session)
+		grow  func(t *testing.T, path string, j *sqlite.Journal, s machine.Session)
 		moved bool
 	}{
-		"long": {func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) {
+		"long": {func(t *testing.T, path string, j *sqlite.Journal, s machine.Session) {
 			for n := 0; sizeOf(t, path+"-wal") < 12<<20; n++ {
 				ev := generate(fmt.Sprint("invoice-", n), s)
 				ev.Intent.Request.Body = noise(256 << 10)
@@ -73,7 +73,7 @@ func TestWALThatIsLongIsMovedByACommit(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}, true},
-		"short": {func(t *testing.T, _ string, j *sqlite.Journal, _ journal.Session) {
+		"short": {func(t *testing.T, _ string, j *sqlite.Journal, _ machine.Session) {
 			writeNote(t, j, 3<<20)
 			writeNote(t, j, 1) // this finds the WAL long
 		}, false},

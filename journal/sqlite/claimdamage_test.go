@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -21,7 +22,7 @@ func TestClaimBesideADamagedBody(t *testing.T) {
 		begun, err := j.Apply(t.Context(), begin(id, s))
 		require.NoError(t, err)
 		park := complete(begun.Operation, s)
-		park.Kind, park.Answer, park.Unsent = journal.EventPark, nil, true
+		park.Kind, park.Answer, park.Unsent = machine.EventPark, nil, true
 		_, err = j.Apply(t.Context(), park)
 		require.NoError(t, err)
 	}

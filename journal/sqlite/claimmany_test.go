@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -23,7 +24,7 @@ func TestClaimPastManyLetsOthersWrite(t *testing.T) {
 		begun, err := j.Apply(t.Context(), begin(fmt.Sprintf("op-%04d", i), s))
 		if assert.NoError(t, err) {
 			park := complete(begun.Operation, s)
-			park.Kind, park.Answer, park.Unsent = journal.EventPark, nil, true
+			park.Kind, park.Answer, park.Unsent = machine.EventPark, nil, true
 			_, err = j.Apply(t.Context(), park)
 			assert.NoError(t, err)
 		}
@@ -32,7 +33,7 @@ func TestClaimPastManyLetsOthersWrite(t *testing.T) {
 	ev.At = ev.At.Add(time.Hour)
 	var asked atomic.Int64
 	recorded := make(chan error, 1)
-	ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+	ev.Today = func(op *journal.Operation) (machine.Today, bool) {
 		switch asked.Add(1) {
 		case 1:
 			go func() {
@@ -45,7 +46,7 @@ func TestClaimPastManyLetsOthersWrite(t *testing.T) {
 		case many - 100:
 			assert.Zero(t, sqlite.Turns(j), "another caller waits for the whole of the claim")
 		}
-		return journal.Today{Terms: terms}, op.Handle > many-10
+		return machine.Today{Terms: terms}, op.Handle > many-10
 	}
 	results, err := j.Claim(t.Context(), ev, 20)
 	require.NoError(t, err)

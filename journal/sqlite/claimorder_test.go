@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // claimed claims up to limit operations, and returns their handles.
-func claimed(t *testing.T, j *sqlite.Journal, ev journal.Event, limit int) (handles []int64) {
+func claimed(t *testing.T, j *sqlite.Journal, ev machine.Event, limit int) (handles []int64) {
 	t.Helper()
 	results, err := j.Claim(t.Context(), ev, limit)
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestClaimTakesTheOldest(t *testing.T) {
 			begun, err := j.Apply(t.Context(), generate(fmt.Sprint("op-", i), s))
 			if assert.NoError(t, err) {
 				park := complete(begun.Operation, s)
-				park.Kind, park.Answer, park.Unsent, park.Due = journal.EventPark, nil, true, now.Add(time.Duration(many-int(begun.Operation.Handle))*time.Second)
+				park.Kind, park.Answer, park.Unsent, park.Due = machine.EventPark, nil, true, now.Add(time.Duration(many-int(begun.Operation.Handle))*time.Second)
 				_, err = j.Apply(t.Context(), park)
 				assert.NoError(t, err)
 			}
@@ -76,7 +76,7 @@ func TestClaimTakesTheOldestOfAllKinds(t *testing.T) {
 				case "held by a dead session":
 					continue
 				case "due":
-					end.Kind, end.Answer, end.Unsent = journal.EventPark, nil, true
+					end.Kind, end.Answer, end.Unsent = machine.EventPark, nil, true
 				}
 				_, err = j.Apply(t.Context(), end)
 				require.NoError(t, err)

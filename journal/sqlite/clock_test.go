@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // seenAt shows the journal an asker's clock, and returns the result.
-func seenAt(t *testing.T, j journal.Journal, at time.Time) journal.Result {
+func seenAt(t *testing.T, j machine.Store, at time.Time) machine.Result {
 	t.Helper()
-	result, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: at})
+	result, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventClock, At: at})
 	require.NoError(t, err)
 	return result
 }
@@ -27,15 +28,15 @@ func TestClockJumpIsKnownToLaterProcesses(t *testing.T) {
 	goOn(t, j, "invoice-1")
 	far := now.Add(1000 * time.Hour)
 	result := seenAt(t, j, far)
-	assert.Equal(t, far.Add(journal.Confirmation), result.Unconfirmed)
+	assert.Equal(t, far.Add(machine.Confirmation), result.Unconfirmed)
 	assert.True(t, result.Last.Before(far))
 	require.NoError(t, j.Close())
 	j = open(t, path)
 	result = seenAt(t, j, far.Add(time.Minute))
-	assert.Equal(t, far.Add(journal.Confirmation), result.Unconfirmed, "it goes on from where it jumped to")
-	result = seenAt(t, j, far.Add(journal.Confirmation))
+	assert.Equal(t, far.Add(machine.Confirmation), result.Unconfirmed, "it goes on from where it jumped to")
+	result = seenAt(t, j, far.Add(machine.Confirmation))
 	assert.Zero(t, result.Unconfirmed)
-	assert.Equal(t, far.Add(journal.Confirmation), result.Last)
+	assert.Equal(t, far.Add(machine.Confirmation), result.Last)
 }
 
 func TestAClockThatIsResetStaysSo(t *testing.T) {
@@ -45,7 +46,7 @@ func TestAClockThatIsResetStaysSo(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond).UTC()
 	far := now.Add(1000 * time.Hour)
 	seenAt(t, j, far)
-	seenAt(t, j, far.Add(journal.Confirmation))
+	seenAt(t, j, far.Add(machine.Confirmation))
 	goOn(t, j, "invoice-2")
 	require.NoError(t, j.ResetClock(t.Context(), now))
 	for range 2 {
@@ -72,7 +73,7 @@ func TestClockBesideADamagedOperation(t *testing.T) {
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		park := complete(begun.Operation, s)
-		park.Kind, park.Answer, park.Open, park.At = journal.EventPark, nil, true, ev.At
+		park.Kind, park.Answer, park.Open, park.At = machine.EventPark, nil, true, ev.At
 		_, err = j.Apply(t.Context(), park)
 		require.NoError(t, err)
 	}
@@ -80,8 +81,8 @@ func TestClockBesideADamagedOperation(t *testing.T) {
 	require.NoError(t, j.Close())
 	alter(t, path, "UPDATE onceward_rows SET record = x'00' WHERE instr(record, CAST('key-of-a' AS BLOB)) > 0")
 	j = open(t, path)
-	for _, after := range []time.Duration{0, journal.Confirmation, journal.Confirmation + time.Minute} {
-		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: now.Add(after)})
+	for _, after := range []time.Duration{0, machine.Confirmation, machine.Confirmation + time.Minute} {
+		_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventClock, At: now.Add(after)})
 		assert.NoError(t, err, "it is the damaged one's alone")
 	}
 	s, err = j.Join(t.Context())
@@ -90,7 +91,7 @@ func TestClockBesideADamagedOperation(t *testing.T) {
 	ev.At = now.Add(4 * time.Hour)
 	result, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Stop, result.Decision, "nobody can tell when it was sent")
+	assert.Equal(t, machine.Stop, result.Decision, "nobody can tell when it was sent")
 	assert.True(t, result.Operation.WindowClosed)
 }
 
@@ -110,7 +111,7 @@ func TestBegunBehindWhileOthersWrite(t *testing.T) {
 	}
 	beginAt("ahead", now.Add(20*time.Hour))
 	seenAt(t, j, now)
-	seenAt(t, j, now.Add(journal.Confirmation))
+	seenAt(t, j, now.Add(machine.Confirmation))
 	beginAt("behind", now.Add(3*time.Hour))
 	alter(t, path, "INSERT INTO app VALUES (1)")
 	seenAt(t, j, now.Add(3*time.Hour+time.Minute))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -31,8 +31,8 @@ func TestClockResetByAnotherProcessStaysSo(t *testing.T) {
 	year := time.Now().Truncate(time.Millisecond).UTC().Add(365 * 24 * time.Hour)
 	believesAYear := func(t *testing.T, j *sqlite.Journal) {
 		seenAt(t, j, year)
-		result := seenAt(t, j, year.Add(journal.Confirmation))
-		require.Equal(t, year.Add(journal.Confirmation), result.Last)
+		result := seenAt(t, j, year.Add(machine.Confirmation))
+		require.Equal(t, year.Add(machine.Confirmation), result.Last)
 	}
 	for name, meanwhile := range map[string]func(t *testing.T, j *sqlite.Journal){
 		"after a commit": func(t *testing.T, j *sqlite.Journal) { believesAYear(t, j); goOn(t, j, "invoice-2") },

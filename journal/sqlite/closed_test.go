@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -33,7 +34,7 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			return err
 		},
 		"deliver": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.Apply(ctx, journal.Event{Kind: journal.EventDeliver, At: time.Now()})
+			_, err := j.Apply(ctx, machine.Event{Kind: machine.EventDeliver, At: time.Now()})
 			return err
 		},
 		"get": func(j *sqlite.Journal, ctx context.Context) error {
@@ -41,12 +42,12 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			return err
 		},
 		"find": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.FindBy(ctx, "ledger", journal.ByKey, "key-of-invoice-1")
+			_, err := j.FindBy(ctx, "ledger", machine.ByKey, "key-of-invoice-1")
 			return err
 		},
 		"claim": func(j *sqlite.Journal, ctx context.Context) error { _, err := j.Claim(ctx, claim(s), 1); return err },
 		"reap": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.Reap(ctx, journal.Event{Kind: journal.EventReap, At: time.Now()}, 1)
+			_, err := j.Reap(ctx, machine.Event{Kind: machine.EventReap, At: time.Now()}, 1)
 			return err
 		},
 		"reset clock": func(j *sqlite.Journal, ctx context.Context) error { return j.ResetClock(ctx, time.Now()) },
@@ -60,20 +61,20 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			return err
 		},
 		"flow": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: 1})
+			_, err := j.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: 1})
 			return err
 		},
 		"record": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.ApplyFlow(ctx, journal.FlowEvent{Kind: journal.FlowEventRecord, Ref: f.Ref, At: time.Now(), Claim: 1})
+			_, err := j.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventRecord, Ref: f.Ref, At: time.Now(), Claim: 1})
 			return err
 		},
 		"get flow": func(j *sqlite.Journal, ctx context.Context) error { _, err := j.GetFlow(ctx, f.Ref); return err },
 		"claim flows": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.ClaimFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now(), Session: s.ID()}, 1)
+			_, err := j.ClaimFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventClaim, At: time.Now(), Session: s.ID()}, 1)
 			return err
 		},
 		"reap flows": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.ReapFlows(ctx, journal.FlowEvent{Kind: journal.FlowEventReap, At: time.Now()}, 1)
+			_, err := j.ReapFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventReap, At: time.Now()}, 1)
 			return err
 		},
 		"list flows": func(j *sqlite.Journal, ctx context.Context) (err error) {
@@ -89,7 +90,7 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			return err
 		},
 		"record in a transaction": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.ApplyFlowTx(ctx, nil, journal.FlowEvent{Kind: journal.FlowEventRecord, At: time.Now()})
+			_, err := j.ApplyFlowTx(ctx, nil, machine.FlowEvent{Kind: machine.FlowEventRecord, At: time.Now()})
 			return err
 		},
 		"enqueue in a transaction": func(j *sqlite.Journal, ctx context.Context) error {
@@ -97,7 +98,7 @@ func TestClosedJournalOrEndedContext(t *testing.T) {
 			return err
 		},
 		"deliver in a transaction": func(j *sqlite.Journal, ctx context.Context) error {
-			_, err := j.DeliverTx(ctx, journal.Event{Kind: journal.EventDeliver}, nil)
+			_, err := j.DeliverTx(ctx, machine.Event{Kind: machine.EventDeliver}, nil)
 			return err
 		},
 	} {
@@ -115,7 +116,7 @@ func TestJoinOfAJournalThatIsBeingClosed(t *testing.T) {
 	j, other := open(t, path), open(t, path)
 	release := sqlite.HoldTurn(other)
 	type joins struct {
-		s   journal.Session
+		s   machine.Session
 		err error
 	}
 	joined := make(chan joins, 1)

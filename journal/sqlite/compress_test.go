@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -38,7 +39,7 @@ func TestLargeBodiesComeBack(t *testing.T) {
 		require.NoError(t, err)
 		check(begun.Operation, "the begin")
 		park := complete(begun.Operation, s)
-		park.Kind, park.Answer, park.Open = journal.EventPark, nil, true
+		park.Kind, park.Answer, park.Open = machine.EventPark, nil, true
 		_, err = j.Apply(t.Context(), park)
 		require.NoError(t, err)
 	}
@@ -53,7 +54,7 @@ func TestLargeBodiesComeBack(t *testing.T) {
 		require.NoError(t, err)
 		replayed, err := j.Apply(t.Context(), begin(result.Operation.ID, s))
 		require.NoError(t, err)
-		require.Equal(t, journal.Replay, replayed.Decision)
+		require.Equal(t, machine.Replay, replayed.Decision)
 		check(replayed.Operation, "the replay")
 	}
 	got := func(where string) {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -27,7 +28,7 @@ import (
 // contention is the activity of one of several processes with names that all of them use.
 type contention struct {
 	journal *sqlite.Journal
-	session journal.Session
+	session machine.Session
 	say     func(...any)
 }
 
@@ -97,21 +98,21 @@ func (c *contention) operation(ctx context.Context, random *rand.Rand, unique st
 	switch {
 	case err != nil:
 		return
-	case begun.Decision == journal.Replay:
+	case begun.Decision == machine.Replay:
 		if string(begun.Operation.Answer.Body) != string(complete(begun.Operation, c.session).Answer.Body) {
 			c.say("wrong: another's answer", begun.Operation.ID)
 		}
 		return
-	case begun.Decision != journal.Execute:
+	case begun.Decision != machine.Execute:
 		return
 	}
 	c.say("executed", begun.Operation.ID)
 	ev = complete(begun.Operation, c.session)
-	for done := (journal.Result{}); ; {
+	for done := (machine.Result{}); ; {
 		if done, err = c.journal.Apply(ctx, ev); err != nil {
 			continue // its own disk fails
 		}
-		if done.Decision != journal.Recorded && done.Decision != journal.Replay {
+		if done.Decision != machine.Recorded && done.Decision != machine.Replay {
 			c.say("wrong:", done.Decision, begun.Operation.ID)
 		}
 		break

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/lifeline"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal"
@@ -115,7 +116,7 @@ func TestAPausedProcessKeepsItsSession(t *testing.T) {
 	assert.Empty(t, results)
 	result, err := j.Apply(t.Context(), begin(id, s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Wait, result.Decision)
+	assert.Equal(t, machine.Wait, result.Decision)
 
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()

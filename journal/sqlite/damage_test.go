@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -259,14 +260,14 @@ type view struct {
 	listed     map[string]journal.Operation
 	flows      map[string]journal.Flow
 	flowsList  map[string]journal.Flow
-	claimed    map[string]journal.Decision
-	taken      map[string]journal.Decision
+	claimed    map[string]machine.Decision
+	taken      map[string]machine.Decision
 }
 
 // viewOf reads operations and flows with these names, or returns the first error.
 func viewOf(ctx context.Context, j *sqlite.Journal, operations, flows []string) (v view, err error) {
 	v = view{make(map[string]journal.Operation), make(map[string]journal.Operation), make(map[string]journal.Flow),
-		make(map[string]journal.Flow), make(map[string]journal.Decision), make(map[string]journal.Decision)}
+		make(map[string]journal.Flow), make(map[string]machine.Decision), make(map[string]machine.Decision)}
 	for op, err := range j.List(ctx, journal.Filter{}) {
 		if err != nil {
 			return v, err
@@ -302,8 +303,8 @@ func viewOf(ctx context.Context, j *sqlite.Journal, operations, flows []string) 
 	if err != nil {
 		return v, err
 	}
-	flowResults, err := j.ClaimFlows(ctx, journal.FlowEvent{
-		Kind: journal.FlowEventClaim, At: ev.At, Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
+	flowResults, err := j.ClaimFlows(ctx, machine.FlowEvent{
+		Kind: machine.FlowEventClaim, At: ev.At, Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
 	}, 1000)
 	for _, r := range flowResults {
 		v.taken[r.Flow.ID] = r.Decision
@@ -330,9 +331,9 @@ func TestBitThatFlipsInARow(t *testing.T) {
 		case 0:
 			continue // in flight
 		case 1:
-			ev.Kind, ev.Answer, ev.Open, ev.Due = journal.EventPark, nil, true, time.Now().Add(time.Duration(n)*10*time.Minute)
+			ev.Kind, ev.Answer, ev.Open, ev.Due = machine.EventPark, nil, true, time.Now().Add(time.Duration(n)*10*time.Minute)
 		case 2:
-			ev.Kind, ev.Answer, ev.Unsent = journal.EventCancel, nil, true
+			ev.Kind, ev.Answer, ev.Unsent = machine.EventCancel, nil, true
 		default:
 			ev.Delivered = false
 		}
@@ -346,7 +347,7 @@ func TestBitThatFlipsInARow(t *testing.T) {
 			recordStep(t, j, f, seq+1, fmt.Sprint("step-", seq))
 		}
 		if n%2 == 0 {
-			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Due: time.Now().Add(time.Hour)})
+			_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Due: time.Now().Add(time.Hour)})
 			require.NoError(t, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -31,7 +32,7 @@ func cloned(t *testing.T) (original, clone string) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	cancel := complete(begun.Operation, s)
-	cancel.Kind, cancel.Answer, cancel.Attempts = journal.EventCancel, nil, 0
+	cancel.Kind, cancel.Answer, cancel.Attempts = machine.EventCancel, nil, 0
 	_, err = j.Apply(t.Context(), cancel)
 	require.NoError(t, err)
 	require.NoError(t, s.End(t.Context()))

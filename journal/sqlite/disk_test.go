@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -428,7 +428,7 @@ var hearings atomic.Int64
 
 // hears commits something. A sync that failed in the checkpointer is reported once to the writer too, at its next
 // commit. The checkpointer has no more to sync by then.
-func hears(ctx context.Context, j *sqlite.Journal, s journal.Session) {
+func hears(ctx context.Context, j *sqlite.Journal, s machine.Session) {
 	sqlite.Checkpointed(j)
 	_, _ = j.Apply(ctx, generate(fmt.Sprint("hears-", s.ID(), "-", hearings.Add(1)), s))
 }

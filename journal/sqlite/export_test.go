@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/checkpoint"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
 // Kill drops a session of a journal, as the end of its process would.
-func Kill(s journal.Session) { rowstore.Kill(s) }
+func Kill(s machine.Session) { rowstore.Kill(s) }
 
 // Dial opens a connection with one pragma and closes it.
 func Dial(path, pragmaName, value, want string) error {

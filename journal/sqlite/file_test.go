@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -55,7 +56,7 @@ func TestBusyTimeoutEnds(t *testing.T) {
 		j := open(t, path)
 		_, err := other.ExecContext(context.Background(), "BEGIN IMMEDIATE")
 		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: time.Now()})
+		_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventClock, At: time.Now()})
 		require.ErrorContains(t, err, "another process")
 		_, err = other.ExecContext(context.Background(), "ROLLBACK")
 		require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -53,7 +54,7 @@ func childShares(path string) error {
 	failed := make(chan error, callersEach)
 	for g := range callersEach {
 		callers.Go(func() {
-			apply := func(ev journal.Event) journal.Operation {
+			apply := func(ev machine.Event) journal.Operation {
 				began := time.Now()
 				result, err := j.Apply(ctx, ev)
 				took := time.Since(began)

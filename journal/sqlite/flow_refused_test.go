@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -18,9 +19,9 @@ import (
 func TestFlowEventThatIsRefused(t *testing.T) {
 	_, j, s := joined(t)
 	f := beginFlow(t, j, s, "order-991")
-	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Handle: f.Handle, At: time.Now(), Claim: f.Claim})
+	_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventFinish, Handle: f.Handle, At: time.Now(), Claim: f.Claim})
 	require.NoError(t, err)
-	result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventGiveUp, Ref: f.Ref, At: time.Now()})
+	result, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: f.Ref, At: time.Now()})
 	require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	assert.Zero(t, result)
 }
@@ -30,7 +31,7 @@ func TestFlowOfASessionThatIsNot(t *testing.T) {
 	_, j, s := joined(t)
 	require.NoError(t, s.End(t.Context()))
 	for _, id := range []string{"nobody", s.ID()} {
-		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "order-991"}, At: time.Now(), Session: id,
+		_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "order-991"}, At: time.Now(), Session: id,
 			Function: rideFunction, InputDigest: "d"})
 		require.ErrorIs(t, err, journal.ErrSessionLost, id)
 	}
@@ -52,11 +53,11 @@ func TestFlowOfASessionThatCantBeProbed(t *testing.T) {
 	taken, err := claimFlows(t, j, s)
 	require.ErrorContains(t, err, says)
 	assert.Empty(t, taken)
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: f.Ref, At: time.Now(), Session: s.ID(), Function: f.Function, InputDigest: f.InputDigest})
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: f.Ref, At: time.Now(), Session: s.ID(), Function: f.Function, InputDigest: f.InputDigest})
 	require.ErrorContains(t, err, says)
-	result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	result, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, result.Decision)
+	assert.Equal(t, machine.Recorded, result.Decision)
 }
 
 // However many flows are passed over, no more than the limit are reaped.
@@ -65,12 +66,12 @@ func TestReapOfFlowsKeepsToItsLimit(t *testing.T) {
 	now := time.Now()
 	for i, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		f := beginFlow(t, j, s, id)
-		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Handle: f.Handle, Claim: f.Claim, At: now.Add(time.Duration(i) * time.Second)})
+		_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventFinish, Handle: f.Handle, Claim: f.Claim, At: now.Add(time.Duration(i) * time.Second)})
 		require.NoError(t, err)
 	}
 	alter(t, path, "UPDATE onceward_flows SET input = x'00' WHERE id = 'a'")
 	for _, want := range []int{2, 2, 1} {
-		n, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}, 2)
+		n, err := j.ReapFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}, 2)
 		assert.Equal(t, want, n)
 		if n == 2 { // there may be more, and an error would end the pass
 			require.NoError(t, err)

@@ -13,36 +13,37 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 var rideFunction = journal.FlowFunction{Name: "ride", Version: 1}
 
-func beginFlow(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Flow {
+func beginFlow(t *testing.T, j *sqlite.Journal, s machine.Session, id string) journal.Flow {
 	t.Helper()
-	res, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+	res, err := j.ApplyFlow(t.Context(), machine.FlowEvent{
+		Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
 		Function: rideFunction, Key: "key-of-" + id, InputDigest: "v1:" + id,
 	})
 	require.NoError(t, err)
-	require.Equal(t, journal.Execute, res.Decision)
+	require.Equal(t, machine.Execute, res.Decision)
 	return res.Flow
 }
 
 func recordStep(t *testing.T, j *sqlite.Journal, f journal.Flow, seq int, name string) {
 	t.Helper()
-	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowEventRecord, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim,
+	_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{
+		Kind: machine.FlowEventRecord, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim,
 		Steps: []journal.StepRecord{{Seq: seq, Kind: journal.StepDone, Name: name, Position: seq, Result: []byte("1"), At: time.Now()}},
 	})
 	require.NoError(t, err)
 }
 
-func claimFlows(t *testing.T, j *sqlite.Journal, s journal.Session) (taken []string, err error) {
+func claimFlows(t *testing.T, j *sqlite.Journal, s machine.Session) (taken []string, err error) {
 	t.Helper()
-	results, err := j.ClaimFlows(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowEventClaim, At: time.Now(), Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
+	results, err := j.ClaimFlows(t.Context(), machine.FlowEvent{
+		Kind: machine.FlowEventClaim, At: time.Now(), Session: s.ID(), Functions: []journal.FlowFunction{rideFunction},
 	}, 10)
 	for _, r := range results {
 		taken = append(taken, r.Flow.ID)
@@ -86,8 +87,8 @@ func TestFlowOfASessionWithoutItsFile(t *testing.T) {
 	assert.Equal(t, []string{"cut off"}, taken)
 	_, err = claimFlows(t, j, s)
 	require.ErrorIs(t, err, journal.ErrRestored)
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
-		Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "copied"}, At: time.Now(), Session: s.ID(), Function: rideFunction, InputDigest: "v1:copied",
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{
+		Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "copied"}, At: time.Now(), Session: s.ID(), Function: rideFunction, InputDigest: "v1:copied",
 	})
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.NoError(t, j.Adopt(t.Context()))
@@ -104,7 +105,7 @@ func TestFlowsOfARestoredJournal(t *testing.T) {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	f := beginFlow(t, j, s, "order-991")
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
 	require.NoError(t, err)
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
@@ -113,13 +114,13 @@ func TestFlowsOfARestoredJournal(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(copied, whole, 0o600))
 	j = open(t, copied)
-	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventRetry} {
-		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
+	for _, kind := range []machine.FlowEventKind{machine.FlowEventBegin, machine.FlowEventGiveUp, machine.FlowEventRetry} {
+		_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{
 			Kind: kind, Ref: f.Ref, At: time.Now(), Session: "none", Function: rideFunction, InputDigest: "v1:order-991",
 		})
 		require.ErrorIs(t, err, journal.ErrRestored, kind.String())
 	}
-	_, err = j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: time.Now()}, 1)
+	_, err = j.ReapFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventReap, At: time.Now()}, 1)
 	require.ErrorIs(t, err, journal.ErrRestored)
 	got, err := j.GetFlow(t.Context(), f.Ref)
 	require.NoError(t, err)
@@ -137,19 +138,19 @@ func TestIncompleteFlowEvents(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	for _, err := range []error{
 		func() error {
-			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin})
+			_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin})
 			return err
 		}(),
 		func() error {
-			_, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim}, 1)
+			_, err := j.ClaimFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventClaim}, 1)
 			return err
 		}(),
 		func() error {
-			_, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now()}, 1)
+			_, err := j.ReapFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventClaim, At: time.Now()}, 1)
 			return err
 		}(),
 		func() error {
-			_, err := j.ApplyFlowTx(t.Context(), nil, journal.FlowEvent{Kind: journal.FlowEventFinish, At: time.Now()})
+			_, err := j.ApplyFlowTx(t.Context(), nil, machine.FlowEvent{Kind: machine.FlowEventFinish, At: time.Now()})
 			return err
 		}(),
 	} {
@@ -157,7 +158,7 @@ func TestIncompleteFlowEvents(t *testing.T) {
 	}
 	_, err := claimFlows(t, j, nobody{})
 	require.ErrorIs(t, err, journal.ErrSessionLost)
-	_, err = j.ApplyFlowTx(t.Context(), nil, journal.FlowEvent{Kind: journal.FlowEventRecord, At: time.Now()})
+	_, err = j.ApplyFlowTx(t.Context(), nil, machine.FlowEvent{Kind: machine.FlowEventRecord, At: time.Now()})
 	require.ErrorContains(t, err, "not one of BeginTx or sqlite.Tx")
 	require.NoError(t, j.Close())
 	_, err = j.BeginSQL(t.Context())
@@ -166,7 +167,7 @@ func TestIncompleteFlowEvents(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrClosed)
 }
 
-type nobody struct{ journal.Session }
+type nobody struct{ machine.Session }
 
 func (nobody) ID() string { return "nobody" }
 
@@ -207,7 +208,7 @@ func TestFlowStepThatSQLiteRolledBack(t *testing.T) {
 			_, err = tx.ExecContext(t.Context(), "INSERT INTO ledger VALUES (2, 5)")
 			require.NoError(t, err)
 			require.Error(t, fails(t.Context(), tx), "which the application does not mind")
-			record := journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: time.Now(),
+			record := machine.FlowEvent{Kind: machine.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: time.Now(),
 				Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}}
 			_, err = j.ApplyFlowTx(t.Context(), sqlite.Tx(tx), record)
 			require.ErrorContains(t, err, "rolled the transaction back")
@@ -221,7 +222,7 @@ func TestFlowStepThatSQLiteRolledBack(t *testing.T) {
 			require.NoError(t, write("INSERT INTO ledger VALUES (2, 5)")(t.Context(), tx))
 			res, err := j.ApplyFlowTx(t.Context(), sqlite.Tx(tx), record)
 			require.NoError(t, err)
-			require.Equal(t, journal.Recorded, res.Decision)
+			require.Equal(t, machine.Recorded, res.Decision)
 			require.NoError(t, tx.Commit())
 			assert.Equal(t, 2, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM ledger"))
 			require.NoError(t, sound(t.Context(), j))
@@ -235,10 +236,10 @@ func TestFlowStepOfALostClaim(t *testing.T) {
 	f := beginFlow(t, j, s, "order")
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
-	res, err := j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim + 1, At: time.Now(),
+	res, err := j.ApplyFlowTx(t.Context(), tx, machine.FlowEvent{Kind: machine.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim + 1, At: time.Now(),
 		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}})
 	require.NoError(t, err)
-	assert.Equal(t, journal.Stale, res.Decision)
+	assert.Equal(t, machine.Stale, res.Decision)
 	require.NoError(t, tx.Commit(t.Context()))
 	f, err = j.GetFlow(t.Context(), f.Ref)
 	require.NoError(t, err)
@@ -252,15 +253,15 @@ func TestFlowHasTheInputThatItBeganWith(t *testing.T) {
 	require.NoError(t, err)
 	for name, size := range map[string]int{"small": 10, "large": 1 << 20} {
 		input := bytes.Repeat([]byte("1"), size)
-		begun, err := j.ApplyFlow(t.Context(), journal.FlowEvent{
-			Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: name}, At: time.Now(), Session: s.ID(), Input: input, InputDigest: "v1:",
+		begun, err := j.ApplyFlow(t.Context(), machine.FlowEvent{
+			Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: name}, At: time.Now(), Session: s.ID(), Input: input, InputDigest: "v1:",
 		})
 		require.NoError(t, err)
 		input[0] = '2'
 		f := begun.Flow
-		res, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim})
+		res, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventFinish, Ref: f.Ref, Handle: f.Handle, At: time.Now(), Claim: f.Claim})
 		require.NoError(t, err)
-		require.Equal(t, journal.Recorded, res.Decision)
+		require.Equal(t, machine.Recorded, res.Decision)
 		res.Flow.Input[0] = '3'
 		f, err = j.GetFlow(t.Context(), f.Ref)
 		require.NoError(t, err, name)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -26,7 +27,7 @@ func waiting(t *testing.T, many int) (path string) {
 	for n := range many {
 		f := beginFlow(t, j, s, fmt.Sprint("flow-", n+1))
 		recordStep(t, j, f, 1, "paid")
-		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+		_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.End(t.Context()))
@@ -35,11 +36,11 @@ func waiting(t *testing.T, many int) (path string) {
 }
 
 // takes claims flows, and returns those that it got: its own, and others.
-func takes(t *testing.T, j *sqlite.Journal, s journal.Session, limit int, functions ...journal.FlowFunction) (mine, others []int64, err error) {
+func takes(t *testing.T, j *sqlite.Journal, s machine.Session, limit int, functions ...journal.FlowFunction) (mine, others []int64, err error) {
 	t.Helper()
-	results, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: time.Now(), Session: s.ID(), Functions: functions}, limit)
+	results, err := j.ClaimFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventClaim, At: time.Now(), Session: s.ID(), Functions: functions}, limit)
 	for _, r := range results {
-		if r.Decision == journal.Execute {
+		if r.Decision == machine.Execute {
 			assert.Len(t, r.Flow.Steps, 1)
 			mine = append(mine, r.Flow.Handle)
 		} else {
@@ -97,10 +98,10 @@ func TestFlowClaimKeepsItsLimit(t *testing.T) {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	for n := range 3 {
-		result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("other-", n)}, At: time.Now(), Session: s.ID(),
+		result, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("other-", n)}, At: time.Now(), Session: s.ID(),
 			Function: journal.FlowFunction{Name: "other"}, InputDigest: "d"})
 		require.NoError(t, err)
-		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: result.Flow.Ref, At: time.Now(), Claim: 1,
+		_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: result.Flow.Ref, At: time.Now(), Claim: 1,
 			Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "paid", At: time.Now()}}})
 		require.NoError(t, err)
 	}
@@ -174,12 +175,12 @@ func TestReapPastDamagedFlows(t *testing.T) {
 	now := time.Now()
 	for i, id := range []string{"a", "b", "c", "d"} {
 		f := beginFlow(t, j, s, id)
-		ev := journal.FlowEvent{Kind: journal.FlowEventFinish, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: now.Add(time.Duration(i) * time.Second)}
+		ev := machine.FlowEvent{Kind: machine.FlowEventFinish, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: now.Add(time.Duration(i) * time.Second)}
 		_, err := j.ApplyFlow(t.Context(), ev)
 		require.NoError(t, err)
 	}
 	alter(t, path, "UPDATE onceward_flows SET input = x'00' WHERE id < 'c'")
-	reap := journal.FlowEvent{Kind: journal.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}
+	reap := machine.FlowEvent{Kind: machine.FlowEventReap, At: now.Add(time.Hour), Keep: time.Minute}
 	for _, want := range []int{1, 1, 0} {
 		n, err := j.ReapFlows(t.Context(), reap, 1)
 		assert.Equal(t, want, n)
@@ -200,9 +201,9 @@ func TestFlowIsParkedThoughDamaged(t *testing.T) {
 	alter(t, path, "UPDATE onceward_steps SET result = x'00'")
 	sqlite.Kill(s)
 	alter(t, path, "DELETE FROM onceward_sessions")
-	result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	result, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, result.Decision)
+	assert.Equal(t, machine.Recorded, result.Decision)
 }
 
 // An unreadable flow still exists, and is not begun a second time.
@@ -211,8 +212,8 @@ func TestDamagedFlowIsNotBegunAgain(t *testing.T) {
 	f := beginFlow(t, j, s, "order-991")
 	require.NoError(t, sqlite.Flush(j))
 	alter(t, path, "UPDATE onceward_flows SET tombstone = 2")
-	for _, kind := range []journal.FlowEventKind{journal.FlowEventBegin, journal.FlowEventPark, journal.FlowEventGiveUp} {
-		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: kind, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Session: s.ID(), Function: f.Function, InputDigest: f.InputDigest})
+	for _, kind := range []machine.FlowEventKind{machine.FlowEventBegin, machine.FlowEventPark, machine.FlowEventGiveUp} {
+		_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: kind, Ref: f.Ref, At: time.Now(), Claim: f.Claim, Session: s.ID(), Function: f.Function, InputDigest: f.InputDigest})
 		require.ErrorContains(t, err, "damaged", kind)
 	}
 }

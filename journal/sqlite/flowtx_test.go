@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -18,7 +19,7 @@ func TestFlowStepOfAnOwnTransaction(t *testing.T) {
 	path, j, s := joined(t)
 	f := beginFlow(t, j, s, "order-991")
 	require.NoError(t, sqlite.Flush(j))
-	step := journal.FlowEvent{Kind: journal.FlowEventRecord, Ref: f.Ref, Session: s.ID(), Claim: f.Claim, At: time.Now(),
+	step := machine.FlowEvent{Kind: machine.FlowEventRecord, Ref: f.Ref, Session: s.ID(), Claim: f.Claim, At: time.Now(),
 		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}}
 	tx, err := j.BeginSQL(t.Context())
 	require.NoError(t, err)

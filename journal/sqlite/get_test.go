@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -19,7 +20,7 @@ func TestGetOfARowThatIsDamaged(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	park := complete(begun.Operation, s)
-	park.Kind, park.Answer, park.Open, park.Due = journal.EventPark, nil, true, time.Now().Add(time.Hour)
+	park.Kind, park.Answer, park.Open, park.Due = machine.EventPark, nil, true, time.Now().Add(time.Hour)
 	_, err = j.Apply(t.Context(), park)
 	require.NoError(t, err)
 	alter(t, path, "UPDATE onceward_rows SET wake_at = wake_at + 1")

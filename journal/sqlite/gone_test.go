@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -33,7 +34,7 @@ func TestReapedDataIsGoneFromTheFile(t *testing.T) {
 		_, err = j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		if !ev.Delivered {
-			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
+			_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: begun.Operation.Ref,
 				Handle: begun.Operation.Handle, At: time.Now(), Outcome: journal.StateCompleted})
 			require.NoError(t, err)
 		}
@@ -43,7 +44,7 @@ func TestReapedDataIsGoneFromTheFile(t *testing.T) {
 		hours time.Duration
 		want  int
 	}{{12, 0}, {25, many}} { // the retention is a day, and neither step is a leap of the clock
-		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: now.Add(step.hours * time.Hour)}, 10_000)
+		n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: now.Add(step.hours * time.Hour)}, 10_000)
 		require.NoError(t, err)
 		require.Equal(t, step.want, n)
 	}

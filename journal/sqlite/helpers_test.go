@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -31,7 +32,7 @@ func verify(t *testing.T, j *sqlite.Journal) (says []string) {
 const manyOthers = 400
 
 // others completes some hundred operations, so that earlier ones are in other pages.
-func others(t *testing.T, j *sqlite.Journal, s journal.Session, name string) {
+func others(t *testing.T, j *sqlite.Journal, s machine.Session, name string) {
 	t.Helper()
 	sideBySide(manyOthers, func(i int) {
 		begun, err := j.Apply(t.Context(), generate(fmt.Sprint(name, "-", i), s))
@@ -50,38 +51,38 @@ func everything(t *testing.T) (path string) {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	old := time.Now().Add(-1000 * time.Hour)
-	apply := func(ev journal.Event) journal.Operation {
+	apply := func(ev machine.Event) journal.Operation {
 		t.Helper()
 		result, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		return result.Operation
 	}
-	at := func(ev journal.Event) journal.Event { ev.At = old; return ev }
-	release := func(op journal.Operation, kind journal.EventKind) journal.Event {
+	at := func(ev machine.Event) machine.Event { ev.At = old; return ev }
+	release := func(op journal.Operation, kind machine.EventKind) machine.Event {
 		ev := complete(op, s)
 		ev.Kind, ev.Answer, ev.At = kind, nil, old
-		ev.Unsent, ev.Open = kind != journal.EventDoubt, kind == journal.EventDoubt
+		ev.Unsent, ev.Open = kind != machine.EventDoubt, kind == machine.EventDoubt
 		return ev
 	}
 	apply(at(complete(apply(at(begin("tombstone", s))), s)))
-	apply(release(apply(at(begin("pending", s))), journal.EventPark))
-	apply(release(apply(at(begin("unknown", s))), journal.EventDoubt))
+	apply(release(apply(at(begin("pending", s))), machine.EventPark))
+	apply(release(apply(at(begin("unknown", s))), machine.EventDoubt))
 	apply(at(begin("in flight", s)))
 	undelivered := complete(apply(at(begin("undelivered", s))), s)
 	undelivered.Delivered = false
 	apply(at(undelivered))
-	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // so that now is no jump
-	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 10)
+	seenAt(t, j, time.Now().Add(-machine.Confirmation)) // so that now is no jump
+	n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now()}, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	apply(release(apply(at(begin("cancelled", s))), journal.EventCancel))
+	apply(release(apply(at(begin("cancelled", s))), machine.EventCancel))
 	others(t, j, s, "generated")
 	require.Empty(t, verify(t, j), "in use")
 
-	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "flow"}, At: time.Now(), Session: s.ID(),
+	flow, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "flow"}, At: time.Now(), Session: s.ID(),
 		Function: journal.FlowFunction{Name: "f"}, InputDigest: "d"})
 	require.NoError(t, err)
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Handle: flow.Flow.Handle, At: time.Now(), Claim: 1,
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Handle: flow.Flow.Handle, At: time.Now(), Claim: 1,
 		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "charge", At: time.Now()}}})
 	require.NoError(t, err)
 	require.NoError(t, s.End(t.Context()))

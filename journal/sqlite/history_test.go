@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/journaltest"
@@ -34,7 +35,7 @@ func longHistory(t *testing.T, seed uint64, steps int) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	h := harness(t, path)
 	h.Seed = seed
-	h.Upkeep = func(t *testing.T, opened journal.Journal, n int) {
+	h.Upkeep = func(t *testing.T, opened machine.Store, n int) {
 		j := opened.(*sqlite.Journal)
 		switch n % 8 {
 		case 0, 1:
@@ -74,7 +75,7 @@ func readBeside(t *testing.T, path string, j *sqlite.Journal, n int) {
 		theirs, err := beside.Get(t.Context(), ref)
 		require.NoError(t, err)
 		require.Equal(t, whole, theirs)
-		for by, value := range map[journal.By]string{journal.ByKey: whole.Key, journal.ByReference: whole.Reference, journal.ByObject: whole.Object} {
+		for by, value := range map[machine.By]string{machine.ByKey: whole.Key, machine.ByReference: whole.Reference, machine.ByObject: whole.Object} {
 			ours, err := j.FindBy(t.Context(), whole.Provider, by, value)
 			require.NoError(t, err)
 			theirs, err := beside.FindBy(t.Context(), whole.Provider, by, value)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -53,13 +54,13 @@ func TestListOfOperationsThatNeedAttention(t *testing.T) {
 		require.NoError(t, err)
 		ev := complete(begun.Operation, s)
 		if id != "done" {
-			ev.Kind, ev.Answer, ev.Open, ev.Delivered = journal.EventDoubt, nil, true, false
+			ev.Kind, ev.Answer, ev.Open, ev.Delivered = machine.EventDoubt, nil, true, false
 			ev.LookAfter = time.Minute
 		}
 		_, err = j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		if id == "dead" || id == "dead too" {
-			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventEvidence, Ref: begun.Operation.Ref, At: time.Now(), Claim: begun.Operation.Claim, Attention: "403",
+			_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventEvidence, Ref: begun.Operation.Ref, At: time.Now(), Claim: begun.Operation.Claim, Attention: "403",
 				Evidence: &journal.Evidence{Source: journal.SourceLook, Status: 403, Finding: journal.FindingInconclusive, Why: "403"}})
 			require.NoError(t, err)
 		}
@@ -109,7 +110,7 @@ func TestListOfLoggedOperations(t *testing.T) {
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		park := complete(begun.Operation, s)
-		park.Kind, park.Answer, park.Open, park.Due = journal.EventPark, nil, true, now.Add(time.Duration(10-n)*time.Minute)
+		park.Kind, park.Answer, park.Open, park.Due = machine.EventPark, nil, true, now.Add(time.Duration(10-n)*time.Minute)
 		_, err = j.Apply(t.Context(), park)
 		require.NoError(t, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -50,9 +51,9 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 		case kind < 5:
 			next.Delivered = kind > 0
 		case kind < 8:
-			next.Kind, next.Answer, next.Unsent, next.Due, next.Delivered = journal.EventPark, nil, true, wake(), false
+			next.Kind, next.Answer, next.Unsent, next.Due, next.Delivered = machine.EventPark, nil, true, wake(), false
 		case kind < 9:
-			next.Kind, next.Answer, next.Open, next.Delivered = journal.EventDoubt, nil, true, n%2 == 0
+			next.Kind, next.Answer, next.Open, next.Delivered = machine.EventDoubt, nil, true, n%2 == 0
 		default:
 			next.Kind = 0
 		}

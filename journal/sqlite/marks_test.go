@@ -10,19 +10,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // doubted is an operation with an unknown outcome, and a reference as its mark.
-func doubted(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Operation {
+func doubted(t *testing.T, j *sqlite.Journal, s machine.Session, id string) journal.Operation {
 	t.Helper()
 	ev := begin(id, s)
 	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+id, true
 	begun, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
 	doubt := complete(begun.Operation, s)
-	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = journal.EventDoubt, nil, true, false
+	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
 	result, err := j.Apply(t.Context(), doubt)
 	require.NoError(t, err)
 	return result.Operation
@@ -39,7 +40,7 @@ func TestFindIsInOrder(t *testing.T) {
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		doubt := complete(begun.Operation, s)
-		doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = journal.EventDoubt, nil, true, false
+		doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
 		result, err := j.Apply(t.Context(), doubt)
 		require.NoError(t, err)
 		ops = append(ops, result.Operation)
@@ -49,11 +50,11 @@ func TestFindIsInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, journal.StateCompleted, result.Operation.State)
 	}
-	_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: ops[0].Ref, At: time.Now(), Outcome: journal.StateCompleted})
+	_, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: ops[0].Ref, At: time.Now(), Outcome: journal.StateCompleted})
 	require.NoError(t, err) // it changes, and still has its object
 	require.NoError(t, sqlite.Flush(j))
 	for _, where := range []string{"in the log", "in their rows"} {
-		for by, value := range map[journal.By]string{journal.ByObject: "ch_1", journal.ByReference: "ref-1"} {
+		for by, value := range map[machine.By]string{machine.ByObject: "ch_1", machine.ByReference: "ref-1"} {
 			var ids []string
 			found, err := j.FindBy(t.Context(), "ledger", by, value)
 			require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestFindOnceItIsFolded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, n := range []int{0, 100, 699} {
-		for by, value := range map[journal.By]string{journal.ByObject: "ch_", journal.ByReference: "ref-invoice-", journal.ByKey: "key-of-invoice-"} {
+		for by, value := range map[machine.By]string{machine.ByObject: "ch_", machine.ByReference: "ref-invoice-", machine.ByKey: "key-of-invoice-"} {
 			found, err := j.FindBy(t.Context(), "ledger", by, fmt.Sprint(value, n))
 			require.NoError(t, err)
 			require.Len(t, found, 1)
@@ -95,7 +96,7 @@ func TestFindByTheObjectOfAnAnswer(t *testing.T) {
 	_, err = j.Apply(t.Context(), done)
 	require.NoError(t, err)
 	for _, where := range []string{"in the log", "in its row"} {
-		found, err := j.FindBy(t.Context(), "ledger", journal.ByObject, "ch_1")
+		found, err := j.FindBy(t.Context(), "ledger", machine.ByObject, "ch_1")
 		require.NoError(t, err)
 		assert.Len(t, found, 1, where)
 	}
@@ -120,7 +121,7 @@ func TestFindWithALostAnswer(t *testing.T) {
 			alter(t, path, "DELETE FROM onceward_answers")
 		}
 		for name, j := range map[string]*sqlite.Journal{"to who writes": j, "to who only looks": looks} {
-			found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref-1")
+			found, err := j.FindBy(t.Context(), "ledger", machine.ByReference, "ref-1")
 			if lost {
 				require.ErrorContains(t, err, "damaged", name)
 				continue
@@ -138,16 +139,16 @@ func TestMarksThatStay(t *testing.T) {
 	for _, id := range []string{"in a row", "in a block"} {
 		ev := generate(id, s)
 		ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref of "+id, true
-		kind := journal.EventComplete
+		kind := machine.EventComplete
 		if id == "in a row" {
-			kind = journal.EventCancel
+			kind = machine.EventCancel
 		}
 		ended(t, j, s, ev, kind)
 	}
-	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	seenAt(t, j, time.Now().Add(-machine.Confirmation))
 	for handle, id := range []string{"in a row", "in a block"} {
 		reaps := func() error {
-			_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventReap, Handle: int64(handle + 1), At: time.Now()})
+			_, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventReap, Handle: int64(handle + 1), At: time.Now()})
 			return err
 		}
 		stop := refuse(t, path, "DELETE ON onceward_marks")
@@ -155,7 +156,7 @@ func TestMarksThatStay(t *testing.T) {
 		stop()
 		assert.Empty(t, verify(t, j), id)
 		require.NoError(t, reaps(), id)
-		found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref of "+id)
+		found, err := j.FindBy(t.Context(), "ledger", machine.ByReference, "ref of "+id)
 		require.NoError(t, err)
 		assert.Empty(t, found, id)
 		assert.Empty(t, verify(t, j), id)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -150,10 +151,10 @@ func TestOpensOfOneFileShareAWriter(t *testing.T) {
 	require.NoError(t, err)
 	result, err := second.Apply(t.Context(), begin("invoice-1", own))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, result.Decision)
+	assert.Equal(t, machine.Execute, result.Decision)
 	result, err = first.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Wait, result.Decision, "the other's session is alive")
+	assert.Equal(t, machine.Wait, result.Decision, "the other's session is alive")
 
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, first.Close())

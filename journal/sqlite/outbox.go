@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
@@ -31,13 +32,13 @@ func (j *Journal) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 //
 // If SQLite rolled back the writes of tx, the error says so, and nothing is recorded. A transaction on a
 // connection with synchronous=NORMAL may be lost, as a whole, with the machine's power.
-func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+func (j *Journal) EnqueueTx(ctx context.Context, tx journal.Tx, ev machine.Event) (machine.Result, error) {
 	return j.store.EnqueueTx(ctx, tx, ev)
 }
 
 // DeliverTx applies ev, of kind EventDeliver, in a transaction of BeginTx, and calls f to write in it. The
 // delivery is durable once DeliverTx returns. No other caller records anything meanwhile: f must be short,
 // and must not call the journal.
-func (j *Journal) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+func (j *Journal) DeliverTx(ctx context.Context, ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Result, error) {
 	return j.store.DeliverTx(ctx, ev, f)
 }

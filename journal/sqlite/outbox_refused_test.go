@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // wouldEnqueue enqueues in a transaction that is rolled back.
-func wouldEnqueue(t *testing.T, j *sqlite.Journal, db *sql.DB, ev journal.Event) (res journal.Result, rows int, err error) {
+func wouldEnqueue(t *testing.T, j *sqlite.Journal, db *sql.DB, ev machine.Event) (res machine.Result, rows int, err error) {
 	t.Helper()
 	tx, err := db.Begin()
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func wouldEnqueue(t *testing.T, j *sqlite.Journal, db *sql.DB, ev journal.Event)
 }
 
 // undelivered is an operation with an undelivered outcome, and the event that marks it as delivered.
-func undelivered(t *testing.T, j *sqlite.Journal, s journal.Session, id string) journal.Event {
+func undelivered(t *testing.T, j *sqlite.Journal, s machine.Session, id string) machine.Event {
 	t.Helper()
 	begun, err := j.Apply(t.Context(), begin(id, s))
 	require.NoError(t, err)
@@ -37,7 +38,7 @@ func undelivered(t *testing.T, j *sqlite.Journal, s journal.Session, id string) 
 	done.Delivered = false
 	_, err = j.Apply(t.Context(), done)
 	require.NoError(t, err)
-	return journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref, At: time.Now(), Outcome: journal.StateCompleted}
+	return machine.Event{Kind: machine.EventDeliver, Ref: begun.Operation.Ref, At: time.Now(), Outcome: journal.StateCompleted}
 }
 
 // If SQLite has rolled a transaction back, nothing is recorded, though later statements of it succeed.
@@ -82,7 +83,7 @@ func TestEnqueueOfANewerRelease(t *testing.T) {
 func TestEnqueueAgainWithItsKey(t *testing.T) {
 	path, j, s := joined(t)
 	db := application(t, path)
-	carried := func(id string) journal.Event {
+	carried := func(id string) machine.Event {
 		ev := enqueue(id)
 		ev.Intent.Alias, ev.Intent.KeyCarried = aliasOf(id), true
 		return ev
@@ -99,12 +100,12 @@ func TestEnqueueAgainWithItsKey(t *testing.T) {
 	begun, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
 	cancel := complete(begun.Operation, s)
-	cancel.Kind, cancel.Answer, cancel.Unsent = journal.EventCancel, nil, true
+	cancel.Kind, cancel.Answer, cancel.Unsent = machine.EventCancel, nil, true
 	_, err = j.Apply(t.Context(), cancel)
 	require.NoError(t, err)
 	res, rows, err := wouldEnqueue(t, j, db, carried("order-1"))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, res.Decision)
+	assert.Equal(t, machine.Recorded, res.Decision)
 	assert.Zero(t, rows, "it has both names")
 
 	// By either name the transaction sees its own change.
@@ -116,7 +117,7 @@ func TestEnqueueAgainWithItsKey(t *testing.T) {
 		ev.Ref = ref
 		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
 		require.NoError(t, err)
-		assert.Equal(t, n == 0, res.Decision == journal.Recorded, ref)
+		assert.Equal(t, n == 0, res.Decision == machine.Recorded, ref)
 		assert.Equal(t, begun.Operation.Handle, res.Operation.Handle)
 	}
 }
@@ -138,10 +139,10 @@ func TestEnqueueKnowsTheLatestTime(t *testing.T) {
 func TestEnqueueOfAnInvalidIntent(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
-	for name, change := range map[string]func(ev *journal.Event){
-		"none":           func(ev *journal.Event) { ev.Intent = nil },
-		"withheld body":  func(ev *journal.Event) { ev.Intent.BodyWithheld = true },
-		"without a name": func(ev *journal.Event) { ev.Intent.Naming = journal.Generated },
+	for name, change := range map[string]func(ev *machine.Event){
+		"none":           func(ev *machine.Event) { ev.Intent = nil },
+		"withheld body":  func(ev *machine.Event) { ev.Intent.BodyWithheld = true },
+		"without a name": func(ev *machine.Event) { ev.Intent.Naming = journal.Generated },
 	} {
 		ev := enqueue("order-1")
 		change(&ev)
@@ -155,7 +156,7 @@ func TestEnqueueOfAnInvalidIntent(t *testing.T) {
 func TestEnqueueBesideADamagedOperationWithItsKey(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
-	carried := func(id string) journal.Event {
+	carried := func(id string) machine.Event {
 		ev := enqueue(id)
 		ev.Intent.Alias = aliasOf("one")
 		return ev

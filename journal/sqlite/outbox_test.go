@@ -16,20 +16,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // enqueue is an event that records an operation to be sent later.
-func enqueue(id string) journal.Event {
+func enqueue(id string) machine.Event {
 	ev := begin(id, noSession{})
-	ev.Kind, ev.Session, ev.Asker = journal.EventEnqueue, "", 0
+	ev.Kind, ev.Session, ev.Asker = machine.EventEnqueue, "", 0
 	ev.Intent.Request.Body = []byte("body of " + id)
 	return ev
 }
 
-type noSession struct{ journal.Session }
+type noSession struct{ machine.Session }
 
 func (noSession) ID() string { return "" }
 
@@ -52,7 +53,7 @@ func order(t *testing.T, j *sqlite.Journal, db *sql.DB, id string, end func(*sql
 	defer tx.Rollback()
 	res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(id))
 	require.NoError(t, err)
-	require.Equal(t, journal.Recorded, res.Decision)
+	require.Equal(t, machine.Recorded, res.Decision)
 	_, err = tx.Exec("INSERT INTO orders VALUES (?, ?)", id, res.Operation.Key)
 	require.NoError(t, err)
 	require.NoError(t, end(tx))
@@ -110,7 +111,7 @@ func TestEnqueueWithinASavepoint(t *testing.T) {
 			ev.Intent.Fingerprint, ev.Intent.Key = "v1:"+as, as
 			res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
 			require.NoError(t, err)
-			require.Equal(t, journal.Recorded, res.Decision)
+			require.Equal(t, machine.Recorded, res.Decision)
 			require.Equal(t, as, res.Operation.Key)
 			if as == "first" {
 				_, err = tx.Exec("ROLLBACK TO SAVEPOINT a")
@@ -143,13 +144,13 @@ func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 	other.Intent.Fingerprint = "v1:another"
 	res, err := j.Apply(t.Context(), other)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Misuse, res.Decision)
+	assert.Equal(t, machine.Misuse, res.Decision)
 	res, err = j.Apply(t.Context(), begin("order-1", s))
 	require.NoError(t, err)
-	require.Equal(t, journal.Execute, res.Decision)
+	require.Equal(t, machine.Execute, res.Decision)
 	assert.Equal(t, op.Key, res.Operation.Key)
 
-	again := func(ev journal.Event) (res journal.Result) {
+	again := func(ev machine.Event) (res machine.Result) {
 		tx, err := db.Begin()
 		require.NoError(t, err)
 		res, err = j.EnqueueTx(t.Context(), sqlite.Tx(tx), ev)
@@ -159,19 +160,19 @@ func TestEnqueuedAndBegunAreOneOperation(t *testing.T) {
 		require.NoError(t, tx.Commit())
 		return res
 	}
-	assert.Equal(t, journal.Ignored, again(enqueue("order-1")).Decision)
+	assert.Equal(t, machine.Ignored, again(enqueue("order-1")).Decision)
 	_, err = j.Apply(t.Context(), complete(res.Operation, s))
 	require.NoError(t, err)
 	for _, fold := range []bool{false, true} {
 		if fold {
 		}
 		res := again(enqueue("order-1"))
-		assert.Equal(t, journal.Ignored, res.Decision)
+		assert.Equal(t, machine.Ignored, res.Decision)
 		assert.Equal(t, journal.StateCompleted, res.Operation.State)
 		assert.NotNil(t, res.Operation.Answer)
 		another := enqueue("order-1")
 		another.Intent.Fingerprint = "v1:another"
-		assert.Equal(t, journal.Misuse, again(another).Decision)
+		assert.Equal(t, machine.Misuse, again(another).Decision)
 	}
 	require.Empty(t, verify(t, j))
 }
@@ -197,7 +198,7 @@ func TestEnqueueFindsOperationsOfOtherProcesses(t *testing.T) {
 		}
 	}
 	record(0, 10)
-	asks := func(id string) journal.Decision {
+	asks := func(id string) machine.Decision {
 		tx, err := db.Begin()
 		require.NoError(t, err)
 		defer tx.Rollback()
@@ -205,18 +206,18 @@ func TestEnqueueFindsOperationsOfOtherProcesses(t *testing.T) {
 		require.NoError(t, err, id)
 		return res.Decision
 	}
-	require.Equal(t, journal.Ignored, asks("op-3"))
+	require.Equal(t, machine.Ignored, asks("op-3"))
 	record(10, many)
 	for i := 0; i < many; i += 37 {
-		require.Equal(t, journal.Ignored, asks(fmt.Sprint("op-", i)), i)
+		require.Equal(t, machine.Ignored, asks(fmt.Sprint("op-", i)), i)
 	}
-	require.Equal(t, journal.Recorded, asks("op-new"))
+	require.Equal(t, machine.Recorded, asks("op-new"))
 	require.NoError(t, others.Close())
 	others = open(t, path) // with nothing in memory
 	for _, i := range []int{0, 500, 1024 - 2, 1024 + 3, many - 1} {
-		require.Equal(t, journal.Ignored, asks(fmt.Sprint("op-", i)), i)
+		require.Equal(t, machine.Ignored, asks(fmt.Sprint("op-", i)), i)
 	}
-	require.Equal(t, journal.Recorded, asks("op-new"))
+	require.Equal(t, machine.Recorded, asks("op-new"))
 }
 
 // A cancelled operation is enqueued again under the same name, in its place.
@@ -230,8 +231,8 @@ func TestEnqueueAfterACancel(t *testing.T) {
 		id := fmt.Sprint("order-", fold)
 		res, err := j.Apply(t.Context(), begin(id, s))
 		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), journal.Event{
-			Kind: journal.EventCancel, Ref: res.Operation.Ref, At: time.Now(), Session: s.ID(), Claim: res.Operation.Claim, Unsent: true, Delivered: true,
+		_, err = j.Apply(t.Context(), machine.Event{
+			Kind: machine.EventCancel, Ref: res.Operation.Ref, At: time.Now(), Session: s.ID(), Claim: res.Operation.Claim, Unsent: true, Delivered: true,
 		})
 		require.NoError(t, err)
 		if fold {
@@ -258,11 +259,11 @@ func TestATransactionEnqueuesMany(t *testing.T) {
 	for i := range many {
 		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue(fmt.Sprint("op-", i)))
 		require.NoError(t, err)
-		require.Equal(t, journal.Recorded, res.Decision)
+		require.Equal(t, machine.Recorded, res.Decision)
 	}
 	res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), enqueue("op-7"))
 	require.NoError(t, err)
-	require.Equal(t, journal.Ignored, res.Decision)
+	require.Equal(t, machine.Ignored, res.Decision)
 	require.NoError(t, tx.Commit())
 	assert.Len(t, operationsOf(t, j), many)
 	require.Empty(t, verify(t, j))
@@ -302,7 +303,7 @@ func TestEnqueueRefusesOtherTransactions(t *testing.T) {
 		_, err = j.EnqueueTx(t.Context(), none, enqueue("order-1"))
 		require.ErrorContains(t, err, "not one of BeginTx or sqlite.Tx")
 	}
-	_, err = j.EnqueueTx(t.Context(), nil, journal.Event{Kind: journal.EventBegin, At: time.Now()})
+	_, err = j.EnqueueTx(t.Context(), nil, machine.Event{Kind: machine.EventBegin, At: time.Now()})
 	require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	_, err = j.DeliverTx(t.Context(), enqueue("order-1"), nil)
 	require.ErrorIs(t, err, journal.ErrInvalidEvent)
@@ -370,8 +371,8 @@ func TestDeliverWithTheHandlersWrites(t *testing.T) {
 	done.Delivered = false
 	res, err := j.Apply(t.Context(), done)
 	require.NoError(t, err)
-	deliver := journal.Event{
-		Kind: journal.EventDeliver, Ref: res.Operation.Ref, Handle: res.Operation.Handle, At: time.Now(),
+	deliver := machine.Event{
+		Kind: machine.EventDeliver, Ref: res.Operation.Ref, Handle: res.Operation.Handle, At: time.Now(),
 		Generation: res.Operation.Generation, Outcome: journal.StateCompleted,
 	}
 	book := func(fails error) func(context.Context, journal.Tx) error {
@@ -392,44 +393,44 @@ func TestDeliverWithTheHandlersWrites(t *testing.T) {
 	other.Outcome = journal.StateUnknown
 	was, err := j.DeliverTx(t.Context(), other, book(nil))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Ignored, was.Decision)
+	assert.Equal(t, machine.Ignored, was.Decision)
 	was, err = j.DeliverTx(t.Context(), deliver, book(nil))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, was.Decision)
+	assert.Equal(t, machine.Recorded, was.Decision)
 	assert.Equal(t, 1, booked())
 	was, err = j.DeliverTx(t.Context(), deliver, book(nil)) // the first delivery is not taken in yet
 	require.NoError(t, err)
-	assert.Equal(t, journal.Ignored, was.Decision)
+	assert.Equal(t, machine.Ignored, was.Decision)
 	op, err := open(t, path).Get(t.Context(), res.Operation.Ref)
 	require.NoError(t, err)
 	assert.True(t, op.Delivered)
 	was, err = j.DeliverTx(t.Context(), deliver, book(nil))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Ignored, was.Decision)
+	assert.Equal(t, machine.Ignored, was.Decision)
 	require.Empty(t, verify(t, j))
 }
 
 // A transaction that wrote to a file which is no longer in its place is not reported as recorded.
 func TestTransactionOfAFileThatWasReplaced(t *testing.T) {
 	replace := func(t *testing.T, path string) { require.NoError(t, os.Rename(path+"-shm", path+"-shm.old")) }
-	for name, does := range map[string]func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) error{
-		"delivered": func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) error {
+	for name, does := range map[string]func(t *testing.T, path string, j *sqlite.Journal, s machine.Session) error{
+		"delivered": func(t *testing.T, path string, j *sqlite.Journal, s machine.Session) error {
 			begun, err := j.Apply(t.Context(), begin("order-1", s))
 			require.NoError(t, err)
 			done := complete(begun.Operation, s)
 			done.Delivered = false
 			res, err := j.Apply(t.Context(), done)
 			require.NoError(t, err)
-			_, err = j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: res.Operation.Ref, Handle: res.Operation.Handle,
+			_, err = j.DeliverTx(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: res.Operation.Ref, Handle: res.Operation.Handle,
 				At: time.Now(), Generation: res.Operation.Generation, Outcome: journal.StateCompleted},
 				func(context.Context, journal.Tx) error { replace(t, path); return nil })
 			return err
 		},
-		"a step": func(t *testing.T, path string, j *sqlite.Journal, s journal.Session) error {
+		"a step": func(t *testing.T, path string, j *sqlite.Journal, s machine.Session) error {
 			f := beginFlow(t, j, s, "order-1")
 			tx, err := j.BeginTx(t.Context())
 			require.NoError(t, err)
-			record := journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: time.Now(),
+			record := machine.FlowEvent{Kind: machine.FlowEventRecord, Handle: f.Handle, Session: s.ID(), Claim: f.Claim, At: time.Now(),
 				Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepLocal, Name: "book", At: time.Now()}}}
 			_, err = j.ApplyFlowTx(t.Context(), tx, record)
 			require.NoError(t, err)
@@ -517,7 +518,7 @@ func TestEnqueueOfOneKeyTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	db := application(t, path)
-	carried := func(id string) journal.Event {
+	carried := func(id string) machine.Event {
 		ev := enqueue(id)
 		ev.Intent.Alias = aliasOf("one")
 		return ev
@@ -526,14 +527,14 @@ func TestEnqueueOfOneKeyTwice(t *testing.T) {
 		t.Helper()
 		res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), carried("order-2"))
 		require.NoError(t, err)
-		assert.Equal(t, journal.Misuse, res.Decision)
+		assert.Equal(t, machine.Misuse, res.Decision)
 		assert.Equal(t, "order-1", res.Operation.ID)
 	}
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	res, err := j.EnqueueTx(t.Context(), sqlite.Tx(tx), carried("order-1"))
 	require.NoError(t, err)
-	require.Equal(t, journal.Recorded, res.Decision)
+	require.Equal(t, machine.Recorded, res.Decision)
 	asks(tx)
 	require.NoError(t, tx.Commit())
 	for range 2 {
@@ -560,7 +561,7 @@ func TestEnqueueWhereTheFileIsNot(t *testing.T) {
 		require.NoError(t, err)
 		db := application(t, path)
 		delivers := func() error {
-			_, err := j.DeliverTx(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: journal.Ref{ID: "order-1"}, At: time.Now(), Outcome: journal.StateCompleted},
+			_, err := j.DeliverTx(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: journal.Ref{ID: "order-1"}, At: time.Now(), Outcome: journal.StateCompleted},
 				func(context.Context, journal.Tx) error { return nil })
 			return err
 		}

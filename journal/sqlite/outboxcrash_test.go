@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/till"
@@ -94,7 +95,7 @@ func (s *shop) Count(t *testing.T, table string) (n int) {
 	return n
 }
 
-func (s *shop) Verify(t *testing.T, j journal.Outbox) []string {
+func (s *shop) Verify(t *testing.T, j machine.Outbox) []string {
 	t.Helper()
 	return verify(t, j.(*sqlite.Journal))
 }

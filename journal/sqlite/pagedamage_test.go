@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -32,7 +33,7 @@ func toldOf(t *testing.T, path string) map[string]string {
 			told[question] = fmt.Sprint(answer...)
 		}
 	}
-	ask := func(about string, questions func(j *sqlite.Journal, s journal.Session)) {
+	ask := func(about string, questions func(j *sqlite.Journal, s machine.Session)) {
 		j, err := sqlite.Open(path, sqlite.Options{})
 		if err != nil {
 			return
@@ -45,7 +46,7 @@ func toldOf(t *testing.T, path string) map[string]string {
 		questions(j, s)
 	}
 	names := []string{"tombstone", "pending", "unknown", "in flight", "undelivered", "cancelled", "generated-0", "generated-399"}
-	ask("what is there", func(j *sqlite.Journal, s journal.Session) {
+	ask("what is there", func(j *sqlite.Journal, s machine.Session) {
 		for _, id := range names {
 			op, err := j.Get(t.Context(), journal.Ref{ID: id})
 			say("get "+id, err, op.State, op.Generation, op.Answer != nil)
@@ -73,7 +74,7 @@ func toldOf(t *testing.T, path string) map[string]string {
 			say(name, err, n)
 		}
 	})
-	ask("what is begun", func(j *sqlite.Journal, s journal.Session) {
+	ask("what is begun", func(j *sqlite.Journal, s machine.Session) {
 		for _, id := range names {
 			if id != "pending" && id != "in flight" && id != "cancelled" { // these are sent again
 				result, err := j.Apply(t.Context(), begin(id, s))
@@ -81,7 +82,7 @@ func toldOf(t *testing.T, path string) map[string]string {
 			}
 		}
 	})
-	ask("what is claimed", func(j *sqlite.Journal, s journal.Session) {
+	ask("what is claimed", func(j *sqlite.Journal, s machine.Session) {
 		ev := claim(s)
 		ev.At = ev.At.Add(2 * time.Hour)
 		claimed := 0
@@ -90,8 +91,8 @@ func toldOf(t *testing.T, path string) map[string]string {
 			claimed += len(results)
 		}
 		say("claim", err, claimed)
-		flows, err := j.ClaimFlows(t.Context(), journal.FlowEvent{
-			Kind: journal.FlowEventClaim, At: ev.At, Session: s.ID(), Functions: []journal.FlowFunction{{Name: "f"}},
+		flows, err := j.ClaimFlows(t.Context(), machine.FlowEvent{
+			Kind: machine.FlowEventClaim, At: ev.At, Session: s.ID(), Functions: []journal.FlowFunction{{Name: "f"}},
 		}, 1000)
 		say("claim flows", err, len(flows))
 	})

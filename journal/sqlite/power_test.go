@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -47,7 +48,7 @@ func bodyOf(id string) []byte {
 // life is a process's use of a journal. It reports the results that it got.
 type life struct {
 	journal *sqlite.Journal
-	session journal.Session
+	session machine.Session
 	name    string
 	told    func(id string, p promise)
 }
@@ -70,10 +71,10 @@ func (l *life) operation(ctx context.Context, id string, chance int) {
 	case 0, 1:
 		return // it stays in flight
 	case 2:
-		ev.Kind, ev.Answer, ev.Open, ev.Due = journal.EventPark, nil, true, time.Now().Add(time.Hour)
+		ev.Kind, ev.Answer, ev.Open, ev.Due = machine.EventPark, nil, true, time.Now().Add(time.Hour)
 		outcome = journal.StatePending
 	case 3:
-		ev.Kind, ev.Answer, ev.Unsent, ev.Delivered = journal.EventCancel, nil, true, false
+		ev.Kind, ev.Answer, ev.Unsent, ev.Delivered = machine.EventCancel, nil, true, false
 		outcome = journal.StateCancelled
 	case 4:
 		ev.Delivered = false
@@ -88,7 +89,7 @@ func (l *life) operation(ctx context.Context, id string, chance int) {
 	}
 	l.told(id, promise{outcome: outcome})
 	if chance%10 == 4 {
-		_, _ = l.journal.Apply(ctx, journal.Event{Kind: journal.EventDeliver, Ref: begun.Operation.Ref,
+		_, _ = l.journal.Apply(ctx, machine.Event{Kind: machine.EventDeliver, Ref: begun.Operation.Ref,
 			Handle: begun.Operation.Handle, At: time.Now(), Session: l.session.ID(), Outcome: journal.StateCompleted})
 	}
 }
@@ -107,7 +108,7 @@ func (l *life) live(ctx context.Context, random *rand.Rand, callers, operations 
 					for range l.journal.List(ctx, journal.Filter{Limit: 10}) {
 					}
 				case 1:
-					_, _ = l.journal.Reap(ctx, journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 10)
+					_, _ = l.journal.Reap(ctx, machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: time.Hour}, 10)
 				case 2:
 					if s, err := l.journal.Join(ctx); err == nil {
 						_ = s.End(ctx)
@@ -178,7 +179,7 @@ func inspect(ctx context.Context, path string, known map[string]promise) (err er
 		}
 		for _, result := range results {
 			op := result.Operation
-			if state := found[op.ID]; result.Decision == journal.Execute && state != journal.StateInFlight {
+			if state := found[op.ID]; result.Decision == machine.Execute && state != journal.StateInFlight {
 				return fmt.Errorf("%s was taken over, and was %s", op.ID, state)
 			}
 			delete(found, op.ID)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -78,7 +79,7 @@ func whatever(t *testing.T, j *sqlite.Journal) (listed int) {
 			assert.Equal(t, op.Handle, whole.Handle)
 		}
 		if listed%501 == 1 && op.State == journal.StateInFlight { // completed operations are not found by their keys
-			found, err := j.FindBy(t.Context(), "ledger", journal.ByKey, op.Key)
+			found, err := j.FindBy(t.Context(), "ledger", machine.ByKey, op.Key)
 			require.NoError(t, err)
 			require.Len(t, found, 1)
 			assert.Equal(t, op.Ref, found[0].Operation.Ref)
@@ -199,16 +200,16 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	ctx := t.Context()
 	for name, write := range map[string]func() error{
 		"Apply":      func() error { _, err := j.Apply(ctx, begin("invoice-1", s)); return err },
-		"Claim":      func() error { _, err := j.Claim(ctx, journal.Event{}, 1); return err },
-		"Reap":       func() error { _, err := j.Reap(ctx, journal.Event{}, 1); return err },
+		"Claim":      func() error { _, err := j.Claim(ctx, machine.Event{}, 1); return err },
+		"Reap":       func() error { _, err := j.Reap(ctx, machine.Event{}, 1); return err },
 		"Join":       func() error { _, err := j.Join(ctx); return err },
 		"Adopt":      func() error { return j.Adopt(ctx) },
 		"ResetClock": func() error { return j.ResetClock(ctx, time.Now()) },
-		"Looks":      func() error { _, err := j.Looks(ctx, journal.Event{}, 1); return err },
-		"Hear":       func() error { _, _, err := j.Hear(ctx, journal.Heard{}, nil); return err },
-		"ApplyFlow":  func() error { _, err := j.ApplyFlow(ctx, journal.FlowEvent{}); return err },
-		"ClaimFlows": func() error { _, err := j.ClaimFlows(ctx, journal.FlowEvent{}, 1); return err },
-		"ReapFlows":  func() error { _, err := j.ReapFlows(ctx, journal.FlowEvent{}, 1); return err },
+		"Looks":      func() error { _, err := j.Looks(ctx, machine.Event{}, 1); return err },
+		"Hear":       func() error { _, _, err := j.Hear(ctx, machine.Heard{}, nil); return err },
+		"ApplyFlow":  func() error { _, err := j.ApplyFlow(ctx, machine.FlowEvent{}); return err },
+		"ClaimFlows": func() error { _, err := j.ClaimFlows(ctx, machine.FlowEvent{}, 1); return err },
+		"ReapFlows":  func() error { _, err := j.ReapFlows(ctx, machine.FlowEvent{}, 1); return err },
 		"BeginTx":    func() error { _, err := j.BeginTx(ctx); return err },
 	} {
 		assert.ErrorIs(t, write(), sqlite.ErrReadOnly, name)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -19,13 +19,13 @@ import (
 var longAgo = time.Now().Add(-1000 * time.Hour)
 
 // ended begins an operation long ago, and ends it by an event of that kind.
-func ended(t *testing.T, j *sqlite.Journal, s journal.Session, ev journal.Event, kind journal.EventKind) {
+func ended(t *testing.T, j *sqlite.Journal, s machine.Session, ev machine.Event, kind machine.EventKind) {
 	t.Helper()
 	ev.At = longAgo
 	begun, err := j.Apply(t.Context(), ev)
 	require.NoError(t, err)
 	end := complete(begun.Operation, s)
-	if end.At, end.Kind = longAgo, kind; kind != journal.EventComplete {
+	if end.At, end.Kind = longAgo, kind; kind != machine.EventComplete {
 		end.Answer, end.Unsent = nil, true
 	}
 	_, err = j.Apply(t.Context(), end)
@@ -41,7 +41,7 @@ func TestReapCommitsAFewAtATime(t *testing.T) {
 		"small ones": {250, 10, 3, 6},
 		"large ones": {6, 600 << 10, 6, 9},
 	} {
-		for where, kind := range map[string]journal.EventKind{"in blocks": journal.EventComplete, "in rows": journal.EventCancel} {
+		for where, kind := range map[string]machine.EventKind{"in blocks": machine.EventComplete, "in rows": machine.EventCancel} {
 			t.Run(name+" "+where, func(t *testing.T) {
 				_, j, s := joined(t)
 				body := noise(row.size)
@@ -50,7 +50,7 @@ func TestReapCommitsAFewAtATime(t *testing.T) {
 					ev.Intent.Request.Body = body
 					ended(t, j, s, ev, kind)
 				}
-				seenAt(t, j, time.Now().Add(-journal.Confirmation))
+				seenAt(t, j, time.Now().Add(-machine.Confirmation))
 				before := commitsOf(t, j)
 				n, err := reap(t, j, 1000)
 				require.NoError(t, err)
@@ -71,9 +71,9 @@ func TestReapSkipsKeptOperations(t *testing.T) {
 		if n < 3 {
 			ev.Intent.Terms.Retention = 5000 * time.Hour
 		}
-		ended(t, j, s, ev, journal.EventCancel)
+		ended(t, j, s, ev, machine.EventCancel)
 	}
-	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	seenAt(t, j, time.Now().Add(-machine.Confirmation))
 	n, err := reap(t, j, 3)
 	require.NoError(t, err)
 	assert.Equal(t, 3, n)
@@ -81,8 +81,8 @@ func TestReapSkipsKeptOperations(t *testing.T) {
 
 func TestReapTakesNothingButAReap(t *testing.T) {
 	_, j, _ := joined(t)
-	_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventDeliver, At: time.Now()}, 1)
-	var refused *journal.EventError
+	_, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventDeliver, At: time.Now()}, 1)
+	var refused *machine.EventError
 	require.ErrorAs(t, err, &refused)
 }
 
@@ -91,9 +91,9 @@ func TestReapLetsOthersGoFirst(t *testing.T) {
 	const many = 350
 	path, j, s := joined(t)
 	for n := range many {
-		ended(t, j, s, begin(fmt.Sprint("op-", n), s), journal.EventCancel)
+		ended(t, j, s, begin(fmt.Sprint("op-", n), s), machine.EventCancel)
 	}
-	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	seenAt(t, j, time.Now().Add(-machine.Confirmation))
 	has, err := j.BeginSQL(t.Context())
 	require.NoError(t, err)
 	reaped := make(chan int, 1)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -27,7 +28,7 @@ func TestReapBesideADamagedOperation(t *testing.T) {
 		_, err = j.Apply(t.Context(), done)
 		require.NoError(t, err)
 	}
-	seenAt(t, j, time.Now().Add(-journal.Confirmation))
+	seenAt(t, j, time.Now().Add(-machine.Confirmation))
 	alter(t, path, "UPDATE onceward_rows SET record = zeroblob(length(record)) WHERE instr(record, CAST('key-of-op-120.' AS BLOB)) > 0")
 	n, err := reap(t, j, 200)
 	require.NoError(t, err)
@@ -46,7 +47,7 @@ func ripe(t *testing.T, j *sqlite.Journal, n int) {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 	old := time.Now().Add(-1000 * time.Hour)
-	apply := func(ev journal.Event) journal.Operation {
+	apply := func(ev machine.Event) journal.Operation {
 		ev.At = old
 		result, err := j.Apply(t.Context(), ev)
 		assert.NoError(t, err)
@@ -60,16 +61,16 @@ func ripe(t *testing.T, j *sqlite.Journal, n int) {
 		apply(complete(apply(ev), s))
 	})
 	cancel := complete(apply(begin("cancelled", s)), s)
-	cancel.Kind, cancel.Answer, cancel.Unsent = journal.EventCancel, nil, true
+	cancel.Kind, cancel.Answer, cancel.Unsent = machine.EventCancel, nil, true
 	apply(cancel)
 	undelivered := complete(apply(begin("undelivered", s)), s)
 	undelivered.Delivered = false
 	apply(undelivered)
-	seenAt(t, j, time.Now().Add(-journal.Confirmation)) // so that now is no jump
+	seenAt(t, j, time.Now().Add(-machine.Confirmation)) // so that now is no jump
 }
 
 func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {
-	return j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 100 * time.Hour}, limit)
+	return j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: 100 * time.Hour}, limit)
 }
 
 // Reap reads rows alone. If an operation's answer is damaged, it is reaped like any other.
@@ -86,8 +87,8 @@ func TestReapTakesAnOperationWithADamagedAnswer(t *testing.T) {
 	_, err = j.Get(t.Context(), begun.Operation.Ref)
 	require.Error(t, err)
 	at := time.Now().Add(1000 * time.Hour)
-	seenAt(t, j, at.Add(-journal.Confirmation))
-	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at, Keep: time.Hour}, 10)
+	seenAt(t, j, at.Add(-machine.Confirmation))
+	n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: at, Keep: time.Hour}, 10)
 	require.NoError(t, err)
 	assert.Equal(t, 1, n)
 	op, err := j.Get(t.Context(), begun.Operation.Ref)

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 func TestLargeOperationsAreReapedAFewACommit(t *testing.T) {
 	t.Parallel()
-	for name, kind := range map[string]journal.EventKind{"in blocks": journal.EventComplete, "in rows": journal.EventCancel} {
+	for name, kind := range map[string]machine.EventKind{"in blocks": machine.EventComplete, "in rows": machine.EventCancel} {
 		t.Run(name, func(t *testing.T) {
 			j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 			s, err := j.Join(t.Context())
@@ -28,17 +28,17 @@ func TestLargeOperationsAreReapedAFewACommit(t *testing.T) {
 				begun, err := j.Apply(t.Context(), ev)
 				require.NoError(t, err)
 				ev = complete(begun.Operation, s)
-				if ev.At, ev.Kind = then, kind; kind != journal.EventComplete {
+				if ev.At, ev.Kind = then, kind; kind != machine.EventComplete {
 					ev.Answer = nil
 				}
 				_, err = j.Apply(t.Context(), ev)
 				require.NoError(t, err)
 			}
-			seenAt(t, j, time.Now().Add(-2*journal.Confirmation))
-			seenAt(t, j, time.Now().Add(-journal.Confirmation))
+			seenAt(t, j, time.Now().Add(-2*machine.Confirmation))
+			seenAt(t, j, time.Now().Add(-machine.Confirmation))
 			before, err := j.Stats(t.Context())
 			require.NoError(t, err)
-			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 1000)
+			n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: time.Hour}, 1000)
 			require.NoError(t, err)
 			after, err := j.Stats(t.Context())
 			require.NoError(t, err)

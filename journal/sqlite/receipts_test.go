@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func receive(kind journal.ReceiptEventKind, key string) journal.ReceiptEvent {
-	return journal.ReceiptEvent{
+func receive(kind machine.ReceiptEventKind, key string) machine.ReceiptEvent {
+	return machine.ReceiptEvent{
 		Kind: kind, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
 		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: 24 * time.Hour, Claim: 1,
 		Answer: &journal.Answer{Status: 201, Body: []byte(`{"paid":true}`)},
@@ -30,7 +31,7 @@ func serve(t *testing.T, j *sqlite.Journal, key string) {
 	t.Helper()
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
-	for _, kind := range []journal.ReceiptEventKind{journal.ReceiptReserve, journal.ReceiptComplete} {
+	for _, kind := range []machine.ReceiptEventKind{machine.ReceiptReserve, machine.ReceiptComplete} {
 		_, err := j.ReceiveTx(t.Context(), tx, receive(kind, key))
 		require.NoError(t, err)
 	}
@@ -52,18 +53,18 @@ func TestReservationThatIsRemembered(t *testing.T) {
 	} {
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
-		begun, err := j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, key))
+		begun, err := j.ReceiveTx(t.Context(), tx, receive(machine.ReceiptReserve, key))
 		require.NoError(t, err)
-		completes, remembered := receive(journal.ReceiptComplete, key), begun.Receipt
+		completes, remembered := receive(machine.ReceiptComplete, key), begun.Receipt
 		alter(&remembered)
 		completes.Reserved = &remembered
 		done, err := j.ReceiveTx(t.Context(), tx, completes)
 		require.NoError(t, err, key)
-		assert.Equal(t, journal.Recorded, done.Decision, key)
+		assert.Equal(t, machine.Recorded, done.Decision, key)
 		assert.Equal(t, begun.Receipt.ExpiresAt, done.Receipt.ExpiresAt, key)
 		again, err := j.ReceiveTx(t.Context(), tx, completes)
 		require.NoError(t, err, key)
-		assert.Equal(t, journal.Stale, again.Decision, key)
+		assert.Equal(t, machine.Stale, again.Decision, key)
 		require.NoError(t, tx.Commit(t.Context()))
 		_, err = j.ReceiveTx(t.Context(), tx, completes)
 		require.ErrorContains(t, err, "the transaction was ended before", key)
@@ -95,20 +96,20 @@ func TestRestoredFileWithMissingReceipts(t *testing.T) {
 	copyFile(t, old, path)
 
 	j := open(t, path)
-	looked, err := j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-1"))
+	looked, err := j.LookReceipt(t.Context(), receive(machine.ReceiptReserve, "key-1"))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Replay, looked.Decision, "an answer that is there is still the answer")
-	_, err = j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-2"))
+	assert.Equal(t, machine.Replay, looked.Decision, "an answer that is there is still the answer")
+	_, err = j.LookReceipt(t.Context(), receive(machine.ReceiptReserve, "key-2"))
 	require.ErrorIs(t, err, journal.ErrRestored)
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
-	_, err = j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, "key-2"))
+	_, err = j.ReceiveTx(t.Context(), tx, receive(machine.ReceiptReserve, "key-2"))
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, j.Adopt(t.Context()))
-	looked, err = j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-2"))
+	looked, err = j.LookReceipt(t.Context(), receive(machine.ReceiptReserve, "key-2"))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, looked.Decision)
+	assert.Equal(t, machine.Execute, looked.Decision)
 }
 
 // A handle that a person saw before a restore is not given to another receipt after it.
@@ -117,7 +118,7 @@ func TestReceiptsOfARestoredFileHaveOtherHandles(t *testing.T) {
 	path, old := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "old.db")
 	reserved := func(j *sqlite.Journal, key string) (r journal.Receipt) {
 		within(t, j, func(tx journal.Tx) {
-			result, err := j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, key))
+			result, err := j.ReceiveTx(t.Context(), tx, receive(machine.ReceiptReserve, key))
 			require.NoError(t, err)
 			r = result.Receipt
 		})
@@ -142,12 +143,12 @@ func TestReceiptsOfARestoredFileHaveOtherHandles(t *testing.T) {
 		require.NoError(t, err)
 		assert.Fail(t, "another receipt has the handle", r.Key)
 	}
-	late := receive(journal.ReceiptResolve, "key-2")
+	late := receive(machine.ReceiptResolve, "key-2")
 	late.Handle, late.Claim, late.By, late.Resolution = seen.Handle, seen.Claim, "ann", journal.NotExecuted
 	within(t, j, func(tx journal.Tx) {
 		result, err := j.ReceiveTx(t.Context(), tx, late)
 		require.NoError(t, err)
-		assert.Equal(t, journal.Stale, result.Decision)
+		assert.Equal(t, machine.Stale, result.Decision)
 	})
 	require.Empty(t, verify(t, j))
 }
@@ -190,11 +191,11 @@ func TestReceiptThatIsDamaged(t *testing.T) {
 			serve(t, j, "key-1")
 			require.Empty(t, verify(t, j))
 			alter(t, path, statement)
-			_, err := j.LookReceipt(t.Context(), receive(journal.ReceiptReserve, "key-1"))
+			_, err := j.LookReceipt(t.Context(), receive(machine.ReceiptReserve, "key-1"))
 			require.ErrorIs(t, err, format.ErrDamaged)
 			tx, err := j.BeginTx(t.Context())
 			require.NoError(t, err)
-			_, err = j.ReceiveTx(t.Context(), tx, receive(journal.ReceiptReserve, "key-1"))
+			_, err = j.ReceiveTx(t.Context(), tx, receive(machine.ReceiptReserve, "key-1"))
 			require.ErrorIs(t, err, format.ErrDamaged)
 			require.NoError(t, tx.Rollback(t.Context()))
 			says := verify(t, j)
@@ -219,14 +220,14 @@ func TestDamagedReceiptsArePassedOver(t *testing.T) {
 		if i < damaged {
 			name = "damaged"
 		}
-		ev := receive(journal.ReceiptRecord, fmt.Sprint(name, "-", i))
+		ev := receive(machine.ReceiptRecord, fmt.Sprint(name, "-", i))
 		ev.Keep, ev.Refuse, last = time.Millisecond, 0, ev.At
 		_, err = j.ReceiveTx(t.Context(), tx, ev)
 		require.NoError(t, err)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	alter(t, path, "UPDATE onceward_receipts SET ends_at = ends_at - 1 WHERE key LIKE 'damaged-%'")
-	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: last.Add(time.Millisecond)}
+	reap := machine.ReceiptEvent{Kind: machine.ReceiptReap, At: last.Add(time.Millisecond)}
 	for _, want := range []int{limit, sound - limit, 0} {
 		n, err := j.ReapReceipts(t.Context(), reap, limit)
 		assert.Equal(t, want, n)
@@ -237,7 +238,7 @@ func TestDamagedReceiptsArePassedOver(t *testing.T) {
 		require.ErrorIs(t, err, format.ErrDamaged)
 		require.ErrorContains(t, err, "receipt 1")
 	}
-	_, err = j.GetReceipt(t.Context(), receive(journal.ReceiptRecord, fmt.Sprint("sound-", damaged)).ReceiptKey)
+	_, err = j.GetReceipt(t.Context(), receive(machine.ReceiptRecord, fmt.Sprint("sound-", damaged)).ReceiptKey)
 	require.ErrorIs(t, err, journal.ErrNotFound)
 	assert.Len(t, verify(t, j), damaged, "each is listed")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -19,7 +20,7 @@ func TestWebhookInARestoredJournal(t *testing.T) {
 	leave(t, path)
 	require.NoError(t, os.Remove(path+"-sidecar"))
 	j := open(t, path)
-	_, _, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, nil)
+	_, _, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, nil)
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
@@ -42,7 +43,7 @@ func TestWebhookOfADamagedOperation(t *testing.T) {
 				ev.Answer = nil
 			}
 			for range 2 {
-				_, _, err = j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, []journal.Event{ev})
+				_, _, err = j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, []machine.Event{ev})
 				require.ErrorContains(t, err, "damaged")
 			}
 		})
@@ -55,7 +56,7 @@ func TestLookupsKeepTheirLimit(t *testing.T) {
 	now := time.Now().Add(time.Hour)
 	var ids []string
 	for _, many := range []int{2, 2, 1} {
-		results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, 2)
+		results, err := j.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(time.Hour)}, 2)
 		require.NoError(t, err)
 		require.Len(t, results, many)
 		for _, r := range results {
@@ -78,7 +79,7 @@ func TestWebhookOfADamagedAnswer(t *testing.T) {
 	hears := func(id string) error {
 		ev := tookEffect(begun.Operation, "charge ch_1")
 		ev.Answer = nil
-		_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: id}, []journal.Event{ev})
+		_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: id}, []machine.Event{ev})
 		assert.Equal(t, err == nil, first)
 		return err
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // doubt begins an operation and leaves it unknown.
-func doubt(ctx context.Context, j journal.Journal, id string, s journal.Session) (journal.Operation, error) {
+func doubt(ctx context.Context, j machine.Store, id string, s machine.Session) (journal.Operation, error) {
 	ev := begin(id, s)
 	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+id, true
 	begun, err := j.Apply(ctx, ev)
@@ -29,15 +30,15 @@ func doubt(ctx context.Context, j journal.Journal, id string, s journal.Session)
 		return journal.Operation{}, err
 	}
 	end := complete(begun.Operation, s)
-	end.Kind, end.Answer, end.Delivered = journal.EventDoubt, nil, false
+	end.Kind, end.Answer, end.Delivered = machine.EventDoubt, nil, false
 	ended, err := j.Apply(ctx, end)
 	return ended.Operation, err
 }
 
 // tookEffect is evidence that an operation took effect.
-func tookEffect(op journal.Operation, object string) journal.Event {
-	return journal.Event{
-		Kind: journal.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: op.Claim, Generation: op.Generation, Object: object,
+func tookEffect(op journal.Operation, object string) machine.Event {
+	return machine.Event{
+		Kind: machine.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: op.Claim, Generation: op.Generation, Object: object,
 		Answer:   &journal.Answer{Status: 200, Body: []byte(object)},
 		Evidence: &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisReference},
 	}
@@ -63,7 +64,7 @@ func childHears(path string) error {
 		}
 		fmt.Println("unknown", id)
 		now := time.Now()
-		if _, err := j.Looks(ctx, journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, 1); err != nil {
+		if _, err := j.Looks(ctx, machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(time.Hour)}, 1); err != nil {
 			return err
 		}
 		fmt.Println("leased", id)
@@ -72,7 +73,7 @@ func childHears(path string) error {
 		if err != nil {
 			return err
 		}
-		_, first, err := j.Hear(ctx, journal.Heard{Provider: "stripe", ID: id}, []journal.Event{tookEffect(op, "charge "+id), tookEffect(held.Operation, "charge held "+id)})
+		_, first, err := j.Hear(ctx, machine.Heard{Provider: "stripe", ID: id}, []machine.Event{tookEffect(op, "charge "+id), tookEffect(held.Operation, "charge held "+id)})
 		if err != nil || !first {
 			return fmt.Errorf("heard first %v: %w", first, err)
 		}
@@ -107,11 +108,11 @@ func TestKilledDuringAWebhook(t *testing.T) {
 	for id, step := range acknowledged {
 		op, err := j.Get(t.Context(), journal.Ref{ID: id})
 		require.NoError(t, err, id)
-		matches, err := j.FindBy(t.Context(), op.Provider, journal.ByReference, "ref-"+id)
+		matches, err := j.FindBy(t.Context(), op.Provider, machine.ByReference, "ref-"+id)
 		require.NoError(t, err)
 		require.Len(t, matches, 1, id)
 		held, heldErr := j.Get(t.Context(), journal.Ref{ID: "held-" + id})
-		_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "stripe", ID: id}, []journal.Event{{Kind: journal.EventHint, Ref: op.Ref, At: time.Now()}})
+		_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "stripe", ID: id}, []machine.Event{{Kind: machine.EventHint, Ref: op.Ref, At: time.Now()}})
 		require.NoError(t, err)
 		switch {
 		case step == "heard":
@@ -141,7 +142,7 @@ func TestKilledDuringAWebhook(t *testing.T) {
 	require.NoError(t, err)
 	weighed := 0
 	for _, r := range results {
-		if r.Decision == journal.Weighed {
+		if r.Decision == machine.Weighed {
 			weighed++
 			assert.Equal(t, []byte("charge held "+strings.TrimPrefix(r.Operation.ID, "held-")), r.Operation.Answer.Body)
 		}
@@ -166,7 +167,7 @@ func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	op, err := doubt(t.Context(), j, "unknown", s)
 	require.NoError(t, err)
 	assert.Equal(t, 2, marks(), "its key and its reference")
-	_, _, err = j.Hear(t.Context(), journal.Heard{ID: "evt_1"}, []journal.Event{tookEffect(op, "charge ch_1")})
+	_, _, err = j.Hear(t.Context(), machine.Heard{ID: "evt_1"}, []machine.Event{tookEffect(op, "charge ch_1")})
 	require.NoError(t, err)
 	assert.Equal(t, 6, marks(), "and its object, with and without its kind, each twice: as one that was found too")
 	require.Empty(t, verify(t, j))
@@ -179,14 +180,14 @@ func TestEvidenceKeepsItsAnswer(t *testing.T) {
 	require.NoError(t, err)
 	ev := tookEffect(held.Operation, "charge 1")
 	ev.Answer.Header = http.Header{"X-Of": {"the answer"}}
-	_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "stripe", ID: "evt_1"}, []journal.Event{ev})
+	_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "stripe", ID: "evt_1"}, []machine.Event{ev})
 	require.NoError(t, err)
 	require.True(t, first)
 	clear(ev.Answer.Body)
 	ev.Answer.Header["X-Of"][0] = "another"
 
 	end := complete(held.Operation, s)
-	end.Kind, end.Answer, end.Delivered = journal.EventDoubt, nil, false
+	end.Kind, end.Answer, end.Delivered = machine.EventDoubt, nil, false
 	_, err = j.Apply(t.Context(), end)
 	require.NoError(t, err)
 	op, err := j.Get(t.Context(), journal.Ref{ID: "held"})
@@ -220,9 +221,9 @@ func TestFindOfADamagedOperation(t *testing.T) {
 	require.NoError(t, err)
 	defer looks.Close()
 	for _, j := range []*sqlite.Journal{j, looks} {
-		_, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref-op-0")
+		_, err := j.FindBy(t.Context(), "ledger", machine.ByReference, "ref-op-0")
 		require.ErrorContains(t, err, "damaged")
-		found, err := j.FindBy(t.Context(), "ledger", journal.ByReference, "ref-op-1")
+		found, err := j.FindBy(t.Context(), "ledger", machine.ByReference, "ref-op-1")
 		require.NoError(t, err)
 		assert.Len(t, found, 1)
 	}
@@ -234,7 +235,7 @@ func TestLooksBesideADamagedOperation(t *testing.T) {
 		_, j := unknowns(t, 3, damage)
 		now := time.Now().Add(time.Hour)
 		looks := func(limit int) (ids []string, err error) {
-			results, err := j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: now, Due: now.Add(time.Hour)}, limit)
+			results, err := j.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(time.Hour)}, limit)
 			for _, r := range results {
 				ids = append(ids, r.Operation.ID)
 			}

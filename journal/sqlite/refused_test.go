@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -41,7 +42,7 @@ func TestRefusedLogWriteIsNotAcknowledged(t *testing.T) {
 	assert.False(t, has(t, j, "invoice-1"))
 	result, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, result.Decision)
+	assert.Equal(t, machine.Execute, result.Decision)
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
 	assert.True(t, has(t, open(t, path), "invoice-1"))
@@ -69,14 +70,14 @@ func TestAnswerWithADamagedBody(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 	_, err = j.Get(t.Context(), begun.Operation.Ref)
 	require.ErrorContains(t, err, "damaged")
-	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, Ref: begun.Operation.Ref, At: ev.At,
+	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventResolve, Ref: begun.Operation.Ref, At: ev.At,
 		Claim: begun.Operation.Claim, Resolution: journal.Executed, Answer: ev.Answer})
 	require.ErrorContains(t, err, "damaged")
 	require.NoError(t, j.Close())
 	alter(t, path, "DELETE FROM onceward_answers")
 	j = open(t, path)
-	for kind, resolution := range map[journal.EventKind]journal.Resolution{journal.EventResolve: journal.Executed, journal.EventComplete: 0} {
-		_, err = j.Apply(t.Context(), journal.Event{Kind: kind, Ref: begun.Operation.Ref, At: ev.At,
+	for kind, resolution := range map[machine.EventKind]journal.Resolution{machine.EventResolve: journal.Executed, machine.EventComplete: 0} {
+		_, err = j.Apply(t.Context(), machine.Event{Kind: kind, Ref: begun.Operation.Ref, At: ev.At,
 			Claim: begun.Operation.Claim, Resolution: resolution, Answer: ev.Answer})
 		require.ErrorContains(t, err, "damaged", "no other answer takes the place of one that is lost")
 	}

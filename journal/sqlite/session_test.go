@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -74,7 +75,7 @@ func TestSessionWithoutItsFileIsNotDead(t *testing.T) {
 	require.NoError(t, err)
 	died, err := j.Join(t.Context())
 	require.NoError(t, err)
-	for id, s := range map[string]journal.Session{"held in the copy": copied, "left behind": died} {
+	for id, s := range map[string]machine.Session{"held in the copy": copied, "left behind": died} {
 		_, err = j.Apply(t.Context(), begin(id, s))
 		require.NoError(t, err)
 	}
@@ -149,7 +150,7 @@ func TestSessionEndedAfterItsJournal(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ended.End(t.Context()))
 	require.NoError(t, j.Close())
-	for _, s := range []journal.Session{s, ended} {
+	for _, s := range []machine.Session{s, ended} {
 		require.NoError(t, s.End(t.Context()))
 	}
 	goOn(t, open(t, path), "invoice-1")
@@ -158,19 +159,19 @@ func TestSessionEndedAfterItsJournal(t *testing.T) {
 
 // An event that ends a run is accepted, whether its session can be probed or not.
 func TestSessionWithoutItsFileIsAnswered(t *testing.T) {
-	for _, kind := range []journal.EventKind{journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel} {
+	for _, kind := range []machine.EventKind{machine.EventComplete, machine.EventPark, machine.EventDoubt, machine.EventCancel} {
 		path, j, s := joined(t)
 		begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 		require.NoError(t, err)
 		sqlite.Kill(s)
 		require.NoError(t, os.Remove(path+"-session-"+s.ID()))
 		ev := complete(begun.Operation, s)
-		if ev.Kind = kind; kind != journal.EventComplete {
-			ev.Answer, ev.Unsent, ev.Open = nil, kind != journal.EventDoubt, kind == journal.EventDoubt
+		if ev.Kind = kind; kind != machine.EventComplete {
+			ev.Answer, ev.Unsent, ev.Open = nil, kind != machine.EventDoubt, kind == machine.EventDoubt
 		}
 		result, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err, kind)
-		assert.Equal(t, journal.Recorded, result.Decision, kind)
+		assert.Equal(t, machine.Recorded, result.Decision, kind)
 		assert.NotEqual(t, journal.StateInFlight, result.Operation.State, kind)
 	}
 }

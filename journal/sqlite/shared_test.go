@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -63,7 +64,7 @@ func TestAnApplicationsDatabaseTakesAJournal(t *testing.T) {
 
 			j = open(t, path)
 			require.NoError(t, sound(t.Context(), j))
-			n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now().Add(23*time.Hour + 30*time.Minute)}, 100)
+			n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now().Add(23*time.Hour + 30*time.Minute)}, 100)
 			require.NoError(t, err)
 			assert.Positive(t, n)
 			backup := filepath.Join(t.TempDir(), "backup.db")

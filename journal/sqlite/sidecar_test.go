@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -31,8 +32,8 @@ func leaveIn(t *testing.T, j *sqlite.Journal) {
 	t.Helper()
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	for id, kind := range map[string]journal.EventKind{
-		"pending": journal.EventPark, "cancelled": journal.EventCancel, "completed": journal.EventComplete,
+	for id, kind := range map[string]machine.EventKind{
+		"pending": machine.EventPark, "cancelled": machine.EventCancel, "completed": machine.EventComplete,
 	} {
 		ev := begin(id, s)
 		ev.At = begun
@@ -40,7 +41,7 @@ func leaveIn(t *testing.T, j *sqlite.Journal) {
 		require.NoError(t, err)
 		ev = complete(result.Operation, s)
 		ev.Kind, ev.At = kind, begun.Add(time.Minute)
-		if kind != journal.EventComplete {
+		if kind != machine.EventComplete {
 			ev.Answer, ev.Unsent = nil, true
 		}
 		_, err = j.Apply(t.Context(), ev)
@@ -154,19 +155,19 @@ func TestSidecarOfAnIncompleteJournal(t *testing.T) {
 			refused(err)
 			assert.Empty(t, sessionFiles(t, path))
 			now := time.Now()
-			for _, ev := range []journal.Event{
-				{Kind: journal.EventBegin, Ref: journal.Ref{ID: "new"}, Intent: &journal.Intent{Terms: terms}},
-				{Kind: journal.EventClaim, Ref: journal.Ref{ID: "pending"}},
-				{Kind: journal.EventResolve, Ref: journal.Ref{ID: "pending"}, Resolution: journal.NotExecuted},
-				{Kind: journal.EventReap, Ref: journal.Ref{ID: "completed"}},
+			for _, ev := range []machine.Event{
+				{Kind: machine.EventBegin, Ref: journal.Ref{ID: "new"}, Intent: &machine.Intent{Terms: terms}},
+				{Kind: machine.EventClaim, Ref: journal.Ref{ID: "pending"}},
+				{Kind: machine.EventResolve, Ref: journal.Ref{ID: "pending"}, Resolution: journal.NotExecuted},
+				{Kind: machine.EventReap, Ref: journal.Ref{ID: "completed"}},
 			} {
 				ev.At, ev.Session = now, "A"
 				_, err := j.Apply(t.Context(), ev)
 				refused(err)
 			}
-			_, err = j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: now, Session: "A"}, 10)
+			_, err = j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: now, Session: "A"}, 10)
 			refused(err)
-			_, err = j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: now}, 10)
+			_, err = j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: now}, 10)
 			refused(err)
 			op, err := j.Get(t.Context(), journal.Ref{ID: "pending"})
 			require.NoError(t, err, "it can be read")
@@ -243,16 +244,16 @@ func TestSidecarOfAnOlderBackup(t *testing.T) {
 func TestSidecarLateAnswersAreTaken(t *testing.T) {
 	path := restored["an older file put in the place of a newer one"].make(t)
 	j := open(t, path)
-	late := journal.Event{
-		Kind: journal.EventComplete, Ref: journal.Ref{ID: "pending"}, At: time.Now(), Session: "A", Claim: 1,
+	late := machine.Event{
+		Kind: machine.EventComplete, Ref: journal.Ref{ID: "pending"}, At: time.Now(), Session: "A", Claim: 1,
 		Answer: &journal.Answer{Status: 201}, Delivered: true,
 	}
 	result, err := j.Apply(t.Context(), late)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Recorded, result.Decision)
+	assert.Equal(t, machine.Recorded, result.Decision)
 	// However many events it records, it does not catch up with its sidecar.
 	for n := range 20 {
-		ev := journal.Event{Kind: journal.EventAdopt, Ref: journal.Ref{ID: "cancelled"}, At: time.Now().Add(time.Duration(n) * time.Second)}
+		ev := machine.Event{Kind: machine.EventAdopt, Ref: journal.Ref{ID: "cancelled"}, At: time.Now().Add(time.Duration(n) * time.Second)}
 		_, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 	}

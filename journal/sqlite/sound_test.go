@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -19,7 +19,7 @@ func sound(ctx context.Context, j *sqlite.Journal) error {
 }
 
 // tryOpen opens the journal and starts a session.
-func tryOpen(t *testing.T, path string) (journal.Session, error) {
+func tryOpen(t *testing.T, path string) (machine.Session, error) {
 	t.Helper()
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {

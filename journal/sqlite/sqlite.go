@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -79,8 +80,8 @@ type Options struct {
 
 // Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
 //
-// It is a journal.Outbox, journal.LocalFlows, journal.Receipts, journal.Reconciler, journal.StatsReader, journal.ClockResetter
-// and journal.HookKeeper. These document the methods that are not listed here. A journal.Tx is one of BeginTx, or Tx of the
+// It is a machine.Outbox, machine.LocalFlows, machine.Receipts, machine.Reconciler, journal.StatsReader, machine.ClockResetter
+// and machine.HookKeeper. These document the methods that are not listed here. A journal.Tx is one of BeginTx, or Tx of the
 // application's own on the journal's file. As for EnqueueTx, it needs the file's write lock, and no process records anything
 // until it ends.
 type Journal struct {
@@ -94,14 +95,14 @@ type Journal struct {
 
 // engine is what a Journal does.
 type engine interface {
-	journal.Journal
-	journal.ClockResetter
-	journal.HookKeeper
+	machine.Store
+	machine.ClockResetter
+	machine.HookKeeper
 	journal.StatsReader
-	journal.Reconciler
-	journal.Outbox
-	journal.LocalFlows
-	journal.Receipts
+	machine.Reconciler
+	machine.Outbox
+	machine.LocalFlows
+	machine.Receipts
 	journal.ReceiptCounter
 }
 
@@ -124,27 +125,27 @@ func Open(path string, opts Options) (*Journal, error) {
 }
 
 // Join starts a session. It lives until it is ended or this process dies.
-func (j *Journal) Join(ctx context.Context) (journal.Session, error) { return j.store.Join(ctx) }
+func (j *Journal) Join(ctx context.Context) (machine.Session, error) { return j.store.Join(ctx) }
 
-// Apply runs journal.Next on the operation that ev names, and returns once the result is durable.
+// Apply runs machine.Next on the operation that ev names, and returns once the result is durable.
 // EventDeliver is only noted: the next commit of this process, the end of a session, or Close records it, and
-// its Result has no Operation. Apply returns a *journal.EventError for an event without its asker's clock. If
+// its Result has no Operation. Apply returns a *machine.EventError for an event without its asker's clock. If
 // the context ends first, the event may be recorded.
-func (j *Journal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *Journal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	result, err := j.store.Apply(ctx, ev)
 	return result, j.explain("apply an event", err)
 }
 
 // Claim applies ev, of kind EventClaim, to at most limit operations that need a claim, oldest first. It skips
 // operations whose session has lost its file, and damaged ones. If it finds nothing else, it returns the error of one.
-func (j *Journal) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *Journal) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	result, err := j.store.Claim(ctx, ev, limit)
 	return result, j.explain("claim", err)
 }
 
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is
 // due, the longest due first. It skips damaged ones, and returns an error for them once nothing else is due.
-func (j *Journal) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *Journal) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	result, err := j.store.Looks(ctx, ev, limit)
 	return result, j.explain("claim look-ups", err)
 }

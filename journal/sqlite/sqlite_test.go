@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -31,7 +32,7 @@ func open(t *testing.T, path string) *sqlite.Journal {
 }
 
 // joined is an open journal with a session.
-func joined(t *testing.T) (path string, j *sqlite.Journal, s journal.Session) {
+func joined(t *testing.T) (path string, j *sqlite.Journal, s machine.Session) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "journal.db")
 	j = open(t, path)
@@ -53,14 +54,14 @@ func harness(t *testing.T, path string) journaltest.Harness {
 		Journal:      first,
 		ForgetsAhead: true,
 		Seed:         soak.Seed(t, 1),
-		Open:         func(t *testing.T) journal.Journal { return open(t, path) },
-		Reopen: func(t *testing.T) journal.Journal {
+		Open:         func(t *testing.T) machine.Store { return open(t, path) },
+		Reopen: func(t *testing.T) machine.Store {
 			_ = first.Close() // the test may have closed it
 			return open(t, path)
 		},
-		Kill:   func(t *testing.T, s journal.Session) { sqlite.Kill(s) },
-		Freeze: func(t *testing.T, s journal.Session) func() { sqlite.Kill(s); return func() {} },
-		Crash: func(t *testing.T) journal.Journal {
+		Kill:   func(t *testing.T, s machine.Session) { sqlite.Kill(s) },
+		Freeze: func(t *testing.T, s machine.Session) func() { sqlite.Kill(s); return func() {} },
+		Crash: func(t *testing.T) machine.Store {
 			copied := filepath.Join(t.TempDir(), "journal.db")
 			for _, name := range filesOf(t, path) {
 				if suffix := strings.TrimPrefix(name, path); suffix != "-shm" {
@@ -69,7 +70,7 @@ func harness(t *testing.T, path string) journaltest.Harness {
 			}
 			return open(t, copied)
 		},
-		Restored: func(t *testing.T) journal.Journal {
+		Restored: func(t *testing.T) machine.Store {
 			_ = first.Close()
 			require.NoError(t, os.Remove(path+"-sidecar"))
 			return open(t, path)
@@ -108,10 +109,10 @@ func contents(t *testing.T, path string) map[string]string {
 var terms = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
 
 // begin is an event by which a session begins a named operation.
-func begin(id string, s journal.Session) journal.Event {
-	return journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
-		Intent: &journal.Intent{
+func begin(id string, s machine.Session) machine.Event {
+	return machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id, Terms: terms,
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
 		},
@@ -119,22 +120,22 @@ func begin(id string, s journal.Session) journal.Event {
 }
 
 // generate is an event by which a session begins an operation with a fresh generated key.
-func generate(key string, s journal.Session) journal.Event {
+func generate(key string, s machine.Session) machine.Event {
 	ev := begin(key, s)
 	ev.New, ev.Intent.Naming, ev.Intent.Key = true, journal.Generated, key
 	return ev
 }
 
-func complete(op journal.Operation, s journal.Session) journal.Event {
-	return journal.Event{
-		Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
+func complete(op journal.Operation, s machine.Session) machine.Event {
+	return machine.Event{
+		Kind: machine.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
 		Claim: op.Claim, Generation: op.Generation, Attempts: 1, Delivered: true,
 		Answer: &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)},
 	}
 }
 
-func claim(s journal.Session) journal.Event {
-	return journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}
+func claim(s machine.Session) machine.Event {
+	return machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: s.ID()}
 }
 
 // seeded is a source of random numbers. They are the same each time, except in the soak.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -54,7 +55,7 @@ func TestStatsCountWhereverKept(t *testing.T) {
 	require.NoError(t, err)
 	first := time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
 	leaveSome := func(name string, at time.Time) {
-		for kind, n := range map[journal.EventKind]int{0: 1, journal.EventPark: 2, journal.EventDoubt: 3, journal.EventCancel: 4} {
+		for kind, n := range map[machine.EventKind]int{0: 1, machine.EventPark: 2, machine.EventDoubt: 3, machine.EventCancel: 4} {
 			for i := range n {
 				ev := begin(fmt.Sprint(name, kind, i), s)
 				ev.At = at
@@ -65,7 +66,7 @@ func TestStatsCountWhereverKept(t *testing.T) {
 				}
 				ev = complete(begun.Operation, s)
 				ev.Kind, ev.Answer, ev.Delivered = kind, nil, false
-				ev.Unsent, ev.Open = kind == journal.EventCancel, kind == journal.EventDoubt
+				ev.Unsent, ev.Open = kind == machine.EventCancel, kind == machine.EventDoubt
 				_, err = j.Apply(t.Context(), ev)
 				require.NoError(t, err)
 			}
@@ -126,7 +127,7 @@ func parked(t *testing.T, path string, ids ...string) {
 		begun, err := j.Apply(t.Context(), begin(id, s))
 		require.NoError(t, err)
 		park := complete(begun.Operation, s)
-		park.Kind, park.Answer, park.Unsent = journal.EventPark, nil, true
+		park.Kind, park.Answer, park.Unsent = machine.EventPark, nil, true
 		_, err = j.Apply(t.Context(), park)
 		require.NoError(t, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -91,7 +92,7 @@ func TestStatsBesideADamagedFlow(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond).UTC()
 	for n, id := range []string{"a", "b"} {
 		f := beginFlow(t, j, s, id)
-		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFail, Ref: f.Ref, Claim: f.Claim, Cause: "a test", Limit: 1,
+		_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventFail, Ref: f.Ref, Claim: f.Claim, Cause: "a test", Limit: 1,
 			At: now.Add(time.Duration(n) * time.Minute)})
 		require.NoError(t, err)
 	}

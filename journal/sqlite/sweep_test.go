@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // parkedAhead is an open journal with a flow that was parked for an hour by a clock a hundred hours ahead of now. It
 // also has an operation with an answer. Askers' clocks have been right again since now. The first asker at
-// now.Add(journal.Confirmation) confirms them.
-func parkedAhead(t *testing.T) (path string, j *sqlite.Journal, s journal.Session, f journal.Flow, now time.Time) {
+// now.Add(machine.Confirmation) confirms them.
+func parkedAhead(t *testing.T) (path string, j *sqlite.Journal, s machine.Session, f journal.Flow, now time.Time) {
 	t.Helper()
 	path, j, s = joined(t)
 	now = time.Now().Truncate(time.Millisecond).UTC()
@@ -29,11 +30,11 @@ func parkedAhead(t *testing.T) (path string, j *sqlite.Journal, s journal.Sessio
 	done.At = ahead
 	_, err = j.Apply(t.Context(), done)
 	require.NoError(t, err)
-	result, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "ahead"}, At: ahead, Session: s.ID(),
+	result, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "ahead"}, At: ahead, Session: s.ID(),
 		Function: rideFunction, InputDigest: "d"})
 	require.NoError(t, err)
 	f = result.Flow
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: f.Ref, At: ahead, Due: ahead.Add(time.Hour), Claim: f.Claim})
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: f.Ref, At: ahead, Due: ahead.Add(time.Hour), Claim: f.Claim})
 	require.NoError(t, err)
 	seenAt(t, j, now)
 	return path, j, s, f, now
@@ -49,7 +50,7 @@ func TestFlowParkedAhead(t *testing.T) {
 	t.Run("once the clock that is behind is confirmed", func(t *testing.T) {
 		_, j, _, f, now := parkedAhead(t)
 		assert.Equal(t, now.Add(101*time.Hour), due(t, j, f))
-		seenAt(t, j, now.Add(journal.Confirmation))
+		seenAt(t, j, now.Add(machine.Confirmation))
 		assert.Equal(t, now.Add(time.Hour), due(t, j, f))
 	})
 	t.Run("once the clock is reset", func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestFlowParkedAhead(t *testing.T) {
 	t.Run("though another is damaged", func(t *testing.T) {
 		path, j, s, f, now := parkedAhead(t)
 		other := beginFlow(t, j, s, "another")
-		_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Ref: other.Ref, At: now, Due: now.Add(200 * time.Hour), Claim: other.Claim})
+		_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Ref: other.Ref, At: now, Due: now.Add(200 * time.Hour), Claim: other.Claim})
 		require.NoError(t, err)
 		alter(t, path, "UPDATE onceward_flows SET input = x'00' WHERE id = 'another'")
 		require.NoError(t, j.ResetClock(t.Context(), now.Add(time.Minute)))
@@ -72,41 +73,41 @@ func TestFlowParkedAhead(t *testing.T) {
 // happen.
 func TestSweepThatIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, ask := range map[string]func(j *sqlite.Journal, s journal.Session, at time.Time) error{
-		"apply": func(j *sqlite.Journal, s journal.Session, at time.Time) error {
+	for name, ask := range map[string]func(j *sqlite.Journal, s machine.Session, at time.Time) error{
+		"apply": func(j *sqlite.Journal, s machine.Session, at time.Time) error {
 			ev := begin("invoice-2", s)
 			ev.At = at
 			_, err := j.Apply(t.Context(), ev)
 			return err
 		},
-		"claim": func(j *sqlite.Journal, s journal.Session, at time.Time) error {
+		"claim": func(j *sqlite.Journal, s machine.Session, at time.Time) error {
 			ev := claim(s)
 			ev.At = at
 			_, err := j.Claim(t.Context(), ev, 1)
 			return err
 		},
-		"reap": func(j *sqlite.Journal, _ journal.Session, at time.Time) error {
-			_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: at}, 1)
+		"reap": func(j *sqlite.Journal, _ machine.Session, at time.Time) error {
+			_, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: at}, 1)
 			return err
 		},
-		"reset the clock": func(j *sqlite.Journal, _ journal.Session, at time.Time) error { return j.ResetClock(t.Context(), at) },
-		"begin a flow": func(j *sqlite.Journal, s journal.Session, at time.Time) error {
-			_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "new"}, At: at, Session: s.ID(),
+		"reset the clock": func(j *sqlite.Journal, _ machine.Session, at time.Time) error { return j.ResetClock(t.Context(), at) },
+		"begin a flow": func(j *sqlite.Journal, s machine.Session, at time.Time) error {
+			_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "new"}, At: at, Session: s.ID(),
 				Function: rideFunction, InputDigest: "d"})
 			return err
 		},
-		"claim flows": func(j *sqlite.Journal, s journal.Session, at time.Time) error {
-			_, err := j.ClaimFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventClaim, At: at, Session: s.ID(), Functions: []journal.FlowFunction{rideFunction}}, 1)
+		"claim flows": func(j *sqlite.Journal, s machine.Session, at time.Time) error {
+			_, err := j.ClaimFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventClaim, At: at, Session: s.ID(), Functions: []journal.FlowFunction{rideFunction}}, 1)
 			return err
 		},
-		"reap flows": func(j *sqlite.Journal, _ journal.Session, at time.Time) error {
-			_, err := j.ReapFlows(t.Context(), journal.FlowEvent{Kind: journal.FlowEventReap, At: at}, 1)
+		"reap flows": func(j *sqlite.Journal, _ machine.Session, at time.Time) error {
+			_, err := j.ReapFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventReap, At: at}, 1)
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, j, s, f, now := parkedAhead(t)
-			at := now.Add(journal.Confirmation)
+			at := now.Add(machine.Confirmation)
 			stop := refuse(t, path, "UPDATE ON onceward_flows")
 			require.ErrorContains(t, ask(j, s, at), "refused by the test")
 			_, err := j.GetFlow(t.Context(), journal.Ref{ID: "new"})

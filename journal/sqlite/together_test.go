@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -54,17 +55,17 @@ func TestDeliveryIsWrittenAfterAFailedCommit(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	doubt := complete(begun.Operation, s)
-	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = journal.EventDoubt, nil, true, false
+	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
 	_, err = j.Apply(t.Context(), doubt)
 	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: doubt.Ref, At: time.Now()})
+	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: doubt.Ref, At: time.Now()})
 	require.NoError(t, err)
 	sqlite.FailCommit(j)
 	require.NoError(t, sqlite.Flush(j))
 	op, err := j.Get(t.Context(), doubt.Ref)
 	require.NoError(t, err)
 	require.True(t, op.Delivered)
-	_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, Ref: op.Ref, At: time.Now(),
+	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventResolve, Ref: op.Ref, At: time.Now(),
 		Resolution: journal.Executed, Generation: op.Generation, Claim: op.Claim, Answer: &journal.Answer{Status: 201}})
 	require.NoError(t, err)
 	require.NoError(t, sqlite.Flush(j))
@@ -171,13 +172,13 @@ func TestDeliveriesThatCantBeRecorded(t *testing.T) {
 	require.NoError(t, err)
 	deliver := func() (failed int) {
 		for range 1024 {
-			result, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: done.Ref, At: time.Now(), Outcome: journal.StateCompleted})
+			result, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: done.Ref, At: time.Now(), Outcome: journal.StateCompleted})
 			if err != nil {
 				require.ErrorContains(t, err, "refused by the test")
 				failed++
 				continue
 			}
-			require.Equal(t, journal.Recorded, result.Decision)
+			require.Equal(t, machine.Recorded, result.Decision)
 		}
 		return failed
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -57,16 +58,16 @@ func childSuffers(path string) error {
 		what := "completed"
 		switch len(op.ID) % 4 {
 		case 0:
-			ev.Kind, ev.Answer, ev.Unsent = journal.EventCancel, nil, true
+			ev.Kind, ev.Answer, ev.Unsent = machine.EventCancel, nil, true
 			what = "cancelled"
 		case 1:
 			if op.Claim == 1 {
-				ev.Kind, ev.Answer, ev.Open = journal.EventPark, nil, true
+				ev.Kind, ev.Answer, ev.Open = machine.EventPark, nil, true
 				what = "parked"
 			}
 		}
 		result, err := j.Apply(ctx, ev)
-		if err == nil && result.Decision == journal.Recorded {
+		if err == nil && result.Decision == machine.Recorded {
 			if result.Operation.State != journal.StateCancelled && what == "cancelled" {
 				what = "parked" // another process may have sent it before
 			}
@@ -97,7 +98,7 @@ func childSuffers(path string) error {
 		for {
 			results, err := j.Claim(ctx, claim(s), 5)
 			for _, result := range results {
-				if err == nil && result.Decision == journal.Execute {
+				if err == nil && result.Decision == machine.Execute {
 					say("taken", result.Operation.ID, result.Operation.Claim)
 					err = finish(result.Operation)
 				}
@@ -184,7 +185,7 @@ func TestTortureKilledProcesses(t *testing.T) {
 			require.NoError(t, err)
 			for _, result := range results {
 				op := result.Operation
-				if result.Decision != journal.Execute {
+				if result.Decision != machine.Execute {
 					continue
 				}
 				was := h.what[op.ID]
@@ -247,12 +248,12 @@ func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 				if err != nil {
 					assert.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled), err)
 					// The begin may have been recorded despite the error.
-					_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventCancel, Ref: ev.Ref, At: ev.At, Session: s.ID(), Asker: ev.Asker, Unsent: true})
+					_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventCancel, Ref: ev.Ref, At: ev.At, Session: s.ID(), Asker: ev.Asker, Unsent: true})
 					assert.NoError(t, err)
 				} else {
 					last := complete(begun.Operation, s)
 					if kind := random.IntN(3); kind > 0 {
-						last.Kind, last.Answer, last.Unsent = []journal.EventKind{journal.EventPark, journal.EventCancel}[kind-1], nil, true
+						last.Kind, last.Answer, last.Unsent = []machine.EventKind{machine.EventPark, machine.EventCancel}[kind-1], nil, true
 						last.Due = time.Now().Add(time.Hour)
 					}
 					if _, err = j.Apply(ctx, last); err != nil {
@@ -338,8 +339,8 @@ func TestTortureClocksThatJump(t *testing.T) {
 					op := result.Operation
 					mu.Lock()
 					switch {
-					case result.Decision != journal.Execute:
-						if op.State == journal.StateUnknown || result.Decision == journal.Later {
+					case result.Decision != machine.Execute:
+						if op.State == journal.StateUnknown || result.Decision == machine.Later {
 							refused++
 						}
 					case op.Found.MayHaveRun:
@@ -347,11 +348,11 @@ func TestTortureClocksThatJump(t *testing.T) {
 						assert.True(t, result.Last.Before(op.FirstSentAt.Add(retention-margin)), "sent again after its window")
 					}
 					mu.Unlock()
-					if result.Decision != journal.Execute {
+					if result.Decision != machine.Execute {
 						continue
 					}
 					ev = complete(op, s)
-					ev.At, ev.Kind, ev.Answer, ev.Open = clock.Add(time.Second), journal.EventPark, nil, true
+					ev.At, ev.Kind, ev.Answer, ev.Open = clock.Add(time.Second), machine.EventPark, nil, true
 					result, err = j.Apply(t.Context(), ev)
 					if !assert.NoError(t, err) {
 						return

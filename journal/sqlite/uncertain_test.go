@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -28,7 +29,7 @@ func TestUncertainFilesThatWereMovedAway(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrNotFound, "who was told that nothing was recorded was told the truth")
 	result, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, result.Decision)
+	assert.Equal(t, machine.Execute, result.Decision)
 }
 
 // Sessions that can't be started on a full disk leave no files.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -10,7 +11,7 @@ import (
 // takes 100 per commit, so that no caller waits long. After an error in the middle, the number counts the operations before
 // it. An operation whose row is damaged is skipped. One whose answer alone is damaged is reaped. The file keeps its size, and
 // its free space is reused.
-func (j *Journal) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+func (j *Journal) Reap(ctx context.Context, ev machine.Event, limit int) (int, error) {
 	return j.store.Reap(ctx, ev, limit)
 }
 
@@ -64,7 +65,7 @@ type Violation = journal.Violation
 // Verify reads the whole journal and returns its violations, at most 1,000:
 //
 //   - the findings of SQLite's integrity_check (of the journal's tables alone, if the application has tables in the file);
-//   - every operation and flow that breaks an invariant of the state machine (journal.Violations, journal.FlowViolations);
+//   - every operation and flow that breaks an invariant of the state machine (machine.Violations, machine.FlowViolations);
 //   - every record that another one contradicts or lacks.
 //
 // A sound journal has none. A violation is damage: keep a copy of the file, and restore a backup.

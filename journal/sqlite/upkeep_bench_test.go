@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -83,7 +84,7 @@ func benchmarkReap(b *testing.B, many int) {
 	s, err := j.Join(b.Context())
 	require.NoError(b, err)
 	old := time.Now().Add(-1000 * time.Hour)
-	apply := func(ev journal.Event) journal.Operation {
+	apply := func(ev machine.Event) journal.Operation {
 		result, err := j.Apply(b.Context(), ev)
 		if err != nil {
 			b.Error(err)
@@ -130,7 +131,7 @@ func benchmarkReap(b *testing.B, many int) {
 		var reaper sync.WaitGroup
 		reaper.Go(func() {
 			for from := time.Now(); busy.Err() == nil && !done; {
-				n, err := j.Reap(b.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: 100 * time.Hour}, 100)
+				n, err := j.Reap(b.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: 100 * time.Hour}, 100)
 				if err != nil {
 					b.Error(err)
 				}

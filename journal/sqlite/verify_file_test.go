@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -24,7 +24,7 @@ const emptyIndex = `CREATE INDEX onceward_other ON onceward_flows (ended_at) WHE
 func TestVerifyChecksTheFile(t *testing.T) {
 	path, j, s := joined(t)
 	f := beginFlow(t, j, s, "flow")
-	_, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventFinish, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
+	_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventFinish, Ref: f.Ref, At: time.Now(), Claim: f.Claim})
 	require.NoError(t, err)
 	const ofTheApplication = "CREATE TABLE notes (n CHECK (n > 0)); PRAGMA ignore_check_constraints = ON; INSERT INTO notes VALUES (-1);"
 	found := []string{"the file: integrity_check finds nothing, but: "}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -89,6 +90,6 @@ func TestTurnOfACommitThatWaits(t *testing.T) {
 		require.NoError(t, err)
 		result, err := j.Apply(t.Context(), begin("invoice-1", s))
 		require.NoError(t, err, "it goes on once the fault is gone")
-		assert.Equal(t, journal.Execute, result.Decision)
+		assert.Equal(t, machine.Execute, result.Decision)
 	})
 }

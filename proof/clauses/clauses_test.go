@@ -12,7 +12,7 @@ import (
 )
 
 func TestRewrittenJournalCompiles(t *testing.T) {
-	const dir = "../../journal"
+	const dir = "../../internal/machine"
 	names, files, err := clauses.Removable(dir)
 	require.NoError(t, err)
 	assert.Greater(t, len(names), 200)

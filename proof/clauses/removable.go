@@ -52,7 +52,7 @@ func (f Files) Overlay(folder string) (string, error) {
 // Decisive are the files of the state machines and the rule. Their clauses are taken away.
 var Decisive = []string{"next.go", "evidence.go", "rule.go", "receiptnext.go"}
 
-// Removable rewrites the decisive files of package journal, which lies in dir, so that each of their clauses can be
+// Removable rewrites the decisive files of package machine, which lies in dir, so that each of their clauses can be
 // taken away. A clause is a condition, a case, an operand of && or ||, or one of the two arguments of min, max or
 // later. The names are in the order of the clauses' numbers, which begin at 1.
 func Removable(dir string) (names []string, files Files, err error) {
@@ -73,7 +73,7 @@ func Removable(dir string) (names []string, files Files, err error) {
 }
 
 // mutantSource has the functions that the rewritten clauses call.
-const mutantSource = `package journal
+const mutantSource = `package machine
 
 import (
 	"os"

@@ -9,26 +9,27 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/proof/model"
 	"github.com/onceward/onceward/providers"
 )
 
 // weakened are rules that change the operation and the event before Next sees them.
-func weakened(change func(op *journal.Operation, live bool, ev *journal.Event)) model.Rules {
+func weakened(change func(op *journal.Operation, live bool, ev *machine.Event)) model.Rules {
 	rules := model.Real()
-	rules.Next = func(op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision, error) {
+	rules.Next = func(op journal.Operation, live bool, ev machine.Event) (journal.Operation, machine.Decision, error) {
 		change(&op, live, &ev)
-		return journal.Next(op, live, ev)
+		return machine.Next(op, live, ev)
 	}
 	return rules
 }
 
 // altered are rules that change the result of Next.
-func altered(change func(before journal.Operation, ev journal.Event, after *journal.Operation, d journal.Decision)) model.Rules {
+func altered(change func(before journal.Operation, ev machine.Event, after *journal.Operation, d machine.Decision)) model.Rules {
 	rules := model.Real()
-	rules.Next = func(op journal.Operation, live bool, ev journal.Event) (journal.Operation, journal.Decision, error) {
-		after, decision, err := journal.Next(op, live, ev)
+	rules.Next = func(op journal.Operation, live bool, ev machine.Event) (journal.Operation, machine.Decision, error) {
+		after, decision, err := machine.Next(op, live, ev)
 		change(op, ev, &after, decision)
 		return after, decision, err
 	}
@@ -58,13 +59,13 @@ func named(t *testing.T, name string) model.Config {
 // Every invariant is broken by rules that deserve it.
 // A model that can't fail proves nothing.
 func TestInvariantsAreBroken(t *testing.T) {
-	forgetsTheDead := weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
+	forgetsTheDead := weakened(func(op *journal.Operation, live bool, _ *machine.Event) {
 		if op.State == journal.StateInFlight && !live {
 			op.MayHaveRun = false
 		}
 	})
 	const stopped = "a background run is stopped, and a second asker leaves"
-	unasked := func(_ *journal.Operation, _ bool, ev *journal.Event) { ev.Today = nil }
+	unasked := func(_ *journal.Operation, _ bool, ev *machine.Event) { ev.Today = nil }
 	for _, tc := range []struct {
 		invariant int
 		world     string
@@ -73,149 +74,149 @@ func TestInvariantsAreBroken(t *testing.T) {
 		only      bool // another one is broken earlier
 	}{
 		{1, "no key", "what a dead client held counts as not sent", forgetsTheDead, true},
-		{2, "reaped", "a name is forgotten with its answer", altered(func(_ journal.Operation, _ journal.Event, after *journal.Operation, _ journal.Decision) {
+		{2, "reaped", "a name is forgotten with its answer", altered(func(_ journal.Operation, _ machine.Event, after *journal.Operation, _ machine.Decision) {
 			if after.Tombstone {
 				*after = journal.Operation{}
 			}
 		}), false},
-		{3, "no key", "a cancel does not look at what its attempts left open", weakened(func(_ *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventCancel {
+		{3, "no key", "a cancel does not look at what its attempts left open", weakened(func(_ *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventCancel {
 				ev.Open = false
 			}
 		}), false},
-		{4, "two answers", "a second answer replaces the first", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventComplete {
+		{4, "two answers", "a second answer replaces the first", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventComplete {
 				op.State, op.Answer, op.Terms.Remembers = journal.StatePending, nil, providers.Everything
 			}
 		}), true},
 		{5, "no key", "what a dead client held counts as not sent", forgetsTheDead, false},
-		{6, "keyed, remembers all", "a claim does not count as sent", altered(func(_ journal.Operation, _ journal.Event, after *journal.Operation, d journal.Decision) {
-			if d == journal.Execute {
+		{6, "keyed, remembers all", "a claim does not count as sent", altered(func(_ journal.Operation, _ machine.Event, after *journal.Operation, d machine.Decision) {
+			if d == machine.Execute {
 				after.MayHaveRun = false
 			}
 		}), false},
-		{7, "keyed, a closing window", "a park takes every attempt for unsent", weakened(func(_ *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventPark && !ev.Open {
+		{7, "keyed, a closing window", "a park takes every attempt for unsent", weakened(func(_ *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventPark && !ev.Open {
 				ev.Unsent = true
 			}
 		}), false},
-		{8, "a session is lost", "whoever had a claim may give it up", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventPark || ev.Kind == journal.EventDoubt {
+		{8, "a session is lost", "whoever had a claim may give it up", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventPark || ev.Kind == machine.EventDoubt {
 				ev.Session, ev.Claim = op.Holder, op.Claim
 			}
 		}), false},
-		{9, "keyed, remembers all", "a park leaves the operation with its holder", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, d journal.Decision) {
-			if ev.Kind == journal.EventPark && d == journal.Recorded {
+		{9, "keyed, remembers all", "a park leaves the operation with its holder", altered(func(before journal.Operation, ev machine.Event, after *journal.Operation, d machine.Decision) {
+			if ev.Kind == machine.EventPark && d == machine.Recorded {
 				*after = before
 			}
 		}), false},
-		{10, "reaped", "a tombstone is taken for nothing", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventBegin && op.Tombstone {
+		{10, "reaped", "a tombstone is taken for nothing", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventBegin && op.Tombstone {
 				*op = journal.Operation{}
 			}
 		}), false},
-		{11, "reaped", "what nobody took is reaped", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventReap && op.State == journal.StateCompleted {
+		{11, "reaped", "what nobody took is reaped", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventReap && op.State == journal.StateCompleted {
 				op.Delivered = true
 			}
 		}), true},
-		{12, "a session is lost", "a client does not look at its session", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Blind: true}, false},
+		{12, "a session is lost", "a client does not look at its session", model.Rules{Next: machine.Next, MaySend: machine.MaySend, Blind: true}, false},
 
-		{1, "no key", "a client does not look at its claim", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Deaf: true}, true},
-		{5, "patient callers", "a client does not ask the rule at the very moment", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Rash: true}, false},
+		{1, "no key", "a client does not look at its claim", model.Rules{Next: machine.Next, MaySend: machine.MaySend, Deaf: true}, true},
+		{5, "patient callers", "a client does not ask the rule at the very moment", model.Rules{Next: machine.Next, MaySend: machine.MaySend, Rash: true}, false},
 		{3, "keyed, remembers successes, failures are clean", "a refusal stands though an earlier request is under way",
-			weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-				if ev.Kind == journal.EventComplete {
+			weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+				if ev.Kind == machine.EventComplete {
 					op.Terms.Remembers = providers.Everything
 				}
 			}), false},
 		{3, "no key, idempotent method", "a refusal stands though an earlier request is under way",
-			weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-				if ev.Kind == journal.EventComplete {
+			weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+				if ev.Kind == machine.EventComplete {
 					op.Terms.Remembers = providers.Everything
 				}
 			}), false},
 
-		{13, stopped, "whoever is stopped in the background cancels", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Stopped: true}, false},
-		{13, stopped, "a second asker that leaves cancels", model.Rules{Next: journal.Next, MaySend: journal.MaySend, Selfish: true}, false},
+		{13, stopped, "whoever is stopped in the background cancels", model.Rules{Next: machine.Next, MaySend: machine.MaySend, Stopped: true}, false},
+		{13, stopped, "a second asker that leaves cancels", model.Rules{Next: machine.Next, MaySend: machine.MaySend, Selfish: true}, false},
 		{5, "a table that was corrected: the retention", "a claim does not ask today's table", weakened(unasked), false},
 		{5, "a table that was corrected: the memory", "a claim does not ask today's table", weakened(unasked), false},
-		{5, "the key moves on the wire", "nobody looks where the key was", weakened(func(op *journal.Operation, _ bool, _ *journal.Event) { op.Form = "" }), false},
-		{3, "resolved by what was seen", "a word is on whatever there is by now", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventResolve {
+		{5, "the key moves on the wire", "nobody looks where the key was", weakened(func(op *journal.Operation, _ bool, _ *machine.Event) { op.Form = "" }), false},
+		{3, "resolved by what was seen", "a word is on whatever there is by now", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventResolve {
 				ev.Generation, ev.Claim = op.Generation, op.Claim
 			}
 		}), true},
-		{6, "resolved by what was seen", "what is let go counts as not sent", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
+		{6, "resolved by what was seen", "what is let go counts as not sent", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
 			if ev.Resolution == journal.Release {
 				op.MayHaveRun = false
 			}
 		}), false},
-		{5, "keyed, remembers lost answers", "a failure that was answered is taken for a lost answer", model.Rules{Next: journal.Next, MaySend: func(q journal.Question) journal.Permission {
+		{5, "keyed, remembers lost answers", "a failure that was answered is taken for a lost answer", model.Rules{Next: machine.Next, MaySend: func(q machine.Question) machine.Permission {
 			q.Failed = false
-			return journal.MaySend(q)
+			return machine.MaySend(q)
 		}}, false},
-		{5, "keyed, remembers lost answers", "a dead client's failures are taken for lost answers", weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
+		{5, "keyed, remembers lost answers", "a dead client's failures are taken for lost answers", weakened(func(op *journal.Operation, live bool, _ *machine.Event) {
 			if op.State == journal.StateInFlight && !live {
 				op.Failed = false
 			}
 		}), false},
-		{3, "eventually consistent look-up", "what is not seen at once is taken for absent", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventEvidence {
+		{3, "eventually consistent look-up", "what is not seen at once is taken for absent", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventEvidence {
 				op.LastEndedAt, op.SettledAt = ev.At.Add(-20*time.Hour), ev.At.Add(-20*time.Hour)
 				op.Evidence = earlier(op.Evidence)
 			}
 		}), false},
-		{3, "eventually consistent look-up", "one look proves an absence", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, _ journal.Decision) {
-			if ev.Kind == journal.EventEvidence && ev.Evidence.Finding == journal.FindingAbsent && before.State == journal.StateUnknown {
+		{3, "eventually consistent look-up", "one look proves an absence", altered(func(before journal.Operation, ev machine.Event, after *journal.Operation, _ machine.Decision) {
+			if ev.Kind == machine.EventEvidence && ev.Evidence.Finding == journal.FindingAbsent && before.State == journal.StateUnknown {
 				after.State, after.MayHaveRun = journal.StateCancelled, false
 			}
 		}), true},
-		{14, "absent, then late arrival", "evidence of an earlier generation is dropped", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, _ journal.Decision) {
-			if ev.Kind == journal.EventEvidence && ev.Generation < before.Generation {
+		{14, "absent, then late arrival", "evidence of an earlier generation is dropped", altered(func(before journal.Operation, ev machine.Event, after *journal.Operation, _ machine.Decision) {
+			if ev.Kind == machine.EventEvidence && ev.Generation < before.Generation {
 				*after = before
 			}
 		}), true},
-		{14, "event before response", "an event beside a claim is dropped", altered(func(before journal.Operation, ev journal.Event, after *journal.Operation, _ journal.Decision) {
-			if ev.Kind == journal.EventEvidence && before.State == journal.StateInFlight {
+		{14, "event before response", "an event beside a claim is dropped", altered(func(before journal.Operation, ev machine.Event, after *journal.Operation, _ machine.Decision) {
+			if ev.Kind == machine.EventEvidence && before.State == journal.StateInFlight {
 				*after = before
 			}
 		}), false},
-		{14, "two generations, one reference", "what took effect twice is not said", altered(func(before journal.Operation, _ journal.Event, after *journal.Operation, d journal.Decision) {
-			if d == journal.SecondEffect {
+		{14, "two generations, one reference", "what took effect twice is not said", altered(func(before journal.Operation, _ machine.Event, after *journal.Operation, d machine.Decision) {
+			if d == machine.SecondEffect {
 				*after = before
 			}
 		}), true},
-		{15, "unwanted", "a begin does not look whether it is wanted", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventBegin {
+		{15, "unwanted", "a begin does not look whether it is wanted", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventBegin {
 				op.Unwanted = nil
 			}
 		}), true},
-		{16, "no key", "who asks for what is unknown has it sent", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventBegin && op.State == journal.StateUnknown {
+		{16, "no key", "who asks for what is unknown has it sent", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventBegin && op.State == journal.StateUnknown {
 				op.State, op.MayHaveRun, op.SettledAt, op.LookAt = journal.StateCancelled, false, time.Time{}, time.Time{}
 			}
 		}), true},
-		{17, "enqueued, until a time", "nobody looks until when it may be sent", weakened(func(op *journal.Operation, _ bool, _ *journal.Event) {
+		{17, "enqueued, until a time", "nobody looks until when it may be sent", weakened(func(op *journal.Operation, _ bool, _ *machine.Event) {
 			op.NotAfter = time.Time{}
 		}), false},
-		{17, "enqueued, until a time", "a time that has passed is extended by who asks", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventBegin {
+		{17, "enqueued, until a time", "a time that has passed is extended by who asks", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventBegin {
 				op.NotAfter = ev.At
 			}
 		}), false},
-		{6, "enqueued", "an enqueue begins what is in flight anew", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventEnqueue && op.State == journal.StateInFlight {
+		{6, "enqueued", "an enqueue begins what is in flight anew", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventEnqueue && op.State == journal.StateInFlight {
 				op.State, op.MayHaveRun, op.Found = journal.StateCancelled, false, journal.Found{}
 			}
 		}), false},
-		{10, "enqueued", "an enqueue does not know what has an answer", weakened(func(op *journal.Operation, _ bool, ev *journal.Event) {
-			if ev.Kind == journal.EventEnqueue && op.State == journal.StateCompleted {
+		{10, "enqueued", "an enqueue does not know what has an answer", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Kind == machine.EventEnqueue && op.State == journal.StateCompleted {
 				*op = journal.Operation{}
 			}
 		}), true},
-		{6, "the database goes back", "what is adopted counts as not sent", altered(func(_ journal.Operation, ev journal.Event, after *journal.Operation, _ journal.Decision) {
-			if ev.Kind == journal.EventAdopt && after.State == journal.StatePending {
+		{6, "the database goes back", "what is adopted counts as not sent", altered(func(_ journal.Operation, ev machine.Event, after *journal.Operation, _ machine.Decision) {
+			if ev.Kind == machine.EventAdopt && after.State == journal.StatePending {
 				after.MayHaveRun = false
 			}
 		}), false},
@@ -248,7 +249,7 @@ func TestInvariantsAreBroken(t *testing.T) {
 // A violation is shown as the shortest history.
 func TestViolationIsTheShortestHistory(t *testing.T) {
 	cfg := named(t, "no key")
-	res, err := model.Explore(&cfg, weakened(func(op *journal.Operation, live bool, _ *journal.Event) {
+	res, err := model.Explore(&cfg, weakened(func(op *journal.Operation, live bool, _ *machine.Event) {
 		if op.State == journal.StateInFlight && !live {
 			op.MayHaveRun = false
 		}

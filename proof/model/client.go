@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -109,10 +110,10 @@ func (x *explorer) begin(s *state, i int) {
 	for v := range len(terms) * len(forms) {
 		t, say, form := v/len(forms), terms[v/len(forms)], forms[v%len(forms)]
 		for r, req := range requests {
-			a := asked{kind: journal.EventBegin, session: sessions[i], request: req, terms: say, form: form, due: never, key: x.freshKey(s), nextKey: x.laterKey(), asker: 2}
+			a := asked{kind: machine.EventBegin, session: sessions[i], request: req, terms: say, form: form, due: never, key: x.freshKey(s), nextKey: x.laterKey(), asker: 2}
 			ev := event{kind: askStep, client: i, arg: r + 2*t, other: form == otherForm}
 			n, _ := x.spend(s, asks)
-			if out, ok := x.ask(&n, a); ok && out.decision != journal.Wait {
+			if out, ok := x.ask(&n, a); ok && out.decision != machine.Wait {
 				x.begun(&n, i, out, true, ev, facts{})
 			}
 			if n, ok := x.spend(s, failures); ok {
@@ -124,7 +125,7 @@ func (x *explorer) begin(s *state, i int) {
 				before := n.Op
 				if out, ok := x.ask(&n, a); ok && out.op != before {
 					after := &x.records.values[out.op]
-					x.set(&n, i, client{Phase: undoing, Landed: out.decision == journal.Execute, Claim: after.Claim})
+					x.set(&n, i, client{Phase: undoing, Landed: out.decision == machine.Execute, Claim: after.Claim})
 					x.emit(&n, event{kind: uncertainBeginStep, client: i, arg: ev.arg, decision: out.decision}, facts{faulty: true})
 				}
 			}
@@ -146,7 +147,7 @@ func (x *explorer) enqueue(s *state) {
 		if !ok {
 			return
 		}
-		a := asked{kind: journal.EventEnqueue, request: req, terms: x.today(s)[0], form: oneForm, due: never, by: stepMillis / 2, key: x.freshKey(s), nextKey: x.laterKey()}
+		a := asked{kind: machine.EventEnqueue, request: req, terms: x.today(s)[0], form: oneForm, due: never, by: stepMillis / 2, key: x.freshKey(s), nextKey: x.laterKey()}
 		if out, ok := x.ask(&n, a); ok && out.op != s.Op {
 			n.Told = false
 			x.emit(&n, event{kind: enqueueStep, client: -1, arg: r, decision: out.decision}, facts{})
@@ -169,8 +170,8 @@ func (x *explorer) claim(s *state, i int) {
 		if !x.Corrected && !x.Forms {
 			terms, form = journal.Terms{}, ""
 		}
-		out, ok := x.ask(&n, asked{kind: journal.EventClaim, session: sessions[i], terms: terms, form: form, due: never})
-		if ok && (out.op != s.Op || out.decision == journal.Execute) {
+		out, ok := x.ask(&n, asked{kind: machine.EventClaim, session: sessions[i], terms: terms, form: form, due: never})
+		if ok && (out.op != s.Op || out.decision == machine.Execute) {
 			x.begun(&n, i, out, false, event{kind: claimStep, client: i, other: form == otherForm}, facts{})
 		}
 	}
@@ -185,7 +186,7 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 	}
 	p := client{}
 	switch out.decision {
-	case journal.Execute:
+	case machine.Execute:
 		f.executed = true
 		p = client{Phase: ready, Asked: asker, Claim: op.Claim, Due: never, EndDue: never, Held: held{
 			Generation: op.Generation, Life: s.Life, Key: op.Key, Form: op.Form, Terms: op.Terms,
@@ -195,16 +196,16 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 		if x.Budget.ClockSteps > 0 {
 			p.Held.Fresh, p.Held.Jumped, p.Held.At = op.FoundFirst == never, s.Jumped, 0
 		}
-	case journal.Replay:
+	case machine.Replay:
 		f.serve(s, op)
 		p = x.toDeliver(op)
-	case journal.Later:
+	case machine.Later:
 		s.Told = asker
-	case journal.Stop, journal.Weighed:
+	case machine.Stop, machine.Weighed:
 		s.Told = asker
 		p = x.toDeliver(op)
 	default:
-		if !asker || out.decision == journal.Recorded {
+		if !asker || out.decision == machine.Recorded {
 			p = x.toDeliver(op)
 		}
 	}
@@ -254,18 +255,18 @@ func (x *explorer) attempt(s *state, i int, p client) {
 		return
 	case p.Seen && !x.rules.Blind,
 		p.Tried && !x.rules.Deaf && (op.State != journal.StateInFlight || op.Claim != p.Claim):
-		local.End, local.EndDue = journal.EventPark, never
+		local.End, local.EndDue = machine.EventPark, never
 		end(local, lostClaimStep, false)
 		return
 	case !x.rules.Rash:
 		permission := x.rules.MaySend(x.question(&p, 0))
 		switch permission.Answer {
-		case journal.Never:
-			local.End, local.EndDue = journal.EventDoubt, never
-		case journal.NotBefore:
-			local.End, local.EndDue = journal.EventPark, stampOf(permission.At)
+		case machine.Never:
+			local.End, local.EndDue = machine.EventDoubt, never
+		case machine.NotBefore:
+			local.End, local.EndDue = machine.EventPark, stampOf(permission.At)
 		}
-		if permission.Answer != journal.SendNow {
+		if permission.Answer != machine.SendNow {
 			end(local, tooLateStep, false)
 			return
 		}
@@ -308,7 +309,7 @@ func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty 
 			p.Held.Ended = max(stamp(p.Held.Last)*stepMillis, 0)
 		}
 	}
-	end := func(kind journal.EventKind, due stamp) {
+	end := func(kind machine.EventKind, due stamp) {
 		n, q := *s, p
 		q.Phase, q.End, q.EndDue = ending, kind, due
 		x.set(&n, i, q)
@@ -328,16 +329,16 @@ func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty 
 			x.again(s, i, p, false, cut, ev, faulty)
 			return
 		}
-		end(journal.EventComplete, never)
+		end(machine.EventComplete, never)
 	case saysRejected:
-		end(journal.EventCancel, stampOf(now.Add(pause)))
+		end(machine.EventCancel, stampOf(now.Add(pause)))
 	case saysNotExecuted:
 		x.again(s, i, p, false, false, ev, faulty)
 	case saysInFlight:
 		p.Open = true
 		x.again(s, i, p, true, false, ev, faulty)
 	case saysFrozen:
-		end(journal.EventDoubt, never)
+		end(machine.EventDoubt, never)
 	case notSent:
 		x.again(s, i, p, false, false, ev, faulty)
 	default: // saysFailed, noReply
@@ -371,17 +372,17 @@ func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, fa
 		at := delay
 		permission := x.rules.MaySend(x.question(&p, at))
 		switch permission.Answer {
-		case journal.Never:
+		case machine.Never:
 			q := q
-			if q.End, q.EndDue = journal.EventDoubt, never; cut {
-				q.End, q.Answer = journal.EventComplete, answer
+			if q.End, q.EndDue = machine.EventDoubt, never; cut {
+				q.End, q.Answer = machine.EventComplete, answer
 				if answer == success {
 					q.Answer = cutSuccess
 				}
 			}
 			become(q)
 			continue
-		case journal.NotBefore:
+		case machine.NotBefore:
 			at = max(at, stampOf(permission.At))
 		}
 		if at == 0 || x.Patient {
@@ -390,12 +391,12 @@ func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, fa
 			become(q)
 		}
 		q := q
-		q.End, q.EndDue, q.Busy = journal.EventPark, at, busy
+		q.End, q.EndDue, q.Busy = machine.EventPark, at, busy
 		become(q)
 	}
 }
 
-func (x *explorer) question(p *client, at stamp) journal.Question {
+func (x *explorer) question(p *client, at stamp) machine.Question {
 	op := journal.Operation{
 		Naming: x.Naming, Key: p.Held.Key, Terms: p.Held.Terms, Found: journal.Found{MayHaveRun: p.Held.MayHaveRun, Failed: p.Held.Failed},
 		FirstSentAt: p.Held.First.time(), LastEndedAt: p.Held.Ended.time(), WindowClosed: p.Held.Closed, UpdatedAt: p.Held.At.time(),
@@ -403,23 +404,23 @@ func (x *explorer) question(p *client, at stamp) journal.Question {
 	if !p.Held.Fresh {
 		op.Found.FirstSentAt = op.FirstSentAt
 	}
-	progress := journal.Progress{
+	progress := machine.Progress{
 		Open: p.Open, Failed: p.Failed, Idempotent: p.Asked && x.PUT,
 		Now: now, Last: (stamp(max(p.Held.Last, 0)) * stepMillis).time(), Held: now.Sub(op.UpdatedAt), Idle: math.MaxInt64,
 	}
 	if p.Held.Jumped {
-		progress.Unconfirmed = at.time().Add(journal.Confirmation)
+		progress.Unconfirmed = at.time().Add(machine.Confirmation)
 	}
 	return progress.Question(&op, at.time())
 }
 
 // givesUp is how a run ends that can't go on, through no fault of the operation's.
-func (x *explorer) givesUp(p client) journal.EventKind {
+func (x *explorer) givesUp(p client) machine.EventKind {
 	switch {
 	case !p.Asked && !x.rules.Stopped, p.Held.Found == journal.StatePending && !x.rules.Selfish && p.Asked:
-		return journal.EventPark
+		return machine.EventPark
 	}
-	return journal.EventCancel
+	return machine.EventCancel
 }
 
 func (x *explorer) idempotent(p *client) bool {
@@ -438,17 +439,17 @@ func (x *explorer) record(s *state, i int, p client) {
 		return
 	}
 	op := x.op(&n)
-	f := facts{dropped: p.Quit && out.decision == journal.Recorded && p.Held.Found == journal.StatePending && x.Naming == journal.Named && op.State == journal.StateCancelled}
-	if out.decision == journal.Recorded && p.End != journal.EventComplete {
+	f := facts{dropped: p.Quit && out.decision == machine.Recorded && p.Held.Found == journal.StatePending && x.Naming == journal.Named && op.State == journal.StateCancelled}
+	if out.decision == machine.Recorded && p.End != machine.EventComplete {
 		f.released = true
 		f.rightful = before.State == journal.StateInFlight && before.Holder == sessions[i] && before.Claim == p.Claim
 	}
 	if p.Asked && !p.Failing {
 		switch {
-		case out.decision == journal.Recorded && op.State == journal.StateCompleted:
+		case out.decision == machine.Recorded && op.State == journal.StateCompleted:
 			f.serveOwn(&n, p.Held.Life, p.Answer)
-		case out.decision != journal.Recorded && op.State == journal.StateCompleted && f.serve(&n, op):
-		case out.decision == journal.Recorded:
+		case out.decision != machine.Recorded && op.State == journal.StateCompleted && f.serve(&n, op):
+		case out.decision == machine.Recorded:
 			n.Told = true // else it learns that another caller is at it
 		}
 	}
@@ -476,7 +477,7 @@ func (x *explorer) record(s *state, i int, p client) {
 
 // shownObject returns the object in a client's successful answer, in worlds with look-ups, else "".
 func (x *explorer) shownObject(p *client) string {
-	if !x.Finds || p.End != journal.EventComplete || p.Answer != success {
+	if !x.Finds || p.End != machine.EventComplete || p.Answer != success {
 		return ""
 	}
 	return objectOf(p.Held.Life)
@@ -486,12 +487,12 @@ func (x *explorer) shownObject(p *client) string {
 func (x *explorer) undo(s *state, i int, p client) {
 	n := *s
 	before := *x.op(&n)
-	out, ok := x.ask(&n, asked{kind: journal.EventCancel, session: sessions[i], asker: 1, due: never, unsent: true, told: true})
+	out, ok := x.ask(&n, asked{kind: machine.EventCancel, session: sessions[i], asker: 1, due: never, unsent: true, told: true})
 	if !ok {
 		return
 	}
 	f := facts{}
-	if out.decision == journal.Recorded {
+	if out.decision == machine.Recorded {
 		f.released = true
 		f.rightful = p.Landed && before.State == journal.StateInFlight && before.Holder == sessions[i] && before.Claim == p.Claim
 	}
@@ -502,7 +503,7 @@ func (x *explorer) undo(s *state, i int, p client) {
 // deliver: a caller has closed the response's body, or OnSettled returned.
 func (x *explorer) deliver(s *state, i int, p client) {
 	n := *s
-	out, ok := x.ask(&n, asked{kind: journal.EventDeliver, outcome: p.Outcome, generation: p.Generation, due: never})
+	out, ok := x.ask(&n, asked{kind: machine.EventDeliver, outcome: p.Outcome, generation: p.Generation, due: never})
 	if !ok {
 		return
 	}

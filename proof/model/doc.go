@@ -3,7 +3,7 @@
 // faults.
 //
 // The state machine and the resend rule are not modelled: each step asks
-// journal.Next and journal.MaySend themselves, with real times. The model has the
+// machine.Next and machine.MaySend themselves, with real times. The model has the
 // parts around them:
 //
 //   - The clients act between two commits as the root package does: begin, attempt,
@@ -45,8 +45,8 @@
 //     claim and its first attempt. A process that is stopped there sends late.
 //
 //   - The journal sees a clock that is wrong by more than the margin, and the clock is set
-//     right within a step. Until it has gone on for journal.Confirmation no time passes
-//     otherwise. It is wrong by less than journal.Leap.
+//     right within a step. Until it has gone on for machine.Confirmation no time passes
+//     otherwise. It is wrong by less than machine.Leap.
 //
 //   - A backup that is restored has the operation's record, and no generation of it
 //     began after the backup was made, unless the backup has it as cancelled, unknown

@@ -4,13 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
 // Rules are the two functions that a search asks, and the checks that its clients leave out.
 type Rules struct {
-	Next    func(journal.Operation, bool, journal.Event) (journal.Operation, journal.Decision, error)
-	MaySend func(journal.Question) journal.Permission
+	Next    func(journal.Operation, bool, machine.Event) (journal.Operation, machine.Decision, error)
+	MaySend func(machine.Question) machine.Permission
 
 	// Blind clients don't check their session before an attempt, Deaf ones don't check the claim, and Rash ones don't
 	// ask the rule again at the moment of sending. For the test that the model can fail.
@@ -25,7 +26,7 @@ type Rules struct {
 }
 
 // Real are the rules that the clients of this module go by.
-func Real() Rules { return Rules{Next: journal.Next, MaySend: journal.MaySend} }
+func Real() Rules { return Rules{Next: machine.Next, MaySend: machine.MaySend} }
 
 // explorer finds the possible successors of a state.
 type explorer struct {
@@ -86,7 +87,7 @@ type asked struct {
 	live  bool
 	ahead int8 // of the journal's last time
 
-	kind       journal.EventKind
+	kind       machine.EventKind
 	session    string
 	jumped     bool // the clock is not believed yet
 	asker      int64
@@ -122,16 +123,16 @@ func visibleAfter(c *Config) time.Duration {
 
 type outcome struct {
 	op       uint32
-	decision journal.Decision
+	decision machine.Decision
 	err      error
 }
 
-func (a *asked) event(c *Config) journal.Event {
-	ev := journal.Event{
+func (a *asked) event(c *Config) machine.Event {
+	ev := machine.Event{
 		Kind: a.kind, Ref: ref, At: now, Last: now.Add(time.Duration(a.ahead) * step), Session: a.session,
 		Claim: a.claim, Generation: a.generation, Outcome: a.outcome, Answer: a.answer.journal(),
 		Due: a.due.time(), Open: a.open, Unsent: a.unsent, Failed: a.failed, Busy: a.busy, Told: a.told, Asker: a.asker,
-		Delivered: !c.OnSettled || a.kind == journal.EventCancel && a.claim == 0,
+		Delivered: !c.OnSettled || a.kind == machine.EventCancel && a.claim == 0,
 		NamedOnly: c.NamedOnly, Resolution: a.resolution, Keep: retention,
 	}
 	ev.Object = a.object
@@ -140,30 +141,30 @@ func (a *asked) event(c *Config) journal.Event {
 	}
 	if a.finding > 0 {
 		ev.Evidence = &journal.Evidence{Finding: a.finding, Basis: journal.BasisReference, Source: journal.SourceLook}
-		ev.Absence = &journal.Absence{Began: now, Whole: true, ByRequest: true, Handling: handling, Control: now, Account: account,
+		ev.Absence = &machine.Absence{Began: now, Whole: true, ByRequest: true, Handling: handling, Control: now, Account: account,
 			Consistent: !c.Lags, VisibleAfter: visibleAfter(c)}
 	}
 	if a.jumped {
-		ev.Unconfirmed = now.Add(journal.Confirmation)
+		ev.Unconfirmed = now.Add(machine.Confirmation)
 	}
 	switch a.kind {
-	case journal.EventClaim:
+	case machine.EventClaim:
 		if c.Corrected || c.Forms {
-			ev.Today = func(*journal.Operation) (journal.Today, bool) {
-				return journal.Today{Terms: a.terms, Form: a.form}, true
+			ev.Today = func(*journal.Operation) (machine.Today, bool) {
+				return machine.Today{Terms: a.terms, Form: a.form}, true
 			}
 		}
-	case journal.EventBegin, journal.EventEnqueue:
-		ev.Intent = &journal.Intent{Naming: c.Naming, Fingerprint: a.request, Terms: a.terms, Form: a.form, Key: a.key, KeyCarried: c.Naming == journal.Carried}
+	case machine.EventBegin, machine.EventEnqueue:
+		ev.Intent = &machine.Intent{Naming: c.Naming, Fingerprint: a.request, Terms: a.terms, Form: a.form, Key: a.key, KeyCarried: c.Naming == journal.Carried}
 		if a.nextKey != "" {
 			ev.Intent.NextKey = func(int) string { return a.nextKey }
 		}
-		if c.Late && a.kind == journal.EventEnqueue {
+		if c.Late && a.kind == machine.EventEnqueue {
 			ev.Intent.NotAfter = a.by.time()
 		}
-	case journal.EventResolve:
+	case machine.EventResolve:
 		ev.Key = a.nextKey
-	case journal.EventLook:
+	case machine.EventLook:
 		ev.Asked, ev.Due = true, now
 	}
 	return ev
@@ -195,7 +196,7 @@ func (x *explorer) ask(s *state, a asked) (outcome, bool) {
 		}
 	}
 	switch {
-	case a.kind == journal.EventResolve || a.kind == journal.EventAdopt || after.State.Settled():
+	case a.kind == machine.EventResolve || a.kind == machine.EventAdopt || after.State.Settled():
 		s.Doubted = false
 	case after.State == journal.StateUnknown:
 		s.Doubted = true

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -18,8 +19,8 @@ type event struct {
 	effect   bool
 	refused  bool
 	other    bool // with the key in another place
-	decision journal.Decision
-	end      journal.EventKind
+	decision machine.Decision
+	end      machine.EventKind
 }
 
 type stepKind uint8
@@ -289,7 +290,7 @@ func (x *explorer) replay(g *graph, n uint32, last *event) History {
 		if swapped && took.client >= 0 {
 			took.client = 1 - took.client
 		}
-		if took.decision == journal.Execute {
+		if took.decision == machine.Execute {
 			claims++
 		}
 		h.rows = append(h.rows, x.row(&s, &next, took, claims))
@@ -311,7 +312,7 @@ func (x *explorer) row(before, after *state, ev event, claims int) [columns]stri
 	column, text := ev.text()
 	row[column] = text
 	show := x.op(after).show(claims)
-	if show != x.op(before).show(claims) || column == journalColumn || ev.decision == journal.Execute {
+	if show != x.op(before).show(claims) || column == journalColumn || ev.decision == machine.Execute {
 		row[journalColumn] = strings.TrimPrefix(row[journalColumn]+": "+show, ": ")
 	}
 	if was, is := before.effects(), after.effects(); was != is && row[provider] == "" {

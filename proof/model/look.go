@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -101,8 +102,8 @@ func (x *explorer) reconcile(s *state) {
 		if !ok {
 			return
 		}
-		out, ok := x.ask(&n, asked{kind: journal.EventResolve, resolution: resolution, claim: op.Claim, generation: op.Generation, due: never})
-		if ok && out.err == nil && out.decision == journal.Recorded {
+		out, ok := x.ask(&n, asked{kind: machine.EventResolve, resolution: resolution, claim: op.Claim, generation: op.Generation, due: never})
+		if ok && out.err == nil && out.decision == machine.Recorded {
 			x.emit(&n, event{kind: resolveStep, client: -1, arg: int(resolution)}, facts{faulty: true})
 		}
 	}
@@ -113,7 +114,7 @@ func (x *explorer) tell(s *state, a asked, kind stepKind) {
 	before := *x.op(s)
 	life := s.Life
 	wrong := s.Effects[life] > 0 || s.mayExecute(life)
-	a.kind, a.due = journal.EventEvidence, never
+	a.kind, a.due = machine.EventEvidence, never
 	out, ok := x.ask(s, a)
 	if !ok || out.err != nil {
 		return

@@ -20,17 +20,17 @@ import (
 )
 
 var (
-	mutate  = flag.Bool("model.mutate", false, "weaken journal's rule, Next and NextReceipt, a clause at a time: each must be missed")
+	mutate  = flag.Bool("model.mutate", false, "weaken machine's rule, Next and NextReceipt, a clause at a time: each must be missed")
 	mutants = flag.String("model.mutants", "", "with -model.mutate: only mutants whose name matches this expression")
 	keep    = flag.String("model.histories", "", "with -model.mutate: the directory where the history that a mutant was noticed by is kept")
 	stride  = flag.Int("model.stride", 1, "with -model.mutate: every so many mutants only, for a sample")
-	soonest = flag.Bool("model.soonest", false, "with -model.mutate: ask who answers soonest first: the quick tests of journal, the others, the model")
+	soonest = flag.Bool("model.soonest", false, "with -model.mutate: ask who answers soonest first: the quick tests of machine, the others, the model")
 )
 
-const journalDir = "../../journal"
+const machineDir = "../../internal/machine"
 
 // TestEveryClauseIsNeeded removes each clause of the rule and each guard of Next and of NextReceipt, one at a time.
-// Then it runs the short searches without that clause. An invariant breaks, or at least a test of package journal
+// Then it runs the short searches without that clause. An invariant breaks, or at least a test of package machine
 // fails.
 //
 // All mutants are in one binary, so that it is built once. The source files are rewritten, and go test -overlay
@@ -47,8 +47,8 @@ func TestEveryClauseIsNeeded(t *testing.T) {
 	only := regexp.MustCompile(*mutants)
 	names, overlay := overlaid(t)
 	binaries := t.TempDir()
-	searches, receipts, tests := filepath.Join(binaries, "model.test"), filepath.Join(binaries, "receipt.test"), filepath.Join(binaries, "journal.test")
-	for binary, dir := range map[string]string{searches: ".", receipts: "./receipt", tests: journalDir} {
+	searches, receipts, tests := filepath.Join(binaries, "model.test"), filepath.Join(binaries, "receipt.test"), filepath.Join(binaries, "machine.test")
+	for binary, dir := range map[string]string{searches: ".", receipts: "./receipt", tests: machineDir} {
 		out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, dir).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
@@ -91,16 +91,16 @@ func TestEveryClauseIsNeeded(t *testing.T) {
 		}
 		score[by]++
 	}
-	t.Logf("%d clauses removed in %v: %d break an invariant of the model, %d a test of journal, %d are known to change nothing, %d survived",
-		len(chosen), time.Since(start).Round(time.Second), score["model"], score["journal"], score["redundant"], score[survived])
+	t.Logf("%d clauses removed in %v: %d break an invariant of the model, %d a test of machine, %d are known to change nothing, %d survived",
+		len(chosen), time.Since(start).Round(time.Second), score["model"], score["machine"], score["redundant"], score[survived])
 }
 
 const survived = "survived"
 
-// laws are the tests of journal that take longer than all others together.
+// laws are the tests of machine that take longer than all others together.
 const laws = "^TestTheLaws|^TestNextInEverySituation$"
 
-// kill names the test that noticed a mutant: the model, by an invariant, or a test of journal. It asks the model
+// kill names the test that noticed a mutant: the model, by an invariant, or a test of machine. It asks the model
 // first, unless any of them suffices.
 func kill(t *testing.T, number int, name, searches, tests string) string {
 	environment := append(os.Environ(), fmt.Sprintf("%s=%d", clauses.Variable, number))
@@ -118,24 +118,24 @@ func kill(t *testing.T, number int, name, searches, tests string) string {
 		}
 		return "model: invariant " + string(broken[1])
 	}
-	journal := func(which ...string) func() string {
+	machine := func(which ...string) func() string {
 		return func() string {
 			test := exec.CommandContext(t.Context(), tests, append(which, "-test.failfast")...)
-			test.Env, test.Dir = environment, journalDir
+			test.Env, test.Dir = environment, machineDir
 			out, err := test.CombinedOutput()
 			if err == nil {
 				return survived
 			}
 			failed := regexp.MustCompile(`--- FAIL: (\w+)`).FindSubmatch(out)
 			if failed == nil {
-				return "journal: panics"
+				return "machine: panics"
 			}
-			return "journal: " + string(failed[1])
+			return "machine: " + string(failed[1])
 		}
 	}
-	asked := []func() string{model, journal()}
+	asked := []func() string{model, machine()}
 	if *soonest {
-		asked = []func() string{journal("-test.skip", laws), journal("-test.run", laws), model}
+		asked = []func() string{machine("-test.skip", laws), machine("-test.run", laws), model}
 	}
 	for _, noticed := range asked {
 		if by := noticed(); by != survived {
@@ -149,7 +149,7 @@ func kill(t *testing.T, number int, name, searches, tests string) string {
 // of them off.
 func overlaid(t *testing.T) (names []string, overlay string) {
 	t.Helper()
-	names, files, err := clauses.Removable(journalDir)
+	names, files, err := clauses.Removable(machineDir)
 	require.NoError(t, err)
 	overlay, err = files.Overlay(t.TempDir())
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -21,7 +22,7 @@ type Result struct {
 // Edge is a change of a record's state by an event.
 type Edge struct {
 	From, To string // a state, or "tombstone"
-	Event    journal.EventKind
+	Event    machine.EventKind
 }
 
 // Violation is a broken invariant, and a shortest history that breaks it.

@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -39,7 +40,7 @@ type client struct {
 	Seen    bool // and it knows
 	Failing bool // its end could not be recorded at first; its caller has gone on
 
-	End    journal.EventKind // ending
+	End    machine.EventKind // ending
 	EndDue stamp
 	Busy   bool
 	Answer answer

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -193,8 +194,8 @@ func (x *explorer) operator(s *state) {
 			return
 		}
 		may := s.mayExecute(s.Life)
-		out, ok := x.ask(&n, asked{kind: journal.EventResolve, resolution: resolution, claim: x.op(s).Claim, generation: x.op(s).Generation, due: never, nextKey: x.laterKey()})
-		if !ok || out.err != nil || out.decision != journal.Recorded {
+		out, ok := x.ask(&n, asked{kind: machine.EventResolve, resolution: resolution, claim: x.op(s).Claim, generation: x.op(s).Generation, due: never, nextKey: x.laterKey()})
+		if !ok || out.err != nil || out.decision != machine.Recorded {
 			continue
 		}
 		switch effects := s.Effects[s.Life]; {
@@ -222,9 +223,9 @@ func (x *explorer) looker(s *state) {
 		if !ok {
 			return
 		}
-		a.kind, a.resolution, a.due, a.nextKey = journal.EventResolve, resolution, never, x.laterKey()
+		a.kind, a.resolution, a.due, a.nextKey = machine.EventResolve, resolution, never, x.laterKey()
 		out, ok := x.ask(&n, a)
-		if !ok || out.err != nil || out.decision != journal.Recorded {
+		if !ok || out.err != nil || out.decision != machine.Recorded {
 			return
 		}
 		n.Told = n.Told && resolution != journal.SendAgain
@@ -253,7 +254,7 @@ func (x *explorer) journal(s *state) {
 	if x.Reaps {
 		n := *s
 		before := *x.op(s)
-		out, ok := x.ask(&n, asked{kind: journal.EventReap, due: never})
+		out, ok := x.ask(&n, asked{kind: machine.EventReap, due: never})
 		if ok && out.op != s.Op {
 			f := facts{forgot: x.op(&n).place() != before.place(), lawful: before.Delivered && before.State.Settled() &&
 				(!x.OnSettled || before.State != journal.StateCompleted || s.Reached)}
@@ -288,7 +289,7 @@ func (x *explorer) journal(s *state) {
 		}
 		n.Named = x.op(&n).Answer != noAnswer || x.op(&n).Tombstone
 		n.Life = uint8(x.op(&n).Generation)
-		if _, ok := x.ask(&n, asked{kind: journal.EventAdopt, due: never}); ok {
+		if _, ok := x.ask(&n, asked{kind: machine.EventAdopt, due: never}); ok {
 			x.emit(&n, event{kind: kind, client: -1}, facts{faulty: true})
 		}
 	}
@@ -330,7 +331,7 @@ func (x *explorer) clock(s *state) {
 	if s.Jumped {
 		n := *s
 		n.Jumped = false
-		if _, ok := x.ask(&n, asked{kind: journal.EventClock, due: never}); ok {
+		if _, ok := x.ask(&n, asked{kind: machine.EventClock, due: never}); ok {
 			x.emit(&n, event{kind: confirmStep, client: -1}, facts{})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 )
@@ -16,7 +17,7 @@ import (
 // after a commit. The journal may fail for a while, before a commit or after it.
 type book struct {
 	*severed.Journal
-	flows   journal.Flows
+	flows   machine.Flows
 	life    *life
 	process *process
 	clock   clock
@@ -33,7 +34,7 @@ type book struct {
 var errAiling = errors.New("the disk is full")
 
 func (l *life) newBook(p *process, right bool) *book {
-	b := &book{Journal: &severed.Journal{Journal: l.current()}, flows: l.current().(journal.Flows), life: l, process: p, still: p.still, drawn: &chance{random: l.dice("book", p.name)}, left: -1}
+	b := &book{Journal: &severed.Journal{Store: l.current()}, flows: l.current().(machine.Flows), life: l, process: p, still: p.still, drawn: &chance{random: l.dice("book", p.name)}, left: -1}
 	if l.has(killedInCommit) && !right && b.drawn.of(2) {
 		b.left, b.after = b.drawn.below(12), b.drawn.of(2)
 	}
@@ -56,7 +57,7 @@ func (b *book) fatal() bool {
 	return b.left == -1
 }
 
-func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (b *book) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	defer b.still.gates(ev.Kind, ev.Ref.ID)()
 	fatal, ails := b.fatal(), b.ails()
 	if fatal && !b.after {
@@ -64,7 +65,7 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 	}
 	if ails && b.drawn.of(2) {
 		b.life.tell("journal", b.process.name, "%v of %s: fails before its commit", ev.Kind, ev.Ref.ID)
-		return journal.Result{}, errAiling
+		return machine.Result{}, errAiling
 	}
 	off := b.clock.off()
 	b.putsOff(ev)
@@ -77,9 +78,9 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 		b.holds(ev.Kind, res)
 		b.life.hasBegun(ev, res)
 		b.life.notes(b, res)
-		if res.Decision == journal.Recorded {
+		if res.Decision == machine.Recorded {
 			switch name := b.life.ledgerName(ev.Ref); {
-			case ev.Resolution == journal.NotExecuted, ev.Kind == journal.EventEvidence && res.Operation.ByHand:
+			case ev.Resolution == journal.NotExecuted, ev.Kind == machine.EventEvidence && res.Operation.ByHand:
 				b.life.world.decides(name) // by a hook's finding too: a later caller begins anew
 			case ev.Resolution == journal.SendAgain:
 				b.life.world.forgives(name) // a person's decision overrides an earlier Retry-After
@@ -88,22 +89,22 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 	}
 	if fatal && b.after {
 		b.process.die()
-		res, err = journal.Result{}, severed.Err
+		res, err = machine.Result{}, severed.Err
 	}
 	if ails && err == nil {
 		b.life.tell("journal", b.process.name, "%v of %s: fails after its commit", ev.Kind, ev.Ref.ID)
-		return journal.Result{}, errAiling
+		return machine.Result{}, errAiling
 	}
-	if ev.Kind != journal.EventResolve && errors.Is(err, journal.ErrInvalidEvent) && !(ev.Kind == journal.EventBegin && !ev.Intent.NotAfter.IsZero()) {
+	if ev.Kind != machine.EventResolve && errors.Is(err, journal.ErrInvalidEvent) && !(ev.Kind == machine.EventBegin && !ev.Intent.NotAfter.IsZero()) {
 		b.life.fault("%s: what the client told the journal of it was refused: %v", ev.Ref.ID, err)
 	}
 	switch {
 	case err != nil:
 		b.life.tell("journal", b.process.name, "%v of %s: %v", ev.Kind, ev.Ref.ID, err)
-	case ev.Kind != journal.EventDeliver:
+	case ev.Kind != machine.EventDeliver:
 		b.tell(ev.Kind, res)
 	}
-	if op := &res.Operation; err == nil && ev.Kind == journal.EventCancel && res.Decision == journal.Recorded && op.State == journal.StateCancelled && op.Found.State == journal.StatePending &&
+	if op := &res.Operation; err == nil && ev.Kind == machine.EventCancel && res.Decision == machine.Recorded && op.State == journal.StateCancelled && op.Found.State == journal.StatePending &&
 		op.Naming == journal.Named && !strings.Contains(op.Cause, "status") {
 		b.life.fault("%s was pending, as others may have been told, and is cancelled: %s", op.ID, op.Cause)
 	}
@@ -111,10 +112,10 @@ func (b *book) Apply(ctx context.Context, ev journal.Event) (journal.Result, err
 }
 
 // holds notes the operations that this process has in flight, and forgets those that it has no more.
-func (b *book) holds(kind journal.EventKind, res journal.Result) {
+func (b *book) holds(kind machine.EventKind, res machine.Result) {
 	switch kind {
-	case journal.EventBegin, journal.EventClaim:
-		if res.Decision == journal.Execute {
+	case machine.EventBegin, machine.EventClaim:
+		if res.Decision == machine.Execute {
 			b.held.Store(res.Operation.Ref, time.Now())
 			select {
 			case <-b.process.dying: // between the commit and this
@@ -122,16 +123,16 @@ func (b *book) holds(kind journal.EventKind, res journal.Result) {
 			default:
 			}
 		}
-	case journal.EventComplete, journal.EventPark, journal.EventDoubt, journal.EventCancel:
+	case machine.EventComplete, machine.EventPark, machine.EventDoubt, machine.EventCancel:
 		b.held.Delete(res.Operation.Ref)
 	}
 }
 
 // putsOff notes an operation that is parked far ahead, because the process's clock leapt while it was in flight. The
 // simulation moves the times of the journal's records, but not the times that a process remembers.
-func (b *book) putsOff(ev journal.Event) {
+func (b *book) putsOff(ev machine.Event) {
 	since, is := b.held.Load(ev.Ref)
-	if is && ev.Kind == journal.EventPark && ev.Due.Sub(ev.At) > journal.Leap && b.clock.leapt(since.(time.Time)) {
+	if is && ev.Kind == machine.EventPark && ev.Due.Sub(ev.At) > machine.Leap && b.clock.leapt(since.(time.Time)) {
 		b.life.mu.Lock()
 		b.life.putOff[ev.Ref] = true
 		b.life.mu.Unlock()
@@ -160,12 +161,12 @@ func (b *book) leaves() {
 	})
 }
 
-func (b *book) tell(kind journal.EventKind, res journal.Result) {
+func (b *book) tell(kind machine.EventKind, res machine.Result) {
 	op := &res.Operation
 	b.life.tell("journal", b.process.name, "%v of %s: %v, so it is %v (generation %d, claim %d): %s", kind, op.ID, res.Decision, op.State, op.Generation, op.Claim, op.Cause)
 }
 
-func (b *book) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (b *book) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	defer b.still.gates("a claim", "")()
 	if b.ails() {
 		return nil, errAiling
@@ -173,7 +174,7 @@ func (b *book) Claim(ctx context.Context, ev journal.Event, limit int) ([]journa
 	off := b.clock.off()
 	ev = b.reads(ev.At).event(ev)
 	if today := ev.Today; today != nil && off != 0 {
-		ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+		ev.Today = func(op *journal.Operation) (machine.Today, bool) {
 			seen := off.operation(*op)
 			return today(&seen)
 		}
@@ -184,14 +185,14 @@ func (b *book) Claim(ctx context.Context, ev journal.Event, limit int) ([]journa
 		b.still.has(ev, all[i])
 		b.claims(all[i])
 		b.holds(ev.Kind, all[i])
-		b.tell(journal.EventClaim, all[i])
+		b.tell(machine.EventClaim, all[i])
 		b.life.notes(b, all[i])
 		all[i] = off.result(all[i])
 	}
 	return all, err
 }
 
-func (b *book) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (b *book) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	defer b.still.gates("looks", "")()
 	if b.ails() {
 		return nil, errAiling
@@ -199,13 +200,13 @@ func (b *book) Looks(ctx context.Context, ev journal.Event, limit int) ([]journa
 	off := b.clock.off()
 	all, err := b.Journal.Looks(ctx, b.reads(ev.At).event(ev), limit)
 	for i := range all {
-		b.tell(journal.EventLook, all[i])
+		b.tell(machine.EventLook, all[i])
 		all[i] = off.result(all[i])
 	}
 	return all, err
 }
 
-func (b *book) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+func (b *book) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	defer b.still.gates("what is heard", "")()
 	fatal, ails := b.fatal(), b.ails()
 	if fatal && !b.after {
@@ -215,7 +216,7 @@ func (b *book) Hear(ctx context.Context, heard journal.Heard, evs []journal.Even
 		return nil, false, errAiling
 	}
 	off := b.clock.off()
-	moved := make([]journal.Event, len(evs))
+	moved := make([]machine.Event, len(evs))
 	for i := range evs {
 		moved[i] = b.reads(evs[i].At).event(evs[i])
 	}
@@ -235,7 +236,7 @@ func (b *book) Hear(ctx context.Context, heard journal.Heard, evs []journal.Even
 	return all, first, err
 }
 
-func (b *book) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (b *book) FindBy(ctx context.Context, provider string, by machine.By, value string) ([]machine.Match, error) {
 	if b.ails() {
 		return nil, errAiling
 	}
@@ -268,7 +269,7 @@ func (b *book) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Ope
 	}
 }
 
-func (b *book) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+func (b *book) Reap(ctx context.Context, ev machine.Event, limit int) (int, error) {
 	if b.ails() {
 		return 0, errAiling
 	}
@@ -276,7 +277,7 @@ func (b *book) Reap(ctx context.Context, ev journal.Event, limit int) (int, erro
 	return b.Journal.Reap(ctx, ev, limit)
 }
 
-func (b *book) Join(ctx context.Context) (journal.Session, error) {
+func (b *book) Join(ctx context.Context) (machine.Session, error) {
 	if b.ails() {
 		return nil, errAiling
 	}
@@ -291,21 +292,21 @@ func (b *book) Join(ctx context.Context) (journal.Session, error) {
 	return &tenure{session, b.still}, nil
 }
 
-func (b *book) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
-	if ev.Kind != journal.FlowEventRecord { // that is made under a mutex
+func (b *book) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
+	if ev.Kind != machine.FlowEventRecord { // that is made under a mutex
 		defer b.still.gates(ev.Kind, ev.Ref.ID)()
 	}
 	if err := b.Alive(); err != nil {
-		return journal.FlowResult{}, err
+		return machine.FlowResult{}, err
 	}
 	fatal, ails := b.fatal(), b.ails()
 	if fatal && !b.after {
 		b.process.die()
-		return journal.FlowResult{}, severed.Err
+		return machine.FlowResult{}, severed.Err
 	}
 	if ails && b.drawn.of(2) {
 		b.life.tell("journal", b.process.name, "%v of %s: fails before its commit", ev.Kind, ev.Ref.ID)
-		return journal.FlowResult{}, errAiling
+		return machine.FlowResult{}, errAiling
 	}
 	off := b.clock.off()
 	b.first(ev.At)
@@ -315,19 +316,19 @@ func (b *book) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.Flo
 	}
 	if fatal && b.after {
 		b.process.die()
-		res, err = journal.FlowResult{}, severed.Err
+		res, err = machine.FlowResult{}, severed.Err
 	}
 	f := &res.Flow
 	b.life.tell("journal", b.process.name, "%v of flow %s: %v, so it is %v (claim %d): %s %v", ev.Kind, f.ID, res.Decision, f.State, f.Claim, f.Cause, err)
 	if ails && err == nil {
 		b.life.tell("journal", b.process.name, "%v of %s: fails after its commit", ev.Kind, ev.Ref.ID)
-		return journal.FlowResult{}, errAiling
+		return machine.FlowResult{}, errAiling
 	}
 	res.Flow = off.flow(res.Flow)
 	return res, err
 }
 
-func (b *book) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (b *book) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
 	defer b.still.gates("a claim of flows", "")()
 	if err := b.Alive(); err != nil {
 		return nil, err
@@ -372,7 +373,7 @@ func (b *book) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Se
 	}
 }
 
-func (b *book) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (int, error) {
+func (b *book) ReapFlows(ctx context.Context, ev machine.FlowEvent, limit int) (int, error) {
 	if err := b.Alive(); err != nil {
 		return 0, err
 	}

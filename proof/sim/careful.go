@@ -9,7 +9,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // smallBudget is a Config.RetryBudget that is soon used up.
@@ -58,8 +58,8 @@ func (l *line) wins(host string) {
 
 // frees counts a claim, whose first attempt is free. While a provider is down, Run's lanes limit the number of such
 // attempts.
-func (b *book) frees(res journal.Result) {
-	if res.Decision != journal.Execute || !b.life.has(budgets) {
+func (b *book) frees(res machine.Result) {
+	if res.Decision != machine.Execute || !b.life.has(budgets) {
 		return
 	}
 	w := b.life.world

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -69,9 +70,9 @@ func (l leap) String() string {
 }
 
 // fallsBehind reports whether a clock of the life was behind by hours since a time, or shortly before. For
-// journal.Confirmation the journal considers that that clock may be right.
+// machine.Confirmation the journal considers that that clock may be right.
 func (l *life) fallsBehind(since time.Time) bool {
-	from := since.Sub(l.began) - journal.Confirmation
+	from := since.Sub(l.began) - machine.Confirmation
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.behind, func(b leap) bool { return b.from <= time.Since(l.began) && b.to >= from })
@@ -94,20 +95,20 @@ const clockError = time.Hour / 4
 // claims notes a cancelled operation. If it was too late to be sent, its provider's Retry-After is forgotten at once.
 // In lives with clock errors, a claim by this process also ends a Retry-After that another process got. By its own
 // clock this process may have the operation earlier, if only to park it until a time of its own.
-func (b *book) claims(res journal.Result) {
+func (b *book) claims(res machine.Result) {
 	l, op := b.life, &res.Operation
 	name := l.ledgerName(op.Ref)
 	if key, own := strings.CutPrefix(op.ID, "key-of-"); own && op.Naming == journal.Carried {
 		name = strings.TrimRight(key, "~") // the errand that brings it along
 	}
 	switch {
-	case res.Decision != journal.Recorded || op.State != journal.StateCancelled:
+	case res.Decision != machine.Recorded || op.State != journal.StateCancelled:
 	case strings.Contains(op.Cause, "not to be sent after"):
 		l.world.forgives(name) // a later caller need not wait
 	default:
 		l.world.cancels(name)
 	}
-	if res.Decision != journal.Execute || !l.has(clocks) {
+	if res.Decision != machine.Execute || !l.has(clocks) {
 		return
 	}
 	l.world.mu.Lock()
@@ -164,7 +165,7 @@ func (o offset) by(t time.Time, sign time.Duration) time.Time {
 	return t.Add(sign * time.Duration(o))
 }
 
-func (o offset) result(res journal.Result) journal.Result {
+func (o offset) result(res machine.Result) machine.Result {
 	if o == 0 {
 		return res
 	}
@@ -196,7 +197,7 @@ func (o offset) operation(op journal.Operation) journal.Operation {
 }
 
 // event returns an event as the journal gets it.
-func (o offset) event(ev journal.Event) journal.Event {
+func (o offset) event(ev machine.Event) machine.Event {
 	if o == 0 {
 		return ev
 	}
@@ -234,7 +235,7 @@ func (o offset) flow(f journal.Flow) journal.Flow {
 	return f
 }
 
-func (o offset) flowEvent(ev journal.FlowEvent) journal.FlowEvent {
+func (o offset) flowEvent(ev machine.FlowEvent) machine.FlowEvent {
 	if o == 0 {
 		return ev
 	}

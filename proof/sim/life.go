@@ -24,6 +24,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -33,7 +34,7 @@ import (
 type life struct {
 	plan
 	world    *world
-	journal  journal.Journal
+	journal  machine.Store
 	disaster *disaster // nil: none
 	began    time.Time
 
@@ -89,7 +90,7 @@ type errand struct {
 	regretted     bool      // … which it does no more, since a person may withdraw it
 }
 
-func newLife(p plan, j journal.Journal) *life {
+func newLife(p plan, j machine.Store) *life {
 	l := &life{plan: p, journal: j, began: time.Now(), knowing: newKnowing(), regretted: regretted{map[string]bool{}, map[string]bool{}}, visited: map[string]int{}, ledgers: map[string]string{}, tellers: map[string]string{}, booked: map[string]int{}, putOff: map[journal.Ref]bool{}, scoped: map[string]string{}}
 	random := p.dice("world")
 	l.world = &world{
@@ -1096,7 +1097,7 @@ func (l *life) isSettled() bool {
 			return false
 		}
 	}
-	for f, err := range l.current().(journal.Flows).ListFlows(context.Background(), journal.FlowFilter{}) {
+	for f, err := range l.current().(machine.Flows).ListFlows(context.Background(), journal.FlowFilter{}) {
 		if err != nil || !f.State.Ended() {
 			return false
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -42,7 +43,7 @@ func newKnowing() knowing {
 
 // notes notes the journal's result. It reports a fault for an operation that became unknown without need: its
 // provider remembers every outcome of the key, and will do so for long enough.
-func (l *life) notes(b *book, res journal.Result) {
+func (l *life) notes(b *book, res machine.Result) {
 	op := &res.Operation
 	now := time.Now()
 	leaps := b.clock.off() != b.clock.wrong
@@ -61,7 +62,7 @@ func (l *life) notes(b *book, res journal.Result) {
 	}
 	agree := len(l.knowing.leapers) > 1
 	first := l.knowing.firstHeld[op.Key]
-	if res.Decision == journal.Execute || res.Decision == journal.Recorded || res.Decision == journal.Stop {
+	if res.Decision == machine.Execute || res.Decision == machine.Recorded || res.Decision == machine.Stop {
 		l.knowing.changed[op.Parent+" "+op.ID] = change{now, b}
 	}
 	this := doubt{op.Parent, op.ID, op.Generation, int64(op.Claim)}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 )
@@ -24,7 +25,7 @@ type booking struct {
 	enqueued []journal.Operation
 }
 
-func (b *book) outbox() journal.Outbox { return b.Journal.Journal.(journal.Outbox) }
+func (b *book) outbox() machine.Outbox { return b.Journal.Store.(machine.Outbox) }
 
 // opens notes a transaction, which ends with its process.
 func (b *book) opens(tx journal.Tx) *booking {
@@ -96,19 +97,19 @@ func (t *booking) Rollback(ctx context.Context) error {
 	return t.Tx.Rollback(ctx)
 }
 
-func (b *book) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+func (b *book) EnqueueTx(ctx context.Context, tx journal.Tx, ev machine.Event) (machine.Result, error) {
 	if err := b.Alive(); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	if b.ails() {
-		return journal.Result{}, errAiling
+		return machine.Result{}, errAiling
 	}
 	off := b.clock.off()
 	t := tx.(*booking)
 	b.first(ev.At)
 	res, err := b.outbox().EnqueueTx(ctx, t.Tx, b.reads(ev.At).event(ev))
 	if err == nil {
-		if res.Decision == journal.Recorded {
+		if res.Decision == machine.Recorded {
 			t.enqueued = append(t.enqueued, res.Operation)
 		}
 		b.tell(ev.Kind, res)
@@ -116,17 +117,17 @@ func (b *book) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (
 	return off.result(res), err
 }
 
-func (b *book) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+func (b *book) DeliverTx(ctx context.Context, ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Result, error) {
 	defer b.still.gates(ev.Kind, ev.Ref.ID)()
 	fatal, ails := b.fatal(), b.ails()
 	if fatal && !b.after {
 		b.process.die()
 	}
 	if err := b.Alive(); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	if ails && b.drawn.of(2) {
-		return journal.Result{}, errAiling
+		return machine.Result{}, errAiling
 	}
 	off := b.clock.off()
 	var wrote []string
@@ -139,7 +140,7 @@ func (b *book) DeliverTx(ctx context.Context, ev journal.Event, f func(context.C
 	})
 	if err == nil {
 		b.tell(ev.Kind, res)
-		if res.Decision == journal.Recorded {
+		if res.Decision == machine.Recorded {
 			b.life.books(wrote)
 		}
 	}
@@ -147,20 +148,20 @@ func (b *book) DeliverTx(ctx context.Context, ev journal.Event, f func(context.C
 		b.process.die()
 	}
 	if cut := b.Alive(); cut != nil {
-		return journal.Result{}, cut
+		return machine.Result{}, cut
 	}
 	if ails && err == nil {
-		return journal.Result{}, errAiling
+		return machine.Result{}, errAiling
 	}
 	return off.result(res), err
 }
 
-func (b *book) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (b *book) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev machine.FlowEvent) (machine.FlowResult, error) {
 	if err := b.Alive(); err != nil {
-		return journal.FlowResult{}, err
+		return machine.FlowResult{}, err
 	}
 	off := b.clock.off()
-	res, err := b.flows.(journal.LocalFlows).ApplyFlowTx(ctx, tx.(*booking).Tx, b.reads(ev.At).flowEvent(ev))
+	res, err := b.flows.(machine.LocalFlows).ApplyFlowTx(ctx, tx.(*booking).Tx, b.reads(ev.At).flowEvent(ev))
 	f := &res.Flow
 	b.life.tell("journal", b.process.name, "%v of flow %s: %v, so it is %v (claim %d), with what is local: %v", ev.Kind, f.ID, res.Decision, f.State, f.Claim, err)
 	res.Flow = off.flow(res.Flow)
@@ -218,7 +219,7 @@ func (l *life) tablesOfOwn() error {
 
 // inDatabase calls do in a transaction of the journal's database, if it lies in one.
 func (l *life) inDatabase(do func(*sql.Tx) error) error {
-	tx, err := l.current().(journal.Outbox).BeginTx(context.Background())
+	tx, err := l.current().(machine.Outbox).BeginTx(context.Background())
 	if err != nil {
 		return err
 	}
@@ -300,7 +301,7 @@ func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Req
 		}
 		l.mu.Lock()
 		e.queued = e.queued || err == nil
-		e.misdated = e.misdated || time.Duration(p.book.clock.off()) > journal.Leap
+		e.misdated = e.misdated || time.Duration(p.book.clock.off()) > machine.Leap
 		l.mu.Unlock()
 		return err == nil
 	}

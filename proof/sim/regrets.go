@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -52,7 +53,7 @@ func (l *life) regret() {
 		}
 		op, err := p.client.Unwanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is not wanted any more"})
 		l.tell("person", p.name, "does not want %s any more: %v, it is %v", name, err, op.State)
-		if refused := new(journal.EventError); errors.As(err, &refused) && refused.State == journal.StateCancelled {
+		if refused := new(machine.EventError); errors.As(err, &refused) && refused.State == journal.StateCancelled {
 			l.fault("%s is cancelled, and nobody may say that it is not wanted: %v", name, err)
 		}
 		if err != nil {

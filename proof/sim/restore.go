@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -90,7 +91,7 @@ func (l *life) restores() error {
 }
 
 // current returns the journal as it is now.
-func (l *life) current() journal.Journal {
+func (l *life) current() machine.Store {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.journal
@@ -98,12 +99,12 @@ func (l *life) current() journal.Journal {
 
 // hasBegun notes an operation, or another generation of one, that was begun after the backup was made. An operation
 // whose key follows from its name or its flow comes back by that key, so it does not count as lost.
-func (l *life) hasBegun(ev journal.Event, res journal.Result) {
+func (l *life) hasBegun(ev machine.Event, res machine.Result) {
 	op := &res.Operation
 	switch {
-	case ev.Kind == journal.EventResolve:
+	case ev.Kind == machine.EventResolve:
 		l.isUnknownToBackup(op, false)
-	case ev.Kind == journal.EventBegin && res.Decision == journal.Execute:
+	case ev.Kind == machine.EventBegin && res.Decision == machine.Execute:
 		l.isUnknownToBackup(op, op.Generation == 0)
 	}
 }
@@ -134,8 +135,8 @@ func (l *life) isUnknownToBackup(op *journal.Operation, first bool) {
 }
 
 // flowHasBegun does the same for a flow. The keys of its steps follow from the flow's.
-func (l *life) flowHasBegun(ev journal.FlowEvent, res journal.FlowResult) {
-	if l.disaster == nil || l.has(secrets) || ev.Kind != journal.FlowEventBegin || res.Decision != journal.Execute || res.Flow.Claim != 1 {
+func (l *life) flowHasBegun(ev machine.FlowEvent, res machine.FlowResult) {
+	if l.disaster == nil || l.has(secrets) || ev.Kind != machine.FlowEventBegin || res.Decision != machine.Execute || res.Flow.Claim != 1 {
 		return
 	}
 	l.disaster.mu.Lock()

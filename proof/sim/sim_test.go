@@ -18,9 +18,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -99,7 +99,7 @@ func liveOnce(t *testing.T, p plan) (l *life) {
 }
 
 // open opens the life's journal, in a file of that path or in memory.
-func open(t *testing.T, p plan) (j journal.Journal, path string) {
+func open(t *testing.T, p plan) (j machine.Store, path string) {
 	if !p.sqlite && !*sqliteFlag {
 		return memory.New(), ""
 	}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // stillness has a process stand still at times, as if it or its machine were suspended. Other processes see no
@@ -163,8 +163,8 @@ func (s *stillness) countedAsDead(since time.Time) bool {
 }
 
 // has notes the session under which the process may send an operation.
-func (s *stillness) has(ev journal.Event, res journal.Result) {
-	if s == nil || res.Decision != journal.Execute {
+func (s *stillness) has(ev machine.Event, res machine.Result) {
+	if s == nil || res.Decision != machine.Execute {
 		return
 	}
 	name := s.life.ledgerName(res.Operation.Ref)
@@ -195,7 +195,7 @@ func (s *stillness) isLapsed(errand string) bool {
 
 // tenure is a session that knows that it has lapsed, like a session whose lease is over by its own clock.
 type tenure struct {
-	journal.Session
+	machine.Session
 	still *stillness
 }
 

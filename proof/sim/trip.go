@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -241,7 +242,7 @@ func (l *life) judgeTrip(e *errand) {
 			l.fault("%s/%s took effect %d times", e.name, step, all)
 		}
 	}
-	f, err := l.current().(journal.Flows).GetFlow(context.Background(), journal.Ref{ID: e.name})
+	f, err := l.current().(machine.Flows).GetFlow(context.Background(), journal.Ref{ID: e.name})
 	if errors.Is(err, journal.ErrNotFound) {
 		return
 	}
@@ -284,7 +285,7 @@ func (l *life) judgeTrip(e *errand) {
 // finishedFlows returns the names of the flows that came to their end.
 func (l *life) finishedFlows() map[string]bool {
 	all := map[string]bool{}
-	for f, err := range l.current().(journal.Flows).ListFlows(context.Background(), journal.FlowFilter{}) {
+	for f, err := range l.current().(machine.Flows).ListFlows(context.Background(), journal.FlowFilter{}) {
 		if err == nil && f.State == journal.FlowStateFinished {
 			all[f.ID] = true
 		}

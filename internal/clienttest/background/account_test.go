@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -257,8 +258,8 @@ func TestACredentialThatTheJournalCannotRecord(t *testing.T) {
 		first := o.release("north-1")
 		o.enqueue()
 		_ = first.Shutdown(cancelled())
-		failing := &oncetest.Failing{Journal: o.cfg.Journal}
-		failing.Fails(false, journal.EventSign)
+		failing := &oncetest.Failing{Store: o.cfg.Journal.(machine.Store)}
+		failing.Fails(false, machine.EventSign)
 		o.cfg.Journal = failing
 		second := o.release("north-2")
 		_, err := second.Resume(t.Context())

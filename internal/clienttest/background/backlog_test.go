@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -23,21 +24,21 @@ func TestAJournalThatCanNotRecordTheIntent(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		lands bool
-		also  []journal.EventKind // that fail as well
+		also  []machine.EventKind // that fail as well
 	}{
 		{"and has not", false, nil},
 		{"but has, and takes the cancel", true, nil},
-		{"but has, and takes no cancel either", true, []journal.EventKind{journal.EventCancel}},
-		{"and nothing else either", false, []journal.EventKind{journal.EventCancel}},
+		{"but has, and takes no cancel either", true, []machine.EventKind{machine.EventCancel}},
+		{"and nothing else either", false, []machine.EventKind{machine.EventCancel}},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			j := &failing{Journal: memory.New()}
+			j := &failing{Store: memory.New()}
 			failures := map[string]int{}
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
 				JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) { failures[event]++ },
 			}})
-			j.Fails(row.lands, append(row.also, journal.EventBegin)...)
+			j.Fails(row.lands, append(row.also, machine.EventBegin)...)
 			ctx := named(t, "invoice-1/charge")
 			for range 2 {
 				out := p.Ask(ctx)
@@ -63,21 +64,21 @@ func TestAJournalThatCanNotRecordTheIntent(t *testing.T) {
 
 // certainlyNot is a journal that records nothing, and whose error says so for certain.
 type certainlyNot struct {
-	journal.Journal
+	machine.Store
 	reason error
-	asked  []journal.EventKind
+	asked  []machine.EventKind
 }
 
-func (j *certainlyNot) Apply(_ context.Context, ev journal.Event) (journal.Result, error) {
+func (j *certainlyNot) Apply(_ context.Context, ev machine.Event) (machine.Result, error) {
 	j.asked = append(j.asked, ev.Kind)
-	return journal.Result{}, j.reason
+	return machine.Result{}, j.reason
 }
 
 // An intent that was surely not recorded is not cancelled.
 func TestIntentSurelyNotRecorded(t *testing.T) {
 	for _, reason := range []error{journal.ErrClosed, journal.ErrSessionLost, journal.ErrRestored, journal.ErrInvalidEvent} {
 		virtual(t, reason.Error(), func(t *testing.T) {
-			j := &certainlyNot{Journal: memory.New(), reason: reason}
+			j := &certainlyNot{Store: memory.New(), reason: reason}
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
 				JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) {
@@ -85,7 +86,7 @@ func TestIntentSurelyNotRecorded(t *testing.T) {
 				},
 			}})
 			require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, reason)
-			assert.NotContains(t, j.asked, journal.EventCancel)
+			assert.NotContains(t, j.asked, machine.EventCancel)
 			assert.Empty(t, l.Sent())
 		})
 	}
@@ -94,13 +95,13 @@ func TestIntentSurelyNotRecorded(t *testing.T) {
 // An answer reached its caller before the journal could record it. It is marked as delivered once it is recorded.
 func TestDeliveryWaitsForItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		offered := 0
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: func(context.Context, onceward.Operation) error {
 			offered++
 			return nil
 		}})
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		out := p.Ask(named(t, "invoice-1/charge"))
 		require.NoError(t, out.Err)
 		pass(time.Minute)
@@ -118,14 +119,14 @@ func TestDeliveryWaitsForItsOutcome(t *testing.T) {
 func TestDeliveryWaitsOnce(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		virtual(t, fmt.Sprintf("SettleAll: %v", all), func(t *testing.T) {
-			j := &failing{Journal: memory.New()}
+			j := &failing{Store: memory.New()}
 			told := 0
 			p := start(t, &line{}, onceward.Config{Journal: j, SettleAll: all, OnSettled: func(context.Context, onceward.Operation) error {
 				told++
 				return nil
 			}})
 			go func() { _ = p.Run(t.Context()) }()
-			j.Fails(false, journal.EventComplete)
+			j.Fails(false, machine.EventComplete)
 			for range 20 {
 				require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 				pass(time.Second)
@@ -148,13 +149,13 @@ func TestDeliveryWaitsOnce(t *testing.T) {
 func TestAJournalThatCanNotRecordTheAnswer(t *testing.T) {
 	for name, lands := range map[string]bool{"and has not": false, "but has": true} {
 		virtual(t, name, func(t *testing.T) {
-			j := &failing{Journal: memory.New()}
+			j := &failing{Store: memory.New()}
 			failures := 0
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{
 				JournalFailed: func(context.Context, onceward.Operation, string, error) { failures++ },
 			}})
-			j.Fails(lands, journal.EventComplete)
+			j.Fails(lands, machine.EventComplete)
 			ctx := named(t, "invoice-1/charge")
 			for i := range 3 {
 				out := p.Ask(ctx)
@@ -183,16 +184,16 @@ func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		script []reply
-		event  journal.EventKind
+		event  machine.EventKind
 		kind   error // what the caller gets; nil: a response
 		state  journal.State
 	}{
-		{"a park", []reply{loses()}, journal.EventPark, onceward.ErrPending, journal.StatePending},
-		{"a doubt", []reply{frozen}, journal.EventDoubt, onceward.ErrOutcomeUnknown, journal.StateUnknown},
-		{"a cancel", []reply{wrongKey}, journal.EventCancel, nil, journal.StateCancelled},
+		{"a park", []reply{loses()}, machine.EventPark, onceward.ErrPending, journal.StatePending},
+		{"a doubt", []reply{frozen}, machine.EventDoubt, onceward.ErrOutcomeUnknown, journal.StateUnknown},
+		{"a cancel", []reply{wrongKey}, machine.EventCancel, nil, journal.StateCancelled},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			j := &failing{Journal: memory.New()}
+			j := &failing{Store: memory.New()}
 			l := (&line{}).Then(row.script...)
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 			j.Fails(false, row.event)
@@ -217,9 +218,9 @@ func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 // Shutdown records what the journal failed to record before.
 func TestShutdownRetriesFailedRecords(t *testing.T) {
 	virtual(t, "until it does", func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j})
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		time.AfterFunc(10*time.Second, func() { j.Fails(false) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -228,9 +229,9 @@ func TestShutdownRetriesFailedRecords(t *testing.T) {
 		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
 	})
 	virtual(t, "until its context ends, and says so", func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j})
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -243,10 +244,10 @@ func TestShutdownRetriesFailedRecords(t *testing.T) {
 // An answer that was never recorded is requested again after a crash.
 func TestUnrecordedAnswerIsRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: j})
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		require.NoError(t, dead.Ask(named(t, "invoice-1/charge")).Err)
 		dead.Crash()
 		j.Fails(false)
@@ -262,25 +263,25 @@ func TestUnrecordedAnswerIsRequestedAgain(t *testing.T) {
 
 // movedAway is a journal whose files are moved away during a commit that is stored.
 type movedAway struct {
-	journal.Journal
+	machine.Store
 	away atomic.Bool
 }
 
-func (j *movedAway) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *movedAway) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	switch {
 	case !j.away.Load():
-		return j.Journal.Apply(ctx, ev)
-	case ev.Kind != journal.EventBegin:
-		return journal.Result{}, journal.ErrRestored
+		return j.Store.Apply(ctx, ev)
+	case ev.Kind != machine.EventBegin:
+		return machine.Result{}, journal.ErrRestored
 	}
-	_, err := j.Journal.Apply(ctx, ev)
-	return journal.Result{}, errors.Join(errDiskFull, err)
+	_, err := j.Store.Apply(ctx, ev)
+	return machine.Result{}, errors.Join(errDiskFull, err)
 }
 
 // An intent was stored in files that were moved away during the commit. Its operation is free once the files are back.
 func TestIntentInMovedFiles(t *testing.T) {
 	virtual(t, "moved away", func(t *testing.T) {
-		j := &movedAway{Journal: memory.New()}
+		j := &movedAway{Store: memory.New()}
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
 		j.away.Store(true)
@@ -301,11 +302,11 @@ type unwilling struct {
 	refused atomic.Int32
 }
 
-func (j *unwilling) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *unwilling) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	res, err := j.failing.Apply(ctx, ev)
-	if err == nil && ev.Kind == journal.EventPark {
+	if err == nil && ev.Kind == machine.EventPark {
 		j.refused.Add(1)
-		return journal.Result{}, j.with
+		return machine.Result{}, j.with
 	}
 	return res, err
 }
@@ -313,13 +314,13 @@ func (j *unwilling) Apply(ctx context.Context, ev journal.Event) (journal.Result
 // An event that the journal refuses is dropped after one more try.
 func TestRefusedEventIsNotKeptForEver(t *testing.T) {
 	for name, with := range map[string]error{
-		"it is invalid":              &journal.EventError{Kind: journal.EventPark, Reason: "the claim is gone"},
+		"it is invalid":              &machine.EventError{Kind: machine.EventPark, Reason: "the claim is gone"},
 		"its operation is not there": journal.ErrNotFound,
 	} {
 		virtual(t, name, func(t *testing.T) {
-			j := &unwilling{failing: &failing{Journal: memory.New()}, with: with}
+			j := &unwilling{failing: &failing{Store: memory.New()}, with: with}
 			p := start(t, (&line{}).Then(loses()), onceward.Config{Journal: j, Backoff: once})
-			j.Fails(false, journal.EventPark)
+			j.Fails(false, machine.EventPark)
 			require.ErrorIs(t, p.Ask(named(t, "order-1")).Err, onceward.ErrPending)
 			j.Fails(false)
 			pass(time.Hour)
@@ -334,9 +335,9 @@ func TestRefusedEventIsNotKeptForEver(t *testing.T) {
 // Two callers close the same answer before it is recorded. Its delivery is recorded once.
 func TestDeliveryByTwoWaitsOnce(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		p := start(t, (&line{}).Then(takes(time.Second, says(200, paid))), onceward.Config{Journal: j, OnSettled: (&settler{}).Settle})
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		have := make(chan *http.Response, 2)
 		for range 2 {
 			go func() {
@@ -363,12 +364,12 @@ func TestDeliveryByTwoWaitsOnce(t *testing.T) {
 // The retries end once everything is recorded. The retries of the next failure start as quickly, and are as few.
 func TestUnrecordedEventIsRetriedAfterEachSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j})
 		var asked [5]int64
 		for i := range asked {
 			name := fmt.Sprint("order-", i)
-			j.Fails(false, journal.EventComplete)
+			j.Fails(false, machine.EventComplete)
 			require.NoError(t, p.Ask(named(t, name)).Err)
 			before := j.Asked.Load()
 			pass(20 * time.Minute)
@@ -376,7 +377,7 @@ func TestUnrecordedEventIsRetriedAfterEachSuccess(t *testing.T) {
 			j.Fails(false)
 			pass(time.Minute)
 			name += "-soon"
-			j.Fails(false, journal.EventComplete)
+			j.Fails(false, machine.EventComplete)
 			require.NoError(t, p.Ask(named(t, name)).Err)
 			pass(time.Millisecond)
 			j.Fails(false)
@@ -392,10 +393,10 @@ func TestUnrecordedEventIsRetriedAfterEachSuccess(t *testing.T) {
 // An event that can't be recorded is retried after each failure of the journal.
 func TestUnrecordedEventIsRetriedAfterEachFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j})
 		for i := range 3 {
-			j.Fails(false, journal.EventComplete)
+			j.Fails(false, machine.EventComplete)
 			require.NoError(t, p.Ask(named(t, fmt.Sprint("order-", i))).Err)
 			pass(10 * time.Second)
 			assert.Equal(t, onceward.StateInFlight, p.Recorded(onceward.Ref{ID: fmt.Sprint("order-", i)}).State)
@@ -408,19 +409,19 @@ func TestUnrecordedEventIsRetriedAfterEachFailure(t *testing.T) {
 
 // shut is a journal that no process can join.
 type shut struct {
-	journal.Journal
+	machine.Store
 	applied int
 }
 
-func (*shut) Join(context.Context) (journal.Session, error) { return nil, errDiskFull }
+func (*shut) Join(context.Context) (machine.Session, error) { return nil, errDiskFull }
 
-func (j *shut) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *shut) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	j.applied++
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 func TestUnrecordedIntentIsNotTakenBack(t *testing.T) {
-	j := &shut{Journal: memory.New()}
+	j := &shut{Store: memory.New()}
 	p := start(t, &line{}, onceward.Config{Journal: j})
 	require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
 	assert.Zero(t, j.applied)
@@ -430,11 +431,11 @@ func TestAnIntentThatIsTakenBackIsNotKept(t *testing.T) {
 	for name, lands := range map[string]bool{"it has landed": true, "it has not": false} {
 		virtual(t, name, func(t *testing.T) {
 			var failed []string
-			j := &failing{Journal: memory.New()}
+			j := &failing{Store: memory.New()}
 			p := start(t, &line{}, onceward.Config{Journal: j, Trace: &onceward.Trace{
 				JournalFailed: func(_ context.Context, _ onceward.Operation, event string, _ error) { failed = append(failed, event) },
 			}})
-			j.Fails(lands, journal.EventBegin)
+			j.Fails(lands, machine.EventBegin)
 			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
 			assert.Equal(t, []string{"begin"}, failed)
 		})
@@ -448,9 +449,9 @@ type slow struct {
 	inside atomic.Int64
 }
 
-func (j *slow) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *slow) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	res, err := j.failing.Apply(ctx, ev)
-	if ev.Kind == journal.EventComplete && err == nil {
+	if ev.Kind == machine.EventComplete && err == nil {
 		j.inside.Add(1)
 		<-j.hold
 	}
@@ -462,9 +463,9 @@ func TestUnrecordedEventIsRetriedByOneCaller(t *testing.T) {
 	var asked [2]int64
 	for i, operations := range []int{1, 20} {
 		virtual(t, fmt.Sprint(operations), func(t *testing.T) {
-			j := &failing{Journal: memory.New()}
+			j := &failing{Store: memory.New()}
 			p := start(t, &line{}, onceward.Config{Journal: j})
-			j.Fails(false, journal.EventComplete)
+			j.Fails(false, machine.EventComplete)
 			for n := range operations {
 				require.NoError(t, p.Ask(named(t, fmt.Sprint("invoice-", n))).Err)
 			}
@@ -482,10 +483,10 @@ func TestUnrecordedEventIsRetriedByOneCaller(t *testing.T) {
 // A caller and the retries may record a kept event at the same time. Both finish.
 func TestSeveralCallersRecordKeptEvents(t *testing.T) {
 	virtual(t, "the retries, and a caller", func(t *testing.T) {
-		j := &slow{failing: failing{Journal: memory.New()}, hold: make(chan struct{})}
+		j := &slow{failing: failing{Store: memory.New()}, hold: make(chan struct{})}
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		ctx := named(t, "invoice-1/charge")
 		require.NoError(t, p.Ask(ctx).Err)
 		j.Fails(false)
@@ -514,8 +515,8 @@ func TestUnwantedThatThisProcessHolds(t *testing.T) {
 	} {
 		virtual(t, name, func(t *testing.T) {
 			s, m := &settler{}, memory.New()
-			fails := &failing{Journal: m}
-			fails.Fails(true, journal.EventDoubt)
+			fails := &failing{Store: m}
+			fails.Fails(true, machine.EventDoubt)
 			cfg := onceward.Config{Journal: fails, SettleAll: row.all}
 			if row.tells {
 				cfg.OnSettled = s.Settle
@@ -544,8 +545,8 @@ func TestUnwantedThatThisProcessHolds(t *testing.T) {
 func TestBacklogOfAnEarlierClaim(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses(), takes(40*time.Second, says(200, paid)))
-		j := &failing{Journal: onDisk(t)}
-		j.Fails(true, journal.EventPark)
+		j := &failing{Store: onDisk(t)}
+		j.Fails(true, machine.EventPark)
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, AttemptTimeout: time.Minute})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		pass(time.Hour)
@@ -558,7 +559,7 @@ func TestBacklogOfAnEarlierClaim(t *testing.T) {
 		pass(35 * time.Second) // the end of the first claim is tried again each 5 to 15 s
 		require.Greater(t, j.Asked.Load(), tried+1)
 		assert.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State)
-		require.NoError(t, start(t, l, onceward.Config{Journal: j.Journal}).Ask(named(t, invoice)).Err)
+		require.NoError(t, start(t, l, onceward.Config{Journal: j.Store}).Ask(named(t, invoice)).Err)
 		require.NoError(t, <-resumed)
 		assert.Len(t, l.Sent(), 2)
 	})
@@ -567,13 +568,13 @@ func TestBacklogOfAnEarlierClaim(t *testing.T) {
 // A parked operation is sent when it is due, even if the journal recorded the park late.
 func TestUnrecordedParkIsResentWhenDue(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		j, l := &failing{Journal: memory.New()}, (&line{}).Then(refuses())
+		j, l := &failing{Store: memory.New()}, (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: backoff.Policy{Initial: time.Second, Max: time.Second, MaxAttempts: 1}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()
 		pass(time.Second)
-		j.Fails(false, journal.EventPark)
+		j.Fails(false, machine.EventPark)
 		out := p.Ask(named(t, invoice))
 		require.ErrorIs(t, out.Err, onceward.ErrPending)
 		pass(time.Millisecond)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -67,7 +67,7 @@ func TestClientsOfTwoConfigurations(t *testing.T) {
 
 // A client without flows sends a pending operation of another client's flow. The flow then goes on.
 func TestClientWithoutFlowsBesideOne(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once})
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (int, error) { return 1, p.Sequence("charge", "send")(ctx) })
@@ -104,7 +104,7 @@ func TestTableThatScopesKeysLater(t *testing.T) {
 		require.ErrorIs(t, first.Ask(named(t, invoice), toOwn).Err, onceward.ErrPending)
 		scoped := own()
 		scoped.CredentialScoped = true
-		next := start(t, l, onceward.Config{Journal: first.Journal.Journal, Providers: []providers.Provider{scoped}, Backoff: once, Authorize: authorize("Bearer b")})
+		next := start(t, l, onceward.Config{Journal: first.Journal.Store, Providers: []providers.Provider{scoped}, Backoff: once, Authorize: authorize("Bearer b")})
 		pass(time.Hour)
 		_, err := next.Resume(t.Context())
 		require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -47,7 +48,7 @@ func TestCorrectedTableBindsPendingOperations(t *testing.T) {
 		{"a wider table changes nothing", func(e *providers.Endpoint) { e.Retention = 1000 * time.Hour }, 8 * 24 * time.Hour, 1, onceward.StateUnknown},
 	} {
 		for _, found := range []string{"parked", "left by a dead process"} {
-			each(t, row.name+", "+found, func(t *testing.T, j journal.Journal) {
+			each(t, row.name+", "+found, func(t *testing.T, j machine.Store) {
 				l := &line{}
 				was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 				ask := func() { was.Ask(named(t, "order-1"), to("POST", ownURL)) }
@@ -75,7 +76,7 @@ func TestCorrectedTableBindsPendingOperations(t *testing.T) {
 
 // Of two handling times the longer one counts, even if the table has a guard now.
 func TestLongerHandlingTimeIsWaitedFor(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		was := own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 10*time.Minute })
 		start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{was}}).Ask(named(t, "order-1"), to("POST", ownURL))
@@ -118,7 +119,7 @@ func TestCorrectedTableReadFromTheBody(t *testing.T) {
 		}, 1, onceward.StateUnknown},
 		"its body is not kept": {cards(), []option{card("4242")}, 1, onceward.StateUnknown},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{row.provider}})
 			leavesInFlight(t, was, l, func() { was.Ask(named(t, "order-1"), row.ask...) })
@@ -135,7 +136,7 @@ func TestCorrectedTableReadFromTheBody(t *testing.T) {
 }
 
 func TestEveryAttemptFollowsTheNarrowedTerms(t *testing.T) {
-	each(t, "the window that is left by the corrected table ends within the run", func(t *testing.T, j journal.Journal) {
+	each(t, "the window that is left by the corrected table ends within the run", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses()).Always(says(429, `{}`, "Retry-After", "60"))
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 		was.Ask(named(t, "order-1"), to("POST", ownURL))
@@ -151,7 +152,7 @@ func TestEveryAttemptFollowsTheNarrowedTerms(t *testing.T) {
 // A process that does not know the provider claims nothing of it.
 func TestUnknownProviderIsNotClaimed(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		var logged bytes.Buffer
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -215,7 +216,7 @@ func TestAnotherKeyOnTheWireIsNeverSent(t *testing.T) {
 		{"another header, completed", same, renamed, says(200, paid), onceward.StateCompleted, ""},
 	} {
 		for _, who := range []string{"Resume", "its caller", "left by a dead process"} {
-			each(t, row.name+", "+who, func(t *testing.T, j journal.Journal) {
+			each(t, row.name+", "+who, func(t *testing.T, j machine.Store) {
 				l := (&line{}).Then(row.first)
 				was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own(row.was)}})
 				ask := func(p *process) outcome { return p.Ask(named(t, "order-1"), to("POST", ownURL)) }
@@ -255,7 +256,7 @@ func TestAnotherKeyOnTheWireIsNeverSent(t *testing.T) {
 		}
 	}
 	// The configuration was corrected. The same host has another contract.
-	each(t, "IETF, then Raw", func(t *testing.T, j journal.Journal) {
+	each(t, "IETF, then Raw", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.IETF(24*time.Hour, "own.example").WithStoredFailures()}})
 		was.Ask(named(t, "order-1"), to("POST", ownURL))
@@ -286,7 +287,7 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 		}
 	}
 	for name, first := range map[string]reply{"may have run": loses(), "nothing has run": says(429, `{}`, "Retry-After", "1")} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			key := "sk_test_1"
 			l := (&line{}).Then(first)
 			p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once, Authorize: signs(&key)})
@@ -311,7 +312,7 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 			assert.Len(t, l.Sent(), 2)
 		})
 	}
-	each(t, "the first attempt with a known mode records it", func(t *testing.T, j journal.Journal) {
+	each(t, "the first attempt with a known mode records it", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(says(429, `{}`, "Retry-After", "1"), loses())
 		key := "of another kind"
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once, Authorize: signs(&key)})
@@ -328,7 +329,7 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 		assert.Len(t, l.Sent(), 2)
 		assert.Equal(t, journal.StatePending, p.Recorded(onceward.Ref{ID: "invoice-1"}).State)
 	})
-	each(t, "nor in the second attempt of a call", func(t *testing.T, j journal.Journal) {
+	each(t, "nor in the second attempt of a call", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		keys := []string{"sk_test_1", "sk_test_1", "sk_live_1"}
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Authorize: func(r *http.Request) error {
@@ -359,7 +360,7 @@ func TestCallWithoutTheTableNarrowsNothing(t *testing.T) {
 		{"parked, and nothing has run", func(_ *testing.T, _ *process, l *line, ask func()) { l.Then(refuses()); ask() }, 0},
 		{"left by a dead process", func(t *testing.T, p *process, l *line, ask func()) { leavesInFlight(t, p, l, ask) }, 1},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 			row.found(t, was, l, func() { was.Ask(named(t, "order-1"), to("POST", ownURL)) })
@@ -384,7 +385,7 @@ func TestCallWithoutTheTableNarrowsNothing(t *testing.T) {
 
 // An operation that was cancelled without a table gets the terms of the first table when it is asked for again.
 func TestCancelledUnderNoTableHasFirstTerms(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		ctx, cancel := context.WithCancel(named(t, "order-1"))
 		l := (&line{}).Then(doing(cancel, refuses()))
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -403,7 +404,7 @@ func TestCancelledUnderNoTableHasFirstTerms(t *testing.T) {
 // An operation was recorded before a table listed its host. The report and the error say so.
 func TestOperationOfAnUnlistedHost(t *testing.T) {
 	listed := []providers.Provider{own()}
-	each(t, "nothing may have run: a call sends it", func(t *testing.T, j journal.Journal) {
+	each(t, "nothing may have run: a call sends it", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, was.Ask(named(t, "order-1"), toOwn).Err, onceward.ErrPending)
@@ -425,7 +426,7 @@ func TestOperationOfAnUnlistedHost(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, now.Recorded(onceward.Ref{ID: "order-1"}).State)
 	})
-	each(t, "its process died over it: unknown", func(t *testing.T, j journal.Journal) {
+	each(t, "its process died over it: unknown", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		leavesInFlight(t, was, l, func() { was.Ask(named(t, "order-1"), toOwn) })
@@ -449,7 +450,7 @@ func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
 		{"while another process may send it, it stays pending", time.Hour, onceward.StatePending},
 		{"once no process may send it, it is unknown", 25 * time.Hour, onceward.StateUnknown},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(loses())
 			dead := start(t, l, onceward.Config{Journal: j})
 			leavesInFlight(t, dead, l, func() { dead.Ask(t.Context()) })
@@ -504,7 +505,7 @@ func (j *claimed) of(provider string) (limits []int) {
 	return limits
 }
 
-func (j *claimed) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *claimed) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	<-time.After(j.takes)
 	j.mu.Lock()
 	j.from, j.limit = append(j.from, ev.From), append(j.limit, limit)
@@ -652,9 +653,9 @@ func TestClaimThatIsPutOff(t *testing.T) {
 // repeating is a journal that makes every claim twice, as a journal does whose transaction is retried.
 type repeating struct{ *memory.Journal }
 
-func (j repeating) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j repeating) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	today := ev.Today
-	ev.Today = func(op *journal.Operation) (journal.Today, bool) {
+	ev.Today = func(op *journal.Operation) (machine.Today, bool) {
 		today(op)
 		return today(op)
 	}
@@ -680,7 +681,7 @@ func TestClaimThatIsMadeAgain(t *testing.T) {
 // Resume reports once that a provider's operations are passed over during its pause. That passes by itself, so it is
 // not logged.
 func TestPassedOverDuringACooldown(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		var logged bytes.Buffer
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, NamedOnly: true, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
@@ -707,7 +708,7 @@ func TestPassedOverDuringACooldown(t *testing.T) {
 // Run reports an unknown provider once, however many hosts it has.
 func TestPassedOverOnceAProvider(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		var logged bytes.Buffer
 		was := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once,
 			Providers: []providers.Provider{providers.Raw(7*24*time.Hour, "own.example", "eu.own.example").WithStoredFailures()}})
@@ -751,7 +752,7 @@ func TestPassedOverDuringALookup(t *testing.T) {
 
 // An operation that lacks a header is passed over if another has just lacked it. The report says why.
 func TestPassedOverForAHeader(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Concurrency: 1, Authorize: func(*http.Request) error { return nil }})
 		for i := range 3 {
@@ -776,13 +777,13 @@ type joinsOnce struct {
 }
 
 type lostOnceListed struct {
-	journal.Session
+	machine.Session
 	of *joinsOnce
 }
 
 func (s lostOnceListed) Lost() bool { return s.of.listed.Load() || s.Session.Lost() }
 
-func (j *joinsOnce) Join(ctx context.Context) (journal.Session, error) {
+func (j *joinsOnce) Join(ctx context.Context) (machine.Session, error) {
 	if j.listed.Load() {
 		return nil, errDiskFull
 	}
@@ -809,15 +810,15 @@ func TestPassedOverWithoutASession(t *testing.T) {
 
 // landingClaims is a journal that stores a claim, and returns an error.
 type landingClaims struct {
-	journal.Journal
-	journal.Flows
+	machine.Store
+	machine.Flows
 	fails bool        // claims
 	keeps atomic.Bool // it gives nothing back
 	half  bool        // the first commit's operations are returned, and the second commit was stored, too
 }
 
-func (j *landingClaims) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	res, err := j.Journal.Claim(ctx, ev, limit)
+func (j *landingClaims) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
+	res, err := j.Store.Claim(ctx, ev, limit)
 	switch {
 	case err == nil && j.half && len(res) > 1:
 		return res[:1], nil
@@ -827,11 +828,11 @@ func (j *landingClaims) Claim(ctx context.Context, ev journal.Event, limit int) 
 	return res, err
 }
 
-func (j *landingClaims) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if j.keeps.Load() && ev.Kind == journal.EventCancel {
-		return journal.Result{}, severed.Err
+func (j *landingClaims) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if j.keeps.Load() && ev.Kind == machine.EventCancel {
+		return machine.Result{}, severed.Err
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 // A claim that was stored although it failed is left to the next claim.
@@ -843,8 +844,8 @@ func TestLostClaimIsLeftToTheNext(t *testing.T) {
 		"of an operation that a dead process left": {died: true},
 		"and the journal fails to release it, too": {keeps: true},
 	} {
-		each(t, name, func(t *testing.T, kept journal.Journal) {
-			l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}
+		each(t, name, func(t *testing.T, kept machine.Store) {
+			l, j := &line{}, &landingClaims{Store: kept, Flows: kept.(machine.Flows)}
 			was := start(t, l, onceward.Config{Journal: kept, Backoff: once})
 			switch {
 			case row.died:
@@ -889,8 +890,8 @@ func TestLostClaimIsLeftToTheNext(t *testing.T) {
 // A claim takes two commits, and the second one fails. It returns the operations of the first, and leaves the others to
 // the next claim.
 func TestHalfLostClaimIsLeftToTheNext(t *testing.T) {
-	each(t, "", func(t *testing.T, kept journal.Journal) {
-		l, j := &line{}, &landingClaims{Journal: kept, Flows: kept.(journal.Flows), half: true}
+	each(t, "", func(t *testing.T, kept machine.Store) {
+		l, j := &line{}, &landingClaims{Store: kept, Flows: kept.(machine.Flows), half: true}
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		for _, name := range []string{"invoice-1", "invoice-2"} {
 			l.Then(loses())
@@ -912,8 +913,8 @@ func TestHalfLostClaimIsLeftToTheNext(t *testing.T) {
 
 // A claim that failed, but was stored, took an undelivered outcome. This process delivers it.
 func TestLostClaimOfAnOutcomeIsDelivered(t *testing.T) {
-	each(t, "", func(t *testing.T, kept journal.Journal) {
-		l, j := (&line{}).Then(loses()), &landingClaims{Journal: kept, Flows: kept.(journal.Flows)}
+	each(t, "", func(t *testing.T, kept machine.Store) {
+		l, j := (&line{}).Then(loses()), &landingClaims{Store: kept, Flows: kept.(machine.Flows)}
 		was := start(t, l, onceward.Config{Journal: kept, Backoff: once, OnSettled: func(context.Context, onceward.Operation) error { return errDiskFull }})
 		require.ErrorIs(t, was.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
 		pass(time.Hour)

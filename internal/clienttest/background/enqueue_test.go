@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -425,7 +426,7 @@ func TestEnqueueUnderAReapedName(t *testing.T) {
 			pass(time.Hour)
 			oncetest.SeesTheClock(t, s.journal, time.Now())
 		}
-		n, err := s.journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 100)
+		n, err := s.journal.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: time.Hour}, 100)
 		require.NoError(t, err)
 		require.Positive(t, n)
 		_, err = s.orders(named(t, invoice), true, body("amount=1"))

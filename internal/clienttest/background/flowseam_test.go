@@ -14,7 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -127,7 +127,7 @@ func TestFlowErrorNamesTheBackgroundSender(t *testing.T) {
 // unclaimed is a journal that fails to claim flows.
 type unclaimed struct{ *memory.Journal }
 
-func (unclaimed) ClaimFlows(context.Context, journal.FlowEvent, int) ([]journal.FlowResult, error) {
+func (unclaimed) ClaimFlows(context.Context, machine.FlowEvent, int) ([]machine.FlowResult, error) {
 	return nil, errBlinded
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -32,9 +33,9 @@ func runsNowAndThen(l *teller, d time.Duration) {
 // attention, until they go on.
 func TestParkedForADayNeedsAttention(t *testing.T) {
 	t.Parallel()
-	for name, on := range map[string]func(*testing.T) journal.Journal{
-		"in memory": func(*testing.T) journal.Journal { return nil },
-		"on disk":   func(t *testing.T) journal.Journal { return onDisk(t) },
+	for name, on := range map[string]func(*testing.T) machine.Store{
+		"in memory": func(*testing.T) machine.Store { return nil },
+		"on disk":   func(t *testing.T) machine.Store { return onDisk(t) },
 	} {
 		virtual(t, "an operation whose credential was rotated, "+name, func(t *testing.T) {
 			scoped := own()
@@ -119,7 +120,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 			require.ErrorIs(t, err, onceward.ErrPending)
 			l := &teller{Process: p}
 			stuck := func() bool {
-				f, err := p.Journal.Journal.(journal.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-991"})
+				f, err := p.Journal.Store.(machine.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-991"})
 				require.NoError(t, err)
 				return f.NeedsAttention(time.Now()) != "" || len(l.NeedsAttention()) > 0
 			}
@@ -146,7 +147,7 @@ func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: onDisk(t), Providers: []providers.Provider{own()}, Backoff: once})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), toOwn) })
-		next := &teller{Process: start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{providers.Stripe()}, Backoff: once})}
+		next := &teller{Process: start(t, l, onceward.Config{Journal: dead.Journal.Store, Providers: []providers.Provider{providers.Stripe()}, Backoff: once})}
 		next.Runs(10 * time.Minute)
 		assert.Empty(t, next.NeedsAttention())
 		next.Runs(10 * time.Minute)
@@ -176,9 +177,9 @@ func TestHeldByDeadSessionsNeedsAttention(t *testing.T) {
 			_, _ = ride.Run(running, dead.Flows, "order-1", 1)
 		}()
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1"), toOwn) })
-		next := &teller{Process: start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{own()}, Backoff: once})}
+		next := &teller{Process: start(t, l, onceward.Config{Journal: dead.Journal.Store, Providers: []providers.Provider{own()}, Backoff: once})}
 		f := func() string {
-			f, err := next.Journal.Journal.(journal.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-1"})
+			f, err := next.Journal.Store.(machine.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-1"})
 			require.NoError(t, err)
 			return f.NeedsAttention(time.Now())
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers/providertest"
@@ -25,7 +26,7 @@ import (
 
 // OnSettled gets the outcomes that no caller got.
 func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen, wrongKey)
 		s := &settler{}
 		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle})
@@ -39,7 +40,7 @@ func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 		)
 		assert.Empty(t, s.Got)
 
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
 		report, err := next.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 2, report.Claimed)
@@ -58,7 +59,7 @@ func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 		_, err = next.Resume(t.Context())
 		require.NoError(t, err)
 		next.Crash()
-		_, err = start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle}).Resume(t.Context())
+		_, err = start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle}).Resume(t.Context())
 		require.NoError(t, err)
 		for id, got := range s.Got {
 			assert.Len(t, got, 1, "%s is settled for good", id)
@@ -82,7 +83,7 @@ func TestOnSettledFails(t *testing.T) {
 				dead.Leaves(named(t, fmt.Sprint("invoice-", i)))
 			}
 			dead.Crash()
-			next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle, Concurrency: 1, Keep: time.Minute})
+			next := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle, Concurrency: 1, Keep: time.Minute})
 			report, err := next.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 20, report.Settled)
@@ -142,12 +143,12 @@ func TestOnSettledFailsAndItsProcessEnds(t *testing.T) {
 		first := start(t, l, onceward.Config{OnSettled: s.Settle})
 		first.Leaves(named(t, "invoice-1/charge"))
 		first.Crash()
-		second := start(t, l, onceward.Config{Journal: first.Journal.Journal, OnSettled: s.Settle})
+		second := start(t, l, onceward.Config{Journal: first.Journal.Store, OnSettled: s.Settle})
 		_, err := second.Resume(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, second.Shutdown(t.Context()))
 		clear(s.Fails)
-		_, err = start(t, l, onceward.Config{Journal: first.Journal.Journal, OnSettled: s.Settle}).Resume(t.Context())
+		_, err = start(t, l, onceward.Config{Journal: first.Journal.Store, OnSettled: s.Settle}).Resume(t.Context())
 		require.NoError(t, err)
 		assert.Len(t, s.Got["invoice-1/charge"], 2)
 	})
@@ -199,7 +200,7 @@ func TestRepeatedCallTakesTheDelivery(t *testing.T) {
 		dead := start(t, l, onceward.Config{OnSettled: s.Settle})
 		dead.Leaves(named(t, "invoice-1/charge"))
 		dead.Crash()
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
 		require.NoError(t, next.Ask(named(t, "invoice-1/charge")).Err)
 		_, err := next.Resume(t.Context())
 		require.NoError(t, err)
@@ -225,7 +226,7 @@ func TestLateDeliveryOpensNoFlow(t *testing.T) {
 				return flow.GiveUp(errors.New("sold out"))
 			}), flow.ErrGivenUp)
 			dead.Crash()
-			next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle, SettleAll: all, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle, SettleAll: all, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 			left := next.Everything()
 			require.Len(t, left, 1)
 			require.False(t, left[0].Delivered)
@@ -263,7 +264,7 @@ func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
 		s := &settler{Fails: map[string]func() error{"order-1": func() error { return errors.New("no") }}}
 		dead := start(t, l, onceward.Config{OnSettled: s.Settle})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
-		p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle})
+		p := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unsettled)
@@ -321,7 +322,7 @@ func TestFailingDeliveryDelaysNoOther(t *testing.T) {
 }
 
 func TestEachOutcomeOfAnOperationIsDelivered(t *testing.T) {
-	each(t, "the second one of the same process too", func(t *testing.T, j journal.Journal) {
+	each(t, "the second one of the same process too", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		s := &settler{}
 		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle})
@@ -360,7 +361,7 @@ func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 		}
 		dead := start(t, l, onceward.Config{OnSettled: takes})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
-		p = start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: takes})
+		p = start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: takes})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
@@ -401,7 +402,7 @@ func TestOutcomeIsDeliveredOnlyOnce(t *testing.T) {
 		dead := start(t, &line{}, onceward.Config{OnSettled: s.Settle})
 		dead.Leaves(named(t, invoice))
 		dead.Crash()
-		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unsettled)
@@ -446,7 +447,7 @@ func TestFailedDeliveryIsRetriedAtItsTime(t *testing.T) {
 		dead := start(t, &line{}, onceward.Config{OnSettled: s.Settle})
 		dead.Leaves(named(t, invoice))
 		dead.Crash()
-		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
@@ -461,8 +462,8 @@ func TestFailedDeliveryIsRetriedAtItsTime(t *testing.T) {
 func TestADeliveryThatIsNotNotedIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged strings.Builder
-		j := &failing{Journal: memory.New()}
-		j.Fails(false, journal.EventDeliver)
+		j := &failing{Store: memory.New()}
+		j.Fails(false, machine.EventDeliver)
 		s := &settler{}
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 		require.NoError(t, p.Ask(named(t, "order-1")).Err)
@@ -477,9 +478,9 @@ func TestADeliveryThatIsNotNotedIsLogged(t *testing.T) {
 // A process without hooks records a delivery later if the journal fails at first.
 func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: func(context.Context, onceward.Operation) error { return nil }})
-		j.Fails(false, journal.EventDeliver)
+		j.Fails(false, machine.EventDeliver)
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		p.Crash()
 
@@ -502,7 +503,7 @@ func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
 		dead := start(t, &line{}, onceward.Config{OnSettled: (&settler{}).Settle})
 		dead.Leaves(named(t, invoice))
 		dead.Crash()
-		next := start(t, &line{}, onceward.Config{Journal: dead.Journal.Journal, Reconcile: &onceward.Reconcile{
+		next := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, Reconcile: &onceward.Reconcile{
 			OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error { return nil },
 		}})
 		require.False(t, next.Recorded(onceward.Ref{ID: invoice}).Delivered)
@@ -522,7 +523,7 @@ func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
 			_ = dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error { return dead.Step(ctx, "charge") })
 		})
 		l.Always(frozen)
-		next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: s.Settle})
+		next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
 		report, err := next.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Unknown)

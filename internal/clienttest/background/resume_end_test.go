@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -75,15 +76,15 @@ func TestRunEndsAfterItsLooks(t *testing.T) {
 
 // shutsDown is a journal whose claims report it as closed once closed is set.
 type shutsDown struct {
-	journal.Journal
+	machine.Store
 	closed atomic.Bool
 }
 
-func (j *shutsDown) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *shutsDown) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if j.closed.Load() {
 		return nil, journal.ErrClosed
 	}
-	return j.Journal.Claim(ctx, ev, limit)
+	return j.Store.Claim(ctx, ev, limit)
 }
 
 // An operation that is being sent when Run finds its journal closed gets its answer first.
@@ -92,7 +93,7 @@ func TestRunOverAClosedJournal(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
 		left.Due(time.Second)
 		left.Due(5 * time.Second)
-		j := &shutsDown{Journal: left.Journal.Journal}
+		j := &shutsDown{Store: left.Journal.Store}
 		var ended []error
 		p := start(t, (&line{}).Then(takes(20*time.Second, says(200, paid))), onceward.Config{Journal: j, Trace: &onceward.Trace{
 			AttemptEnded: func(_ context.Context, _ onceward.Operation, a onceward.Attempt) { ended = append(ended, a.Err) },
@@ -111,7 +112,7 @@ func TestShutdownEndsTheHooksOfResume(t *testing.T) {
 		left.Due(0)
 		pass(time.Hour)
 		var cause error
-		p := start(t, &line{}, onceward.Config{Journal: left.Journal.Journal, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
+		p := start(t, &line{}, onceward.Config{Journal: left.Journal.Store, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
 			select {
 			case <-ctx.Done():
 				cause = context.Cause(ctx)
@@ -140,7 +141,7 @@ func TestEndedGetsOperationsThatAreNotResent(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{})
 		leavesInFlight(t, dead, l, func() { dead.Ask(t.Context()) })
-		p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, NamedOnly: true, Trace: &onceward.Trace{
+		p := start(t, l, onceward.Config{Journal: dead.Journal.Store, NamedOnly: true, Trace: &onceward.Trace{
 			Ended: func(_ context.Context, op onceward.Operation, _ error) { told = append(told, op) },
 		}})
 		report, err := p.Resume(t.Context())
@@ -154,16 +155,16 @@ func TestEndedGetsOperationsThatAreNotResent(t *testing.T) {
 
 // claimsNone is a journal whose next claim for one provider fails, once failed is set.
 type claimsNone struct {
-	journal.Journal
+	machine.Store
 	of     string
 	failed atomic.Bool
 }
 
-func (j *claimsNone) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *claimsNone) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if slices.Contains(ev.From, j.of) && j.failed.CompareAndSwap(false, true) {
 		return nil, errNoDisk
 	}
-	return j.Journal.Claim(ctx, ev, limit)
+	return j.Store.Claim(ctx, ev, limit)
 }
 
 // Resume returns the error of a failed claim, even if an earlier claim of another provider filled every slot.
@@ -175,7 +176,7 @@ func TestResumeReportsEveryFailedClaim(t *testing.T) {
 		for range 2 {
 			left.Due(10 * time.Second)
 		}
-		j := &claimsNone{Journal: left.Journal.Journal, of: tables[1].Name}
+		j := &claimsNone{Store: left.Journal.Store, of: tables[1].Name}
 		j.failed.Store(true)
 		l := (&line{}).Then(takes(30*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j, Concurrency: 2, Providers: tables})

@@ -22,6 +22,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -34,7 +35,7 @@ func TestResumeFinishesOperationsOfADeadProcess(t *testing.T) {
 		name      string
 		namedOnly bool
 	}{{"all of it", false}, {"named operations only", true}} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			dead := start(t, l, onceward.Config{Journal: j})
 			leavesInFlight(t, dead, l,
@@ -46,7 +47,7 @@ func TestResumeFinishesOperationsOfADeadProcess(t *testing.T) {
 			require.Len(t, left, 3)
 			requireUUID(t, 4, left[1])
 
-			next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, NamedOnly: row.namedOnly})
+			next := start(t, l, onceward.Config{Journal: dead.Journal.Store, NamedOnly: row.namedOnly})
 			report, err := next.Resume(t.Context())
 			require.NoError(t, err)
 			resumed := l.Sent()[3:]
@@ -94,7 +95,7 @@ func TestResumeSendsTheOldestFirst(t *testing.T) {
 			}
 			leavesInFlight(t, dead, l, calls...)
 			l = (&line{}).Always(takes(time.Second, says(200, paid)))
-			next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: concurrency})
+			next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Concurrency: concurrency})
 			report, err := next.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 10, report.Completed)
@@ -185,7 +186,7 @@ func TestResumeWithoutTheCredential(t *testing.T) {
 			dead := start(t, l, onceward.Config{})
 			leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1/charge"), row.call) })
 
-			poor := start(t, l, onceward.Config{Journal: dead.Journal.Journal})
+			poor := start(t, l, onceward.Config{Journal: dead.Journal.Store})
 			report, err := poor.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 1, report.Parked)
@@ -196,7 +197,7 @@ func TestResumeWithoutTheCredential(t *testing.T) {
 			assert.Equal(t, journal.StatePending, poor.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
 			require.Len(t, l.Sent(), 1)
 
-			rich := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Authorize: row.authorize})
+			rich := start(t, l, onceward.Config{Journal: dead.Journal.Store, Authorize: row.authorize})
 			pass(time.Hour)
 			report, err = rich.Resume(t.Context())
 			require.NoError(t, err)
@@ -217,7 +218,7 @@ func TestResumeWaitsForTheProvider(t *testing.T) {
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "invoice-1/charge")) })
 
 		other := providers.Raw(24 * time.Hour).WithStoredFailures() // serves that host too, under another contract
-		gone := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Providers: []providers.Provider{other}})
+		gone := start(t, l, onceward.Config{Journal: dead.Journal.Store, Providers: []providers.Provider{other}})
 		report, err := gone.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, report.Claimed)
@@ -226,7 +227,7 @@ func TestResumeWaitsForTheProvider(t *testing.T) {
 		require.ErrorIs(t, report.Problems[0], onceward.ErrPending)
 		assert.Len(t, l.Sent(), 1)
 
-		back := start(t, l, onceward.Config{Journal: dead.Journal.Journal})
+		back := start(t, l, onceward.Config{Journal: dead.Journal.Store})
 		pass(time.Hour)
 		report, err = back.Resume(t.Context())
 		require.NoError(t, err)
@@ -238,7 +239,7 @@ func TestResumeWaitsForTheProvider(t *testing.T) {
 func TestResumeInTwoProcesses(t *testing.T) {
 	t.Parallel()
 	const many = 200
-	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
+	eachJournal(t, func(t *testing.T, open func() machine.Store) {
 		l := (&line{}).Always(says(429, "", "Retry-After-Ms", "1"))
 		first := start(t, l, onceward.Config{Journal: open(), Backoff: once})
 		var callers sync.WaitGroup
@@ -293,7 +294,7 @@ func TestProgressIsReportedOncePerSecond(t *testing.T) {
 		l.Always(takes(100*time.Millisecond, says(200, paid)))
 		var at []time.Time
 		var reports []onceward.Report
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1, Trace: &onceward.Trace{
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Concurrency: 1, Trace: &onceward.Trace{
 			Progress: func(r onceward.Report) { at, reports = append(at, time.Now()), append(reports, r) },
 		}})
 		began := time.Now()
@@ -353,7 +354,7 @@ func TestRunReportsItsPasses(t *testing.T) {
 		defer stop()
 		var last onceward.Report
 		soon, began := 0, time.Now() // how many reports came within a second
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1, Trace: &onceward.Trace{
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Concurrency: 1, Trace: &onceward.Trace{
 			Progress: func(r onceward.Report) {
 				if last = r; time.Since(began) < time.Second {
 					soon++
@@ -421,7 +422,7 @@ func TestRunNoticesAnotherProcesssDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{})
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store})
 		done := make(chan error, 1)
 		running, stop := context.WithCancel(t.Context())
 		go func() { done <- next.Run(running) }()
@@ -465,7 +466,7 @@ func TestResumeEndsWithItsContext(t *testing.T) {
 		}
 		leavesInFlight(t, dead, l, calls...)
 		l.Always(takes(time.Second, says(200, paid)))
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Concurrency: 1})
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		report, err := next.Resume(ctx)
@@ -535,7 +536,7 @@ func TestPanicOfAFlowInTheBackground(t *testing.T) {
 
 // counts counts the calls that a pass makes to the journal.
 type counts struct {
-	journal.Journal
+	machine.Store
 	mu           sync.Mutex
 	looks, reaps int
 	claimFails   bool
@@ -549,10 +550,10 @@ func (j *counts) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.O
 	if slices.Contains(f.States, journal.StateInFlight) {
 		j.looks++
 	}
-	return j.Journal.List(ctx, f)
+	return j.Store.List(ctx, f)
 }
 
-func (j *counts) Reap(ctx context.Context, ev journal.Event, limit int) (int, error) {
+func (j *counts) Reap(ctx context.Context, ev machine.Event, limit int) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.reaps++
@@ -560,14 +561,14 @@ func (j *counts) Reap(ctx context.Context, ev journal.Event, limit int) (int, er
 		return 0, errNoDisk
 	}
 	<-time.After(j.reapTakes)
-	return j.Journal.Reap(ctx, ev, limit)
+	return j.Store.Reap(ctx, ev, limit)
 }
 
-func (j *counts) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (j *counts) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if j.claimFails {
 		return nil, errNoDisk
 	}
-	return j.Journal.Claim(ctx, ev, limit)
+	return j.Store.Claim(ctx, ev, limit)
 }
 
 var errNoDisk = errors.New("there is no disk")
@@ -575,7 +576,7 @@ var errNoDisk = errors.New("there is no disk")
 // A Run that has nothing to do reads the whole journal every ten minutes.
 func TestRunWithNothingToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &counts{Journal: memory.New()}
+		j := &counts{Store: memory.New()}
 		var told int
 		var logged bytes.Buffer
 		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Trace: &onceward.Trace{Progress: func(onceward.Report) { told++ }}})
@@ -594,7 +595,7 @@ func TestRunWithNothingToDo(t *testing.T) {
 
 func TestRunGoesOnThoughThePassesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &counts{Journal: memory.New(), claimFails: true}
+		j := &counts{Store: memory.New(), claimFails: true}
 		var logged bytes.Buffer
 		var failed int
 		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Trace: &onceward.Trace{PassFailed: func(context.Context, error) { failed++ }}})
@@ -613,7 +614,7 @@ func TestRunGoesOnThoughThePassesFail(t *testing.T) {
 
 func TestRunReportsFailedReaping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &counts{Journal: memory.New(), reapFails: true}
+		j := &counts{Store: memory.New(), reapFails: true}
 		var logged bytes.Buffer
 		p := start(t, &line{}, onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -644,11 +645,11 @@ type reapsSome struct {
 	operations, flows atomic.Int64
 }
 
-func (j *reapsSome) Reap(context.Context, journal.Event, int) (int, error) {
+func (j *reapsSome) Reap(context.Context, machine.Event, int) (int, error) {
 	return max(0, 6-3*int(j.operations.Add(1))), errNoDisk
 }
 
-func (j *reapsSome) ReapFlows(context.Context, journal.FlowEvent, int) (int, error) {
+func (j *reapsSome) ReapFlows(context.Context, machine.FlowEvent, int) (int, error) {
 	return max(0, 4-2*int(j.flows.Add(1))), nil
 }
 
@@ -662,9 +663,9 @@ func TestRunReapsEveryExpiredOperation(t *testing.T) {
 			require.NoError(t, was.Ask(named(t, fmt.Sprint("invoice-", i))).Err)
 		}
 		was.PassInUse(3 * 24 * time.Hour)
-		require.ErrorIs(t, start(t, (&line{}).Always(refuses()), onceward.Config{Journal: was.Journal.Journal, Backoff: once}).Ask(named(t, "due")).Err, onceward.ErrPending)
+		require.ErrorIs(t, start(t, (&line{}).Always(refuses()), onceward.Config{Journal: was.Journal.Store, Backoff: once}).Ask(named(t, "due")).Err, onceward.ErrPending)
 		pass(time.Minute)
-		j := &counts{Journal: was.Journal.Journal, reapTakes: 2 * time.Second}
+		j := &counts{Store: was.Journal.Store, reapTakes: 2 * time.Second}
 		var last onceward.Report
 		p := start(t, l, onceward.Config{Journal: j, Keep: time.Hour, Trace: &onceward.Trace{Progress: func(r onceward.Report) { last = r }}})
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
@@ -687,7 +688,7 @@ func TestPassReportsItsResult(t *testing.T) {
 			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(time.Hour)
 			var told []onceward.Report
-			p = start(t, l, onceward.Config{Journal: p.Journal.Journal, Trace: &onceward.Trace{Progress: func(r onceward.Report) { told = append(told, r) }}})
+			p = start(t, l, onceward.Config{Journal: p.Journal.Store, Trace: &onceward.Trace{Progress: func(r onceward.Report) { told = append(told, r) }}})
 			if byRun {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
@@ -712,7 +713,7 @@ func TestProblemsNameUpToAHundredOperations(t *testing.T) {
 			require.ErrorIs(t, p.Ask(named(t, fmt.Sprint("invoice-", i))).Err, onceward.ErrPending)
 		}
 		pass(2 * time.Hour)
-		report, err := start(t, l, onceward.Config{Journal: p.Journal.Journal, Backoff: backoff.Policy{MaxAttempts: 1000}, RetryBudget: backoff.Budget{Capacity: 1}}).Resume(t.Context())
+		report, err := start(t, l, onceward.Config{Journal: p.Journal.Store, Backoff: backoff.Policy{MaxAttempts: 1000}, RetryBudget: backoff.Budget{Capacity: 1}}).Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 120, report.Parked+report.PassedOver)
 		require.Len(t, report.Problems, 100)
@@ -780,7 +781,7 @@ func TestResumeReportsUnknownOperations(t *testing.T) {
 		dead := start(t, l, onceward.Config{})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to(http.MethodPost, "https://elsewhere.example/")) })
 		var told []error
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Trace: &onceward.Trace{Ended: func(_ context.Context, op onceward.Operation, err error) {
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Trace: &onceward.Trace{Ended: func(_ context.Context, op onceward.Operation, err error) {
 			told = append(told, err)
 		}}})
 		report, err := next.Resume(t.Context())
@@ -836,14 +837,14 @@ func TestShutdownEndsResume(t *testing.T) {
 }
 
 // formless is a journal from before the form of a key was recorded.
-type formless struct{ journal.Journal }
+type formless struct{ machine.Store }
 
-func (j formless) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j formless) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	if ev.Intent != nil {
 		in := *ev.Intent
 		in.Form, ev.Intent = "", &in
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 // An operation that was recorded without the form of its key is sent in today's form.

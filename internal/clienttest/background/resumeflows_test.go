@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -214,8 +215,8 @@ func TestFlowsOfOthersAlone(t *testing.T) {
 		ship := charges(l)
 		require.NoError(t, l.Flows.Register(ship))
 		beside := another(t, l.Box, onceward.Config{Journal: struct {
-			journal.Journal
-			journal.Reconciler
+			machine.Store
+			machine.Reconciler
 		}{m, m}})
 		for i, settled := range []func(op onceward.Operation){
 			func(op onceward.Operation) {
@@ -277,7 +278,7 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 // An operator decided that an operation of a given-up flow had no effect. The flow is undone once another operator has
 // proof of the effect.
 func TestFlowIsOpenedAgainByProof(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen)
 		p := startFlows(t, l, onceward.Config{Journal: j})
 		undone := 0
@@ -338,7 +339,7 @@ func TestFlowIsWokenByAClockAhead(t *testing.T) {
 			return errors.Join(err, given)
 		}, flow.StateGivenUp},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(frozen)
 			ship := func(p *process) *flow.Func[string, int] {
 				return flow.Define("ship", 1, func(ctx context.Context, _ string) (int, error) { return 1, p.Step(ctx, "charge") })

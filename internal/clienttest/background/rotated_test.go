@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
 // An error does not promise that an operation is sent in the background once Resume has found that its credential is
 // missing.
 func TestRotatedAndFoundMissingIsNotPromised(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Authorize: func(*http.Request) error { return nil }})
 		credential := with("Authorization", "Bearer x")
@@ -62,7 +62,7 @@ func TestRotatedCredentialWaitsForItsReturn(t *testing.T) {
 		"keys are scoped": {scoped, "the credential is another one than the operation was begun with"},
 		"another mode":    {shows, "the credential is of another mode"},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			const operations = 5
 			l := (&line{}).Always(refuses())
 			token := "Bearer sk_test_1"
@@ -146,7 +146,7 @@ func TestRotatedCredentialIsCheckedForEach(t *testing.T) {
 
 // An error does not promise that an operation is sent in the background if its credential is gone.
 func TestRotatedIsNotPromised(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		scoped := own()
 		scoped.CredentialScoped = true
 		l := (&line{}).Then(refuses())

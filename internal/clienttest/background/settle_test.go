@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -102,8 +103,8 @@ type failingOutbox struct {
 // transactions are an Outbox's own methods.
 type transactions interface {
 	BeginTx(context.Context) (journal.Tx, error)
-	EnqueueTx(context.Context, journal.Tx, journal.Event) (journal.Result, error)
-	DeliverTx(context.Context, journal.Event, func(context.Context, journal.Tx) error) (journal.Result, error)
+	EnqueueTx(context.Context, journal.Tx, machine.Event) (machine.Result, error)
+	DeliverTx(context.Context, machine.Event, func(context.Context, journal.Tx) error) (machine.Result, error)
 }
 
 // What could not be recorded yet is booked once it is, and not before: nobody else would book it.
@@ -112,7 +113,7 @@ func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(refuses())
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{})
-		j := failingOutbox{&failing{Journal: s.journal}, s.journal}
+		j := failingOutbox{&failing{Store: s.journal}, s.journal}
 		c, err := onceward.New(onceward.Config{
 			Journal: j, OnSettledTx: books, Backoff: once, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l},
 		})
@@ -120,7 +121,7 @@ func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
 		t.Cleanup(func() { _ = c.Shutdown(t.Context()) })
 		p := &shop{oncetest.Of(t, c, nil), s.journal, s.db}
 		require.ErrorIs(t, p.Ask(named(t, "order-1")).Err, onceward.ErrPending)
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		p.runs(t)
 		pass(5 * time.Minute)
 		require.Len(t, l.Sent(), 1)
@@ -212,7 +213,7 @@ func TestHandlerEnqueuesTheNextOperation(t *testing.T) {
 }
 
 // withoutOutbox is a journal that records nothing in transactions.
-type withoutOutbox struct{ journal.Journal }
+type withoutOutbox struct{ machine.Store }
 
 func TestDeliveryHooksAreChecked(t *testing.T) {
 	j, err := sqlite.Open(filepath.Join(t.TempDir(), "journal.db"), sqlite.Options{Volatile: true})

@@ -9,18 +9,18 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 )
 
 func TestClientStats(t *testing.T) {
 	virtual(t, "of a client without Run", func(t *testing.T) {
-		j := &failing{Journal: memory.New()}
+		j := &failing{Store: memory.New()}
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, RetryBudget: backoff.Budget{Capacity: 4}})
 		assert.Equal(t, onceward.Stats{RetryBudget: map[string]float64{"": 0, "stripe": 0}}, p.Stats())
 
-		j.Fails(false, journal.EventComplete)
+		j.Fails(false, machine.EventComplete)
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		s := p.Stats()
 		assert.Equal(t, 1, s.Backlog)

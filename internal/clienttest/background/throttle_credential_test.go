@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -22,13 +23,13 @@ import (
 func TestRefusedCredentialInTheForeground(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []reply{wrongKey, says(407, "")} {
-		each(t, "cancels a new operation, and its caller gets the refusal", func(t *testing.T, j journal.Journal) {
+		each(t, "cancels a new operation, and its caller gets the refusal", func(t *testing.T, j machine.Store) {
 			p := start(t, (&line{}).Then(refusal), onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
 			out := p.Ask(named(t, invoice), to(http.MethodPost, ownURL))
 			require.NoError(t, out.Err)
 			assert.Equal(t, onceward.StateCancelled, out.Op.State)
 		})
-		each(t, "leaves a pending operation pending, and the error has the refusal", func(t *testing.T, j journal.Journal) {
+		each(t, "leaves a pending operation pending, and the error has the refusal", func(t *testing.T, j machine.Store) {
 			p := start(t, (&line{}).Then(refuses(), refusal), onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 			require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 			pass(time.Hour)
@@ -45,7 +46,7 @@ func TestRefusedCredentialInTheForeground(t *testing.T) {
 func TestRefusedRequestIsCancelled(t *testing.T) {
 	t.Parallel()
 	for name, background := range map[string]bool{"in the foreground": false, "in the background": true} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			p := start(t, (&line{}).Then(refuses(), invalid), onceward.Config{Journal: j, Backoff: once})
 			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(time.Hour)
@@ -209,7 +210,7 @@ func TestRefusedCredentialHasOneProbe(t *testing.T) {
 		_, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		slow := (&line{}).Always(takes(20*time.Second, wrongKey))
-		p = start(t, slow, onceward.Config{Journal: p.Journal.Journal, Backoff: once, Authorize: func(r *http.Request) error {
+		p = start(t, slow, onceward.Config{Journal: p.Journal.Store, Backoff: once, Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer old")
 			return nil
 		}})
@@ -252,7 +253,7 @@ func TestRefusedCredentialBesideAnother(t *testing.T) {
 // The operations of a revoked tenant are passed over, and not claimed one by one. One operation at a time, at growing
 // intervals, tests the credential. The report says why. A caller who asks is served at once.
 func TestRefusedCredentialIsCheckedBeforeTheClaim(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		const many = 20
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Concurrency: 1, Authorize: func(r *http.Request) error {
@@ -324,7 +325,7 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 				left.Due(in)
 			}
 			l := (&line{}).Then(row.says...).Always(says(200, paid))
-			p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Authorize: credential, AttemptTimeout: 3 * time.Hour, MaxWait: 4 * time.Hour,
+			p := start(t, l, onceward.Config{Journal: left.Journal.Store, Authorize: credential, AttemptTimeout: 3 * time.Hour, MaxWait: 4 * time.Hour,
 				Backoff: backoff.Policy{Initial: 30 * minute, Max: 30 * minute}})
 			ctx, stop := context.WithTimeout(seam.Seldom(t.Context(), time.Minute), 3*time.Hour)
 			defer stop()
@@ -343,7 +344,7 @@ func TestRefusedCredentialAndAClockSetBack(t *testing.T) {
 		left.Due(time.Second)
 		left.Due(2 * time.Second)
 		l := (&line{}).Then(wrongKey, takes(20*time.Second, wrongKey)).Always(says(200, paid))
-		p := start(t, l, onceward.Config{Journal: left.Journal.Journal, Backoff: once})
+		p := start(t, l, onceward.Config{Journal: left.Journal.Store, Backoff: once})
 		var back atomic.Int64
 		setClock(p.Client, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Hour)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
@@ -24,13 +24,13 @@ type ofAFleet struct {
 }
 
 type rankedSession struct {
-	journal.Session
+	machine.Session
 	fleet *ofAFleet
 }
 
 func (s rankedSession) Rank() (int, int) { return s.fleet.rank, s.fleet.of }
 
-func (j *ofAFleet) Join(ctx context.Context) (journal.Session, error) {
+func (j *ofAFleet) Join(ctx context.Context) (machine.Session, error) {
 	s, err := j.Journal.Join(ctx)
 	return rankedSession{s, j}, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -27,7 +28,7 @@ func TestRunWithoutTheCallersCredential(t *testing.T) {
 		{"Authorize does not supply it", func(*http.Request) error { return nil }},
 		{"Authorize fails", func(*http.Request) error { return assert.AnError }},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			const asks = 36
 			credential := with("Authorization", "Bearer s3cr3t")
 			l := &line{}
@@ -69,7 +70,7 @@ func TestMissingSignerIsReported(t *testing.T) {
 			return nil
 		}},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Always(refuses())
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once, Authorize: row.authorize})
 			for i := range tenants {
@@ -97,7 +98,7 @@ func TestMissingSignerIsReported(t *testing.T) {
 // If Authorize does not supply a header, the operations that need it are tried one at a time, at growing intervals.
 func TestMissingHeaderOfAuthorize(t *testing.T) {
 	t.Parallel()
-	each(t, "and another tenant's operations go on", func(t *testing.T, j journal.Journal) {
+	each(t, "and another tenant's operations go on", func(t *testing.T, j machine.Store) {
 		const many = 50
 		var asked atomic.Int64
 		l := (&line{}).Always(refuses())

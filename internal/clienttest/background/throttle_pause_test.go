@@ -13,14 +13,14 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // These tests check how long an operation pauses that is out of attempts, and which callers may go ahead of that.
 
 // A caller who asks by name is served soon after an outage.
 func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j})
 		time.AfterFunc(5*time.Second, func() { l.Always(says(200, paid)) })
@@ -37,7 +37,7 @@ func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
 func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 	t.Parallel()
 	const outage, delay = 2 * time.Minute, 2 * time.Second
-	each(t, "two processes, five callers each", func(t *testing.T, j journal.Journal) {
+	each(t, "two processes, five callers each", func(t *testing.T, j machine.Store) {
 		var tried atomic.Int64
 		l := (&line{}).Always(doing(func() { tried.Add(1) }, refuses()))
 		var asking sync.WaitGroup
@@ -60,7 +60,7 @@ func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 // No pause is cut short if the operation may have run.
 func TestPauseIsNotCutShortIfItMayHaveRun(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{Journal: j})
 		out := p.Ask(named(t, "invoice-1"))
@@ -85,7 +85,7 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 		{"3600", time.Hour},
 		{"1", 8 * time.Second}, // the policy's own delay after five attempts
 	} {
-		each(t, row.asked+" s", func(t *testing.T, j journal.Journal) {
+		each(t, row.asked+" s", func(t *testing.T, j machine.Store) {
 			const attempts = 5
 			l := (&line{}).Always(says(429, `{}`, "Retry-After", row.asked))
 			p := start(t, l, onceward.Config{Journal: j, MaxWait: 24 * time.Hour})
@@ -105,7 +105,7 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 			assert.WithinRange(t, time.Now(), parked.Add(row.wait), parked.Add(row.wait+2*step))
 		})
 	}
-	each(t, "Run leaves it alone for as long as it would without", func(t *testing.T, j journal.Journal) {
+	each(t, "Run leaves it alone for as long as it would without", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(says(429, `{}`, "Retry-After", "1"))
 		p := start(t, l, onceward.Config{Journal: j})
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
@@ -128,7 +128,7 @@ func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 		"rate-limited": says(429, `{}`, "Retry-After", "0"), "rate-limited, come back in a second": says(429, `{}`, "Retry-After", "1"),
 	} {
 		for how, sdk := range map[string]int{"one": 1, "ten at once": 10} {
-			each(t, name+", "+how, func(t *testing.T, j journal.Journal) {
+			each(t, name+", "+how, func(t *testing.T, j machine.Store) {
 				var tried atomic.Int64
 				l := (&line{}).Always(doing(func() { tried.Add(1) }, answer))
 				p := start(t, l, onceward.Config{Journal: j})
@@ -154,7 +154,7 @@ func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 func TestPausesOfSimultaneousFailuresAreSpread(t *testing.T) {
 	t.Parallel()
 	const many = 200
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: backoff.Policy{MaxAttempts: 1}})
 		buckets := map[time.Duration]int{}

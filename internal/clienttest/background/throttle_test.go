@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -24,7 +25,7 @@ func TestSlotsBesideABlackHole(t *testing.T) {
 	hosts := map[string]string{"a provider": ownURL, "a host that none serves": "https://hole.example/x"}
 	for kind, hole := range hosts {
 		for _, how := range []string{"Run", "Resume"} {
-			each(t, kind+", "+how, func(t *testing.T, j journal.Journal) {
+			each(t, kind+", "+how, func(t *testing.T, j machine.Store) {
 				l := (&line{}).Always(refuses())
 				p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe(), own()}})
 				for i := range many {
@@ -81,7 +82,7 @@ func TestSlotsBesideABlackHole(t *testing.T) {
 // A provider has a slot, however many hosts hang.
 func TestSlotOfAProviderWhileHostsHang(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		for i := range 40 {
@@ -121,7 +122,7 @@ func TestSlotsBoundClaims(t *testing.T) {
 		{1, 40, 8*3 - 1}, // together they have as many, however many are claimed at a time
 		{40, 1, 3},
 	} {
-		each(t, fmt.Sprintf("%d charges, and %d hosts that none serves", row.charges, row.hosts), func(t *testing.T, j journal.Journal) {
+		each(t, fmt.Sprintf("%d charges, and %d hosts that none serves", row.charges, row.hosts), func(t *testing.T, j machine.Store) {
 			l := (&line{}).Always(refuses())
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 			for i := range 40 {
@@ -164,7 +165,7 @@ func TestSlotsOfAllSitesTogether(t *testing.T) {
 		}
 		pass(time.Hour)
 		l := (&line{}).Then(takes(time.Second, says(200, paid))).Always(hangs())
-		p := start(t, l, onceward.Config{Journal: other.Journal.Journal, Concurrency: 2, AttemptTimeout: time.Hour, MaxWait: time.Hour})
+		p := start(t, l, onceward.Config{Journal: other.Journal.Store, Concurrency: 2, AttemptTimeout: time.Hour, MaxWait: time.Hour})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
@@ -190,7 +191,7 @@ func TestSlotOfAProviderThatFailedOnce(t *testing.T) {
 				return says(503, "", "Retry-After", "72000").Answer(r)
 			}
 			return says(200, paid).Answer(r)
-		}), onceward.Config{Journal: other.Journal.Journal, Concurrency: 1, AttemptTimeout: 10 * time.Hour, MaxWait: 10 * time.Hour})
+		}), onceward.Config{Journal: other.Journal.Store, Concurrency: 1, AttemptTimeout: 10 * time.Hour, MaxWait: 10 * time.Hour})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -177,7 +178,7 @@ func TestASlotThatIsFreedIsTakenAtOnce(t *testing.T) {
 			l := (&line{}).Then(takes(time.Hour, says(200, paid)), takes(time.Hour, says(200, paid)), takes(3*time.Minute, says(200, paid))).Always(takes(time.Second, says(200, paid)))
 			p, stop := waitingFor(t, l, 3, onceward.Config{Concurrency: 3, AttemptTimeout: 2 * time.Hour, MaxWait: 2 * time.Hour}, at)
 			pass(time.Minute)
-			other := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: p.Journal.Journal, Backoff: once})
+			other := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: p.Journal.Store, Backoff: once})
 			for i := range 4 {
 				require.ErrorIs(t, other.Ask(named(t, fmt.Sprint("later-", i)), at).Err, onceward.ErrPending)
 			}
@@ -194,7 +195,7 @@ func TestASlotThatIsFreedIsTakenAtOnce(t *testing.T) {
 
 // A claim that settles an operation without a request needs no slot.
 func TestSettledClaimNeedsNoSlot(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noKey)}})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "unknown"), to("POST", ownURL)) })
@@ -212,7 +213,7 @@ func TestSettledClaimNeedsNoSlot(t *testing.T) {
 // Unnamed operations of a dead process get no additional slots.
 func TestSlotsOfADeadProcesssUnnamedOperations(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		dead := start(t, l, onceward.Config{Journal: j})
 		var calls []func()
@@ -235,7 +236,7 @@ func TestSlotsOfADeadProcesssUnnamedOperations(t *testing.T) {
 
 func TestRunReportsEachHostThatItCannotSendTo(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		secretly := with("Authorization", "Bearer s3cr3t")
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -290,7 +291,7 @@ func TestRateLimitOfOneScope(t *testing.T) {
 				require.ErrorIs(t, parked.Ask(onceward.WithScope(named(t, fmt.Sprint(i)), tenant), with("X-Tenant", tenant)).Err, onceward.ErrPending)
 			}
 			pass(3 * time.Hour)
-			p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 1})
+			p := start(t, l, onceward.Config{Journal: parked.Journal.Store, Concurrency: 1})
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- p.Run(ctx) }()
@@ -326,7 +327,7 @@ func TestABadOperationIsNotTheOnlyProbe(t *testing.T) {
 			require.ErrorIs(t, parked.Ask(named(t, fmt.Sprint(i)), options...).Err, onceward.ErrPending)
 		}
 		pass(3 * time.Hour)
-		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Backoff: once, Concurrency: 1})
+		p := start(t, l, onceward.Config{Journal: parked.Journal.Store, Backoff: once, Concurrency: 1})
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
@@ -392,7 +393,7 @@ func TestEndOfRunKeepsTheBreakerClosed(t *testing.T) {
 			}
 			pass(3 * time.Hour)
 			l := (&line{}).Always(row.reply)
-			p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 5})
+			p := start(t, l, onceward.Config{Journal: parked.Journal.Store, Concurrency: 5})
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			if row.ends == context.Canceled {
 				time.AfterFunc(time.Second, stop)
@@ -432,7 +433,7 @@ func TestResumeEndsBesideAFailure(t *testing.T) {
 			parked := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once})
 			require.ErrorIs(t, parked.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(2 * time.Hour)
-			j := &ranks{Journal: parked.Journal.Journal.(*memory.Journal)}
+			j := &ranks{Journal: parked.Journal.Store.(*memory.Journal)}
 			var ahead atomic.Int64
 			l := (&line{}).Then(doing(func() { fails(j, &ahead) }, says(503, "", "Retry-After", "7200")))
 			c, err := onceward.New(onceward.Config{
@@ -456,13 +457,13 @@ type ranks struct {
 	rank atomic.Int32 // of two, once it is not 0
 }
 
-func (j *ranks) Join(ctx context.Context) (journal.Session, error) {
+func (j *ranks) Join(ctx context.Context) (machine.Session, error) {
 	s, err := j.Journal.Join(ctx)
 	return changingRank{s, j}, err
 }
 
 type changingRank struct {
-	journal.Session
+	machine.Session
 	fleet *ranks
 }
 
@@ -477,7 +478,7 @@ func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 		}
 		pass(3 * time.Hour)
 		l := (&line{}).Then(takes(2*time.Minute, says(200, paid))).Always(takes(time.Second, says(200, paid)))
-		p := start(t, l, onceward.Config{Journal: parked.Journal.Journal, Concurrency: 2, AttemptTimeout: time.Hour, MaxWait: time.Hour})
+		p := start(t, l, onceward.Config{Journal: parked.Journal.Store, Concurrency: 2, AttemptTimeout: time.Hour, MaxWait: time.Hour})
 		back := time.Now().Add(4*time.Second + time.Second/4)
 		setClock(p.Client, func() time.Time {
 			if now := time.Now(); now.Before(back) {
@@ -503,7 +504,7 @@ func TestCallersFailuresKeepTheBreakerClosed(t *testing.T) {
 			// An unnamed operation is not sent in the background. Each call makes three of the six attempts.
 			require.ErrorIs(t, p.Ask(t.Context(), carrying(fmt.Sprint("asked-", i))).Err, onceward.ErrPending)
 		}
-		other := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: p.Journal.Journal, Backoff: once})
+		other := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: p.Journal.Store, Backoff: once})
 		require.ErrorIs(t, other.Ask(named(t, "later")).Err, onceward.ErrPending)
 		pass(70 * time.Second)
 		assert.Equal(t, onceward.StateCompleted, p.Recorded(onceward.Ref{ID: "later"}).State)

@@ -111,7 +111,7 @@ func TestHookGetsAnOutcomeWithoutAResponseAfterACrash(t *testing.T) {
 		p := start(t, (&line{}).Then(loses(), says(409, `{"code":"used"}`)), cfg)
 		require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrAnswerGone)
 		p.Crash()
-		cfg.Journal = p.Journal.Journal
+		cfg.Journal = p.Journal.Store
 		_, err := start(t, &line{}, cfg).Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, []string{"order-1 completed"}, b.got())

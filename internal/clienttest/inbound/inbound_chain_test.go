@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -31,7 +31,7 @@ type hop struct {
 	t       *testing.T
 	name    string
 	srv     *httptest.Server
-	journal journal.Journal
+	journal machine.Store
 	calls   func(p *process, r *http.Request) error
 	next    providers.Provider
 	via     http.RoundTripper

@@ -16,7 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -169,7 +169,7 @@ func TestInboundEndpointOfAnEarlierRelease(t *testing.T) {
 }
 
 func TestInboundFlowAtAnotherEndpoint(t *testing.T) {
-	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
+	eachJournal(t, func(t *testing.T, open func() machine.Store) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{Journal: open(), Secret: testSecret}, flow.Config{})
 		pay := func(r *http.Request) error {

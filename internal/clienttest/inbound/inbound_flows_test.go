@@ -16,7 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // waiter is a service whose handler runs a flow for each request.
@@ -26,7 +26,7 @@ type waiter struct {
 	ran     int
 }
 
-func newWaiter(t *testing.T, l *line, j journal.Journal) *waiter {
+func newWaiter(t *testing.T, l *line, j machine.Store) *waiter {
 	t.Helper()
 	w := &waiter{}
 	serve := flow.Define("serve", 1, func(ctx context.Context, meal string) (string, error) {
@@ -70,7 +70,7 @@ func (w *waiter) asked(ctx context.Context, meal string) (status int, served str
 // which body.
 func TestInboundHandlerThatRunsAFlow(t *testing.T) {
 	t.Parallel()
-	each(t, "delivered again while it runs, to two processes, with other content too", func(t *testing.T, j journal.Journal) {
+	each(t, "delivered again while it runs, to two processes, with other content too", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(takes(2*time.Second, says(200, paid)))
 		ws := []*waiter{newWaiter(t, l, j), newWaiter(t, l, j)}
 		var asking sync.WaitGroup
@@ -93,7 +93,7 @@ func TestInboundHandlerThatRunsAFlow(t *testing.T) {
 			assert.Equal(t, "serve", op.Flow.ID)
 		}
 	})
-	each(t, "delivered again after a crash, beside Resume, and with other content before", func(t *testing.T, j journal.Journal) {
+	each(t, "delivered again after a crash, beside Resume, and with other content before", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(says(200, paid), hangs())
 		died := newWaiter(t, l, j)
 		left, leave := context.WithCancel(t.Context())
@@ -121,7 +121,7 @@ func TestInboundHandlerThatRunsAFlow(t *testing.T) {
 		assert.Equal(t, []string{"cook", "charge", "charge"}, l.Descriptions())
 		assert.Len(t, distinct(l.Keys()), 2)
 	})
-	each(t, "its caller goes away in each step", func(t *testing.T, j journal.Journal) {
+	each(t, "its caller goes away in each step", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(takes(5*time.Second, says(200, paid)))
 		w := newWaiter(t, l, j)
 		running, stop := context.WithCancel(t.Context())

@@ -432,7 +432,7 @@ func TestUnnamedCallsGetNumberedSteps(t *testing.T) {
 
 	underParents(t, "the child key goes where the endpoint takes it", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		inBody := own(func(e *providers.Endpoint) { e.Key = providers.Key{Place: providers.KeyJSONField, Name: "reference"} })
-		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.Journal.Journal, Providers: []providers.Provider{inBody}})
+		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.Journal.Store, Providers: []providers.Provider{inBody}})
 		order := []option{to(http.MethodPost, ownURL), body(`{"amount":100}`), with("Content-Type", "application/json")}
 		for range 2 {
 			ctx := run()
@@ -531,7 +531,7 @@ func TestRetryingCallerHasTheSameStep(t *testing.T) {
 
 	underParents(t, "an answer that was cut is asked for again, not made again", func(t *testing.T, l *line, p *process, run func() context.Context) {
 		once := own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })
-		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.Journal.Journal, Providers: []providers.Provider{once}})
+		p = start(t, l, onceward.Config{Secret: testSecret, Journal: p.Journal.Store, Providers: []providers.Provider{once}})
 		l.Then(cuts(200, paid))
 		ctx := run()
 		for range 2 {

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -410,7 +411,7 @@ func TestExpiredContextRecordsNothing(t *testing.T) {
 			return context.WithTimeout(ctx, -time.Second)
 		}, context.DeadlineExceeded},
 	} {
-		each(t, what, func(t *testing.T, j journal.Journal) {
+		each(t, what, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j})
 			for name, ctx := range map[string]context.Context{"named": named(t, invoice), "unnamed": t.Context()} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -75,7 +76,7 @@ func TestWrongClock(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "journal.db")
 				l := (&line{}).Always(loses())
 				first := map[string]time.Time{} // by key
-				look := func(j journal.Journal) (pending int) {
+				look := func(j machine.Store) (pending int) {
 					for _, s := range l.Sent() {
 						if at, ok := first[s.Key]; !ok {
 							first[s.Key] = s.At
@@ -335,10 +336,10 @@ func TestClockLeapsBeforeAnAttempt(t *testing.T) {
 		kinds []error
 		sent  int
 	}{
-		{"and comes back", []time.Duration{-leap, journal.Confirmation}, []error{onceward.ErrPending, nil}, 2},
-		{"for good", []time.Duration{journal.Confirmation, 0}, []error{onceward.ErrOutcomeUnknown, onceward.ErrOutcomeUnknown}, 1},
+		{"and comes back", []time.Duration{-leap, machine.Confirmation}, []error{onceward.ErrPending, nil}, 2},
+		{"for good", []time.Duration{machine.Confirmation, 0}, []error{onceward.ErrOutcomeUnknown, onceward.ErrOutcomeUnknown}, 1},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(loses())
 			var ahead, next time.Duration
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once, Trace: &onceward.Trace{

@@ -19,8 +19,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
@@ -171,7 +171,7 @@ func (plan *childPlan) carryOut() error {
 	return out.Encode(report)
 }
 
-func (plan *childPlan) client(j journal.Journal, mine *oncetest.Fate, report *childReport) (*onceward.Client, error) {
+func (plan *childPlan) client(j machine.Store, mine *oncetest.Fate, report *childReport) (*onceward.Client, error) {
 	c, err := contractNamed(plan.Contract)
 	if err != nil {
 		return nil, err
@@ -182,13 +182,13 @@ func (plan *childPlan) client(j journal.Journal, mine *oncetest.Fate, report *ch
 	}
 	c.provider.Hosts = []string{server.Host}
 	cfg := onceward.Config{
-		Journal:    oncetest.DoomedJournal{Journal: j, Fate: mine},
+		Journal:    oncetest.DoomedJournal{Store: j, Fate: mine},
 		Providers:  []providers.Provider{c.provider},
 		HTTPClient: &http.Client{Transport: oncetest.NewDoomedTransport(mine)},
 		Backoff:    backoff.Policy{Initial: 2 * time.Millisecond, Max: 20 * time.Millisecond, MaxAttempts: plan.Attempts},
 	}
 	if plan.Reconciles {
-		cfg.Journal = oncetest.DoomedReconciler{DoomedJournal: oncetest.DoomedJournal{Journal: j, Fate: mine}, Reconciler: j.(journal.Reconciler)}
+		cfg.Journal = oncetest.DoomedReconciler{DoomedJournal: oncetest.DoomedJournal{Store: j, Fate: mine}, Reconciler: j.(machine.Reconciler)}
 		cfg.Reconcile = &onceward.Reconcile{Schedule: []time.Duration{time.Second}}
 		cfg.Authorize = func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer t0ken")

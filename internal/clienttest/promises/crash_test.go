@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -90,15 +91,15 @@ type moment struct {
 }
 
 var moments = []moment{
-	{point: oncetest.BeforeEvent(journal.EventBegin), found: journal.StateAbsent},
-	{point: oncetest.AfterEvent(journal.EventBegin), found: onceward.StateInFlight},
+	{point: oncetest.BeforeEvent(machine.EventBegin), found: journal.StateAbsent},
+	{point: oncetest.AfterEvent(machine.EventBegin), found: onceward.StateInFlight},
 	{point: oncetest.AfterConnect, found: onceward.StateInFlight, onWire: true},
 	{point: oncetest.AfterLastByte, found: onceward.StateInFlight, onWire: true, reached: true, whenDead: true},
 	{point: oncetest.AfterLastByte, found: onceward.StateInFlight, onWire: true, reached: true, whenAsked: true},
 	{point: oncetest.AfterStatusLine, found: onceward.StateInFlight, onWire: true, reached: true},
 	{point: oncetest.MidBody, found: onceward.StateInFlight, onWire: true, reached: true},
-	{point: oncetest.BeforeEvent(journal.EventComplete), found: onceward.StateInFlight, onWire: true, reached: true},
-	{point: oncetest.AfterEvent(journal.EventComplete), found: onceward.StateCompleted, onWire: true, reached: true},
+	{point: oncetest.BeforeEvent(machine.EventComplete), found: onceward.StateInFlight, onWire: true, reached: true},
+	{point: oncetest.AfterEvent(machine.EventComplete), found: onceward.StateCompleted, onWire: true, reached: true},
 }
 
 func (m moment) String() string {
@@ -130,13 +131,13 @@ func (c crash) String() string {
 func crashes() (all []crash) {
 	for _, c := range contracts {
 		for _, naming := range []journal.Naming{journal.Named, journal.Carried, journal.Generated} {
-			begun := moment{point: oncetest.AfterEvent(journal.EventBegin), found: onceward.StateInFlight}
-			claimed := moment{point: oncetest.AfterEvent(journal.EventClaim), found: onceward.StateInFlight}
+			begun := moment{point: oncetest.AfterEvent(machine.EventBegin), found: onceward.StateInFlight}
+			claimed := moment{point: oncetest.AfterEvent(machine.EventClaim), found: onceward.StateInFlight}
 			if !c.resends {
 				claimed.found = onceward.StateUnknown
 			}
 			all = append(all,
-				crash{c, naming, []moment{begun, {point: oncetest.BeforeEvent(journal.EventClaim), found: onceward.StateInFlight}}},
+				crash{c, naming, []moment{begun, {point: oncetest.BeforeEvent(machine.EventClaim), found: onceward.StateInFlight}}},
 				crash{c, naming, []moment{begun, claimed}},
 			)
 			for _, m := range moments {
@@ -377,9 +378,9 @@ func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
 		point
 		state onceward.State
 	}{
-		{contracts[0], oncetest.AfterEvent(journal.EventComplete), onceward.StateCompleted},
-		{contracts[0], oncetest.AfterEvent(journal.EventBegin), onceward.StateCompleted},
-		{contracts[3], oncetest.AfterEvent(journal.EventBegin), onceward.StateUnknown},
+		{contracts[0], oncetest.AfterEvent(machine.EventComplete), onceward.StateCompleted},
+		{contracts[0], oncetest.AfterEvent(machine.EventBegin), onceward.StateCompleted},
+		{contracts[3], oncetest.AfterEvent(machine.EventBegin), onceward.StateUnknown},
 	} {
 		t.Run(row.name+"/"+string(row.point), func(t *testing.T) {
 			t.Parallel()
@@ -417,8 +418,8 @@ func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
 func TestKilledDuringALookup(t *testing.T) {
 	t.Parallel()
 	for _, at := range []point{
-		oncetest.BeforeEvent(journal.EventLook), oncetest.AfterEvent(journal.EventLook), oncetest.AfterStatusLine, oncetest.MidBody,
-		oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence),
+		oncetest.BeforeEvent(machine.EventLook), oncetest.AfterEvent(machine.EventLook), oncetest.AfterStatusLine, oncetest.MidBody,
+		oncetest.BeforeEvent(machine.EventEvidence), oncetest.AfterEvent(machine.EventEvidence),
 	} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
@@ -433,7 +434,7 @@ func TestKilledDuringALookup(t *testing.T) {
 			l, err = live(t.Context(), plan)
 			require.NoError(t, err)
 			require.Len(t, l.Found, 1)
-			if at == oncetest.AfterEvent(journal.EventEvidence) {
+			if at == oncetest.AfterEvent(machine.EventEvidence) {
 				require.Equal(t, onceward.StateCompleted, l.Found[0].State)
 			} else {
 				require.Equal(t, onceward.StateUnknown, l.Found[0].State)
@@ -454,7 +455,7 @@ func TestKilledDuringALookup(t *testing.T) {
 // A process is killed around the commit of an event. The event is delivered again, and counts once.
 func TestKilledDuringAWebhook(t *testing.T) {
 	t.Parallel()
-	for _, at := range []point{oncetest.BeforeEvent(journal.EventEvidence), oncetest.AfterEvent(journal.EventEvidence)} {
+	for _, at := range []point{oncetest.BeforeEvent(machine.EventEvidence), oncetest.AfterEvent(machine.EventEvidence)} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			plan, srv := lostAtTheBank(t)
@@ -506,7 +507,7 @@ func dueAgain(t *testing.T, file string) {
 	defer func() { require.NoError(t, j.Close()) }()
 	for op, err := range j.List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventHint, Ref: op.Ref, Handle: op.Handle, At: time.Now()})
+		_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventHint, Ref: op.Ref, Handle: op.Handle, At: time.Now()})
 		require.NoError(t, err)
 	}
 }
@@ -591,7 +592,7 @@ func TestTwoProcessesStartTogether(t *testing.T) {
 		require.Contains(t, got.Kind, onceward.ErrPending.Error())
 	}
 	dying := plan
-	dying.Asks, dying.Doom = asks[half:], doom{At: oncetest.AfterEvent(journal.EventBegin), Together: half}
+	dying.Asks, dying.Doom = asks[half:], doom{At: oncetest.AfterEvent(machine.EventBegin), Together: half}
 	died, err := live(t.Context(), dying)
 	require.NoError(t, err)
 	require.True(t, died.Killed)
@@ -632,7 +633,7 @@ func TestTwoProcessesStartTogether(t *testing.T) {
 
 func TestPausedProcessKeepsItsOperations(t *testing.T) {
 	t.Parallel()
-	for _, at := range []point{oncetest.AfterEvent(journal.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.BeforeEvent(journal.EventComplete)} {
+	for _, at := range []point{oncetest.AfterEvent(machine.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.BeforeEvent(machine.EventComplete)} {
 		t.Run("paused "+string(at), func(t *testing.T) {
 			t.Parallel()
 			srv, _ := newChargeServer(t, contracts[0])
@@ -798,7 +799,7 @@ func TestStormOfKillsLosesAndDoublesNothing(t *testing.T) {
 
 // stormDooms are the points at which a process of the storm kills itself.
 var stormDooms = func() (all []doom) {
-	for _, k := range []journal.EventKind{journal.EventBegin, journal.EventComplete, journal.EventPark, journal.EventClaim} {
+	for _, k := range []machine.EventKind{machine.EventBegin, machine.EventComplete, machine.EventPark, machine.EventClaim} {
 		all = append(all, doom{At: oncetest.BeforeEvent(k)}, doom{At: oncetest.AfterEvent(k)})
 	}
 	for _, p := range []point{oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine, oncetest.MidBody} {

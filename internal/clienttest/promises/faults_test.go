@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -90,9 +91,9 @@ func TestEveryRowOfTheFaultTableIsReached(t *testing.T) {
 
 func intentNotRecorded(t *testing.T) {
 	srv := serving(t, providers.Stripe(), nil)
-	j := &failing{Journal: onDisk(t)}
+	j := &failing{Store: onDisk(t)}
 	p := calling(t, srv, onceward.Config{Journal: j})
-	j.Fails(false, journal.EventBegin)
+	j.Fails(false, machine.EventBegin)
 	out := p.Ask(named(t, invoice), charging(srv))
 	require.ErrorIs(t, out.Err, onceward.ErrJournal)
 	require.ErrorIs(t, out.Err, errDiskFull)
@@ -109,23 +110,23 @@ func endNotRecorded(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		faults []providertest.Fault
-		fails  []journal.EventKind
+		fails  []machine.EventKind
 		lands  bool
 		status int // of the response, or of the one in the error; 0: there is none
 		kind   error
 		state  onceward.State
 		again  error // of an asker meanwhile; nil: the answer
 	}{
-		{"an answer", nil, []journal.EventKind{journal.EventComplete}, false, 200, nil, onceward.StateCompleted, nil},
-		{"a park", repeated(5, providertest.DropBefore()), []journal.EventKind{journal.EventPark}, false, 0, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
-		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []journal.EventKind{journal.EventDoubt}, false, 500, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
-		{"a cancel", []providertest.Fault{providertest.Status(401, nil)}, []journal.EventKind{journal.EventCancel}, false, 401, nil, onceward.StateCancelled, onceward.ErrJournal},
-		{"an intent that landed", nil, []journal.EventKind{journal.EventBegin, journal.EventCancel}, true, 0, onceward.ErrJournal, onceward.StateCancelled, onceward.ErrJournal},
+		{"an answer", nil, []machine.EventKind{machine.EventComplete}, false, 200, nil, onceward.StateCompleted, nil},
+		{"a park", repeated(5, providertest.DropBefore()), []machine.EventKind{machine.EventPark}, false, 0, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
+		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []machine.EventKind{machine.EventDoubt}, false, 500, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"a cancel", []providertest.Fault{providertest.Status(401, nil)}, []machine.EventKind{machine.EventCancel}, false, 401, nil, onceward.StateCancelled, onceward.ErrJournal},
+		{"an intent that landed", nil, []machine.EventKind{machine.EventBegin, machine.EventCancel}, true, 0, onceward.ErrJournal, onceward.StateCancelled, onceward.ErrJournal},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			srv := serving(t, providers.Stripe(), nil)
 			srv.Script(row.faults...)
-			j := &failing{Journal: onDisk(t)}
+			j := &failing{Store: onDisk(t)}
 			cfg := onceward.Config{Journal: j, Backoff: backoff.Policy{Initial: time.Millisecond, Max: time.Minute, MaxAttempts: 5}}
 			p := calling(t, srv, cfg)
 			j.Fails(row.lands, row.fails...)
@@ -164,9 +165,9 @@ func endNotRecorded(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			srv := serving(t, row.api, nil)
-			j := &failing{Journal: onDisk(t)}
+			j := &failing{Store: onDisk(t)}
 			dead := calling(t, srv, onceward.Config{Journal: j})
-			j.Fails(false, journal.EventComplete)
+			j.Fails(false, machine.EventComplete)
 			require.NoError(t, dead.Ask(named(t, invoice), charging(srv)).Err)
 			dead.Crash()
 			j.Fails(false)
@@ -679,7 +680,7 @@ func credentialChanged(t *testing.T) {
 		{"in a header", bearer}, {"in a query parameter", query}, {"by Authorize", nil},
 	} {
 		// asking starts a process, and returns a function that asks it with a credential.
-		asking := func(t *testing.T, srv *providertest.Server, j journal.Journal) (*process, func(ctx context.Context, value string) outcome) {
+		asking := func(t *testing.T, srv *providertest.Server, j machine.Store) (*process, func(ctx context.Context, value string) outcome) {
 			current := ""
 			cfg := onceward.Config{Journal: j}
 			if row.credential == nil {
@@ -868,7 +869,7 @@ func clockBehindTheJournal(t *testing.T) {
 			require.ErrorIs(t, out.Err, onceward.ErrPending)
 			assert.ErrorContains(t, out.Err, "clock", "said clearly")
 		}
-		pass(journal.Confirmation)
+		pass(machine.Confirmation)
 		early := order("early")
 		require.ErrorIs(t, early.Err, onceward.ErrPending)
 		assert.WithinDuration(t, last, early.Op.DueAt, time.Millisecond, "not before the clock has caught up")
@@ -1035,42 +1036,42 @@ func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 		for _, row := range []struct {
 			name     string
 			at       time.Duration // the clock when it is asked for again, from when it was parked
-			decision journal.Decision
-			keepsOn  journal.Decision // when it has gone on from there
+			decision machine.Decision
+			keepsOn  machine.Decision // when it has gone on from there
 			closed   bool
 		}{
-			{"it stands still", 0, journal.Execute, journal.Wait, false},
-			{"it steps ahead: past the window", step, journal.Later, journal.Stop, false},
-			{"it steps back: stamped by a clock that ran ahead", -step, journal.Later, journal.Stop, true},
-			{"it steps back by less than the margin", -30 * time.Minute, journal.Execute, journal.Wait, false},
+			{"it stands still", 0, machine.Execute, machine.Wait, false},
+			{"it steps ahead: past the window", step, machine.Later, machine.Stop, false},
+			{"it steps back: stamped by a clock that ran ahead", -step, machine.Later, machine.Stop, true},
+			{"it steps back by less than the margin", -30 * time.Minute, machine.Execute, machine.Wait, false},
 		} {
 			t.Run(row.name+" ("+kind+")", func(t *testing.T) {
 				j := open(t)
 				s, err := j.Join(t.Context())
 				require.NoError(t, err)
 				ref := journal.Ref{ID: invoice}
-				begin := journal.Event{Kind: journal.EventBegin, Ref: ref, At: noon, Session: s.ID(),
-					Intent: &journal.Intent{Fingerprint: "f", Key: "k", Terms: terms}}
-				apply := func(ev journal.Event) journal.Result {
+				begin := machine.Event{Kind: machine.EventBegin, Ref: ref, At: noon, Session: s.ID(),
+					Intent: &machine.Intent{Fingerprint: "f", Key: "k", Terms: terms}}
+				apply := func(ev machine.Event) machine.Result {
 					res, err := j.Apply(t.Context(), ev)
 					require.NoError(t, err)
 					return res
 				}
 				begun := apply(begin)
-				require.Equal(t, journal.Execute, begun.Decision)
+				require.Equal(t, machine.Execute, begun.Decision)
 				due := noon.Add(min(row.at, 0))
-				apply(journal.Event{Kind: journal.EventPark, Ref: ref, At: noon.Add(min(row.at, 0)), Due: due, Session: s.ID(),
+				apply(machine.Event{Kind: machine.EventPark, Ref: ref, At: noon.Add(min(row.at, 0)), Due: due, Session: s.ID(),
 					Claim: begun.Operation.Claim, Attempts: 1, Open: true})
 				begin.At = noon.Add(row.at)
 				assert.Equal(t, row.decision, apply(begin).Decision)
-				begin.At = begin.At.Add(journal.Confirmation)
+				begin.At = begin.At.Add(machine.Confirmation)
 				assert.Equal(t, row.keepsOn, apply(begin).Decision)
 				op, err := j.Get(t.Context(), ref)
 				require.NoError(t, err)
 				assert.Equal(t, row.closed, op.WindowClosed)
-				if row.keepsOn == journal.Stop {
+				if row.keepsOn == machine.Stop {
 					begin.At = noon.Add(time.Hour) // the clock is set right
-					assert.Equal(t, journal.Stop, apply(begin).Decision, "for good")
+					assert.Equal(t, machine.Stop, apply(begin).Decision, "for good")
 				}
 			})
 		}
@@ -1087,13 +1088,13 @@ func TestClockStepsOfTwoDaysInTheClient(t *testing.T) {
 		kinds []error         // of each ask, the first of which is lost
 		sent  int
 	}{
-		{"ahead after the send, for good", []time.Duration{0, step, journal.Confirmation, -step}, []error{pending, pending, unknown, unknown}, 1},
+		{"ahead after the send, for good", []time.Duration{0, step, machine.Confirmation, -step}, []error{pending, pending, unknown, unknown}, 1},
 		{"ahead after the send, and back", []time.Duration{0, step, -step, time.Hour}, []error{pending, pending, pending, nil}, 2},
-		{"back after the send, for good", []time.Duration{0, -step, journal.Confirmation, step}, []error{pending, pending, unknown, unknown}, 1},
+		{"back after the send, for good", []time.Duration{0, -step, machine.Confirmation, step}, []error{pending, pending, unknown, unknown}, 1},
 		{"back after the send, and ahead", []time.Duration{0, -step, step + time.Hour}, []error{pending, pending, nil}, 2},
 		{"none", []time.Duration{0, time.Hour}, []error{onceward.ErrPending, nil}, 2},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(loses())
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 			now := time.Now()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -240,7 +240,7 @@ func TestReplayAReapedAnswer(t *testing.T) {
 	a := s.client()
 	require.NoError(t, s.asks(a).Err)
 	s.passes(100 * 24 * time.Hour)
-	reaped, err := a.Journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: s.now(), Keep: 90 * 24 * time.Hour}, 10)
+	reaped, err := a.Journal.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: s.now(), Keep: 90 * 24 * time.Hour}, 10)
 	require.NoError(t, err)
 	require.Positive(t, reaped)
 	require.True(t, a.Recorded(onceward.Ref{ID: nameOnStage}).Tombstone)

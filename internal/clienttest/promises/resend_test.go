@@ -12,7 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -134,7 +134,7 @@ func TestHandlingTimePassesBeforeATakeover(t *testing.T) {
 		dead := start(t, l, cfg)
 		l.Then(doing(dead.Crash, loses()))
 		dead.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
-		cfg.Journal = dead.Journal.Journal
+		cfg.Journal = dead.Journal.Store
 		next := start(t, l, cfg)
 		require.ErrorIs(t, next.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 		pass(10 * time.Second)
@@ -148,7 +148,7 @@ func TestHandlingTimePassesBeforeATakeover(t *testing.T) {
 		dead.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
 		pass(time.Minute)
 
-		cfg.Journal = dead.Journal.Journal
+		cfg.Journal = dead.Journal.Store
 		next := start(t, l, cfg)
 		taken := time.Now()
 		report, err := next.Resume(t.Context())
@@ -279,7 +279,7 @@ func TestAClockThatStandsBehindTheJournal(t *testing.T) {
 			require.NoError(t, first.Ask(named(t, "invoice-2/charge")).Err)
 			before := len(l.Sent())
 
-			late := start(t, l, onceward.Config{Journal: first.Journal.Journal})
+			late := start(t, l, onceward.Config{Journal: first.Journal.Store})
 			setClock(late.Client, func() time.Time { return time.Now().Add(-row.back) })
 			out := late.Ask(ctx)
 			if row.kind == nil {
@@ -289,7 +289,7 @@ func TestAClockThatStandsBehindTheJournal(t *testing.T) {
 			require.ErrorIs(t, out.Err, row.kind)
 			assert.Len(t, l.Sent(), before)
 			if row.then != nil {
-				pass(journal.Confirmation)
+				pass(machine.Confirmation)
 				require.ErrorIs(t, late.Ask(ctx).Err, row.then)
 				require.ErrorIs(t, first.Ask(ctx).Err, row.then)
 				assert.Len(t, l.Sent(), before)
@@ -310,7 +310,7 @@ func TestClaimTakenOverSendsNothingMore(t *testing.T) {
 		go func() { caller <- slow.Ask(named(t, "invoice-1/charge")) }()
 		synctest.Wait()
 		require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
-		other := start(t, l, onceward.Config{Journal: slow.Journal.Journal, MaxWait: time.Hour, AttemptTimeout: time.Hour})
+		other := start(t, l, onceward.Config{Journal: slow.Journal.Store, MaxWait: time.Hour, AttemptTimeout: time.Hour})
 		resumed := make(chan onceward.Report, 1)
 		go func() {
 			report, err := other.Resume(context.Background())
@@ -331,7 +331,7 @@ func takenOverAndDone(t *testing.T) {
 	go func() { caller <- slow.Ask(named(t, "invoice-1/charge")) }()
 	synctest.Wait()
 	require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead
-	report, err := start(t, l, onceward.Config{Journal: slow.Journal.Journal}).Resume(t.Context())
+	report, err := start(t, l, onceward.Config{Journal: slow.Journal.Store}).Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Completed)
 	out := <-caller
@@ -375,7 +375,7 @@ func TestHandlingTimeByClocksThatDiffer(t *testing.T) {
 			ended := time.Now()
 			if clock = shifted; row.another {
 				require.NoError(t, p.Shutdown(t.Context()))
-				cfg.Journal = p.Journal.Journal
+				cfg.Journal = p.Journal.Store
 				p = start(t, l, cfg)
 				setClock(p.Client, shifted)
 			}
@@ -398,7 +398,7 @@ func TestHandlingTimeInAFleet(t *testing.T) {
 			l := (&line{}).Then(loses())
 			cfg := onceward.Config{Providers: []providers.Provider{own(begun)}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}
 			p := start(t, l, cfg)
-			cfg.Journal = p.Journal.Journal
+			cfg.Journal = p.Journal.Store
 			cfg.Providers = []providers.Provider{own(noGuard(time.Minute))}
 			require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 			pass(time.Minute)
@@ -423,7 +423,7 @@ func TestHandlingTimeAfterAnotherProcessesAttempt(t *testing.T) {
 		l := (&line{}).Then(loses(), loses())
 		cfg := onceward.Config{Providers: []providers.Provider{own(noGuard(time.Minute))}, Backoff: backoff.Policy{MaxAttempts: 1, Max: time.Second}}
 		p := start(t, l, cfg)
-		cfg.Journal = p.Journal.Journal
+		cfg.Journal = p.Journal.Store
 		ahead := start(t, l, cfg)
 		setClock(ahead.Client, func() time.Time { return time.Now().Add(90 * time.Second) })
 		asks := func(p *process) error { return p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err }
@@ -449,7 +449,7 @@ func TestHandlingTimeOfShortLives(t *testing.T) {
 		p := start(t, l, cfg)
 		require.ErrorIs(t, p.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)
 		ended := time.Now()
-		cfg.Journal = p.Journal.Journal
+		cfg.Journal = p.Journal.Store
 		for len(l.Sent()) < 2 {
 			require.NoError(t, p.Shutdown(t.Context()))
 			pass(5 * time.Minute)

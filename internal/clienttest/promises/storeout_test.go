@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -60,9 +61,9 @@ func (h *hanging) wait(ctx context.Context) error {
 	}
 }
 
-func (h *hanging) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (h *hanging) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	if err := h.wait(ctx); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	return h.Journal.Apply(ctx, ev)
 }
@@ -81,7 +82,7 @@ func (h *hanging) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.
 	return h.Journal.List(ctx, f)
 }
 
-func (h *hanging) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (h *hanging) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if err := h.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (h *hanging) Claim(ctx context.Context, ev journal.Event, limit int) ([]jou
 }
 
 // Join and the end of a session do not heed their context, as those of a store that completes what it has begun.
-func (h *hanging) Join(context.Context) (journal.Session, error) {
+func (h *hanging) Join(context.Context) (machine.Session, error) {
 	if err := h.wait(context.Background()); err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (h *hanging) Join(context.Context) (journal.Session, error) {
 }
 
 type hangingSession struct {
-	journal.Session
+	machine.Session
 	store *hanging
 }
 
@@ -109,28 +110,28 @@ func (s *hangingSession) End(context.Context) error {
 	return s.Session.End(context.Background())
 }
 
-func (h *hanging) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (h *hanging) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
 	if err := h.wait(ctx); err != nil {
-		return journal.FlowResult{}, err
+		return machine.FlowResult{}, err
 	}
 	return h.Journal.ApplyFlow(ctx, ev)
 }
 
-func (h *hanging) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (h *hanging) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
 	if err := h.wait(ctx); err != nil {
 		return nil, err
 	}
 	return h.Journal.ClaimFlows(ctx, ev, limit)
 }
 
-func (h *hanging) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+func (h *hanging) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	if err := h.wait(ctx); err != nil {
 		return nil, false, err
 	}
 	return h.Journal.Hear(ctx, heard, evs)
 }
 
-func (h *hanging) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+func (h *hanging) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if err := h.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -272,7 +273,7 @@ func TestLogOfAStoreThatIsOut(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var logged bytes.Buffer
 		var passes, events int
-		store := &failing{Journal: memory.New()}
+		store := &failing{Store: memory.New()}
 		p := start(t, (&line{}).Always(says(http.StatusOK, paid)), onceward.Config{
 			Journal: unlisted{store}, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 			Trace: &onceward.Trace{
@@ -280,7 +281,7 @@ func TestLogOfAStoreThatIsOut(t *testing.T) {
 				JournalFailed: func(context.Context, onceward.Operation, string, error) { events++ },
 			},
 		})
-		store.Fails(false, journal.EventBegin)
+		store.Fails(false, machine.EventBegin)
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer stop()
 		ended := make(chan error, 1)
@@ -303,8 +304,8 @@ func TestLogOfAStoreThatIsOut(t *testing.T) {
 }
 
 // unlisted is a store that claims nothing.
-type unlisted struct{ journal.Journal }
+type unlisted struct{ machine.Store }
 
-func (unlisted) Claim(context.Context, journal.Event, int) ([]journal.Result, error) {
+func (unlisted) Claim(context.Context, machine.Event, int) ([]machine.Result, error) {
 	return nil, errDiskFull
 }

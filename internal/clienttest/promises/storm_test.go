@@ -75,7 +75,7 @@ func storm(t *testing.T, seed uint64, mix providertest.Mix) {
 
 	srv.Seed(0, providertest.Mix{})
 	next := start(t, srv.Client().Transport, onceward.Config{
-		Journal: crashing.Journal.Journal, Providers: []providers.Provider{srv.Provider()}, Backoff: quick,
+		Journal: crashing.Journal.Store, Providers: []providers.Provider{srv.Provider()}, Backoff: quick,
 	})
 	running, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -257,7 +257,7 @@ func TestCanaryIfNothingIsProven(t *testing.T) {
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		l.Runs(9 * 24 * time.Hour)
 		looks := l.Stands("invoice-1").Looks
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} })
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} })
 		require.NoError(t, next.Pays("control").Err)
 		next.Runs(time.Hour)
 		assert.Equal(t, looks, l.Stands("invoice-1").Looks)

@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -207,7 +208,7 @@ func TestHearOfOneKeyInTwoAccounts(t *testing.T) {
 // bursts is a journal that panics.
 type bursts struct{ *memory.Journal }
 
-func (bursts) FindBy(context.Context, string, journal.By, string) ([]journal.Match, error) {
+func (bursts) FindBy(context.Context, string, machine.By, string) ([]machine.Match, error) {
 	panic("a bug")
 }
 
@@ -351,7 +352,7 @@ func TestWebhookOfTwoOperations(t *testing.T) {
 
 // Hear returns the method and URL of each operation.
 func TestHearReturnsTheRequestsTargets(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
@@ -477,10 +478,10 @@ func TestHearAgainLater(t *testing.T) {
 			_, err = l.Hear(t.Context(), "bank", failed)
 			require.NoError(t, err)
 			time.Sleep(36 * 24 * time.Hour)
-			oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
+			oncetest.SeesTheClock(t, l.Journal.Store, time.Now())
 			time.Sleep(time.Hour)
-			oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
-			_, err = l.Journal.Journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 100)
+			oncetest.SeesTheClock(t, l.Journal.Store, time.Now())
+			_, err = l.Journal.Store.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: time.Hour}, 100)
 			require.NoError(t, err)
 			op := l.Stands("invoice-1")
 			assert.Equal(t, onceward.StateCompleted, op.State)
@@ -503,12 +504,12 @@ func TestHearOfAReapedAnswer(t *testing.T) {
 		out := l.Pays("invoice-1", with("Bank-Account", "acct_1"))
 		require.NoError(t, out.Err)
 		time.Sleep(100 * 24 * time.Hour)
-		oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
+		oncetest.SeesTheClock(t, l.Journal.Store, time.Now())
 		time.Sleep(time.Hour)
-		oncetest.SeesTheClock(t, l.Journal.Journal, time.Now())
-		_, err := l.Journal.Journal.Apply(t.Context(), journal.Event{Kind: journal.EventDeliver, Ref: out.Op.Ref, At: time.Now(), Generation: out.Op.Generation})
+		oncetest.SeesTheClock(t, l.Journal.Store, time.Now())
+		_, err := l.Journal.Store.Apply(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: out.Op.Ref, At: time.Now(), Generation: out.Op.Generation})
 		require.NoError(t, err)
-		_, err = l.Journal.Journal.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 100)
+		_, err = l.Journal.Store.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: time.Hour}, 100)
 		require.NoError(t, err)
 		require.Nil(t, l.Stands("invoice-1").Answer)
 		e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_9", time.Now())
@@ -771,14 +772,14 @@ type hearsOdd struct {
 	unfound, odd bool
 }
 
-func (j hearsOdd) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (j hearsOdd) FindBy(ctx context.Context, provider string, by machine.By, value string) ([]machine.Match, error) {
 	if j.unfound {
 		return nil, errBlinded
 	}
 	return j.Journal.FindBy(ctx, provider, by, value)
 }
 
-func (j hearsOdd) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+func (j hearsOdd) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	if j.odd {
 		return nil, false, journal.ErrInvalidEvent
 	}
@@ -993,7 +994,7 @@ func TestHearOfTheSameMode(t *testing.T) {
 // unreadable is a journal whose operations have URLs that can't be parsed.
 type unreadable struct{ *memory.Journal }
 
-func (j unreadable) FindBy(ctx context.Context, provider string, by journal.By, value string) ([]journal.Match, error) {
+func (j unreadable) FindBy(ctx context.Context, provider string, by machine.By, value string) ([]machine.Match, error) {
 	matches, err := j.Journal.FindBy(ctx, provider, by, value)
 	for i := range matches {
 		matches[i].Operation.Request.URL = "%"

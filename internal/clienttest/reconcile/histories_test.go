@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -88,7 +89,7 @@ func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
 	for bank, adjust := range map[string][]func(*providers.Provider){
 		"remembers keys": {lasting, decline}, "remembers keys, and has no look-up": {lasting, unlooked, decline}, "forgets keys": {decline},
 	} {
-		each(t, "a bank that "+bank, func(t *testing.T, j journal.Journal) {
+		each(t, "a bank that "+bank, func(t *testing.T, j machine.Store) {
 			box := atBank(t, onceward.Config{}, adjust...).Box
 			box.EveryEvent(providertest.EventManner{Delay: time.Second})
 			var l *teller
@@ -138,7 +139,7 @@ func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
 			ended := 0
 			for n := range 8 {
 				id := fmt.Sprint("order-", n)
-				f, err := j.(journal.Flows).GetFlow(t.Context(), onceward.Ref{ID: id})
+				f, err := j.(machine.Flows).GetFlow(t.Context(), onceward.Ref{ID: id})
 				require.NoError(t, err, id)
 				listed := needs[id] || f.NeedsAttention(time.Now()) != ""
 				assert.True(t, f.State.Ended() || listed, "%s is %s: %s", id, f.State, f.Cause)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -38,8 +39,8 @@ func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
 			row.before(l)
 			for _, object := range []string{"payment p_1", "payment p_1"} {
 				op := l.Stands("invoice-1")
-				_, err := l.Journal.Apply(t.Context(), journal.Event{
-					Kind: journal.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: op.Claim, Object: object,
+				_, err := l.Journal.Apply(t.Context(), machine.Event{
+					Kind: machine.EventEvidence, Ref: op.Ref, At: time.Now(), Claim: op.Claim, Object: object,
 					Evidence: &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: row.shows},
 				})
 				require.NoError(t, err)

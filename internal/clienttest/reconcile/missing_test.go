@@ -17,7 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -123,7 +123,7 @@ func TestFlowWaitsForAnAnswerThatMayCome(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrPending)
 		require.NotErrorIs(t, err, onceward.ErrAnswerGone, "the flow has not ended")
 		l.Runs(25 * time.Hour)
-		recorded, err := l.Journal.Journal.(journal.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-1"})
+		recorded, err := l.Journal.Store.(machine.Flows).GetFlow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Contains(t, recorded.NeedsAttention(time.Now()), "each run for a day was put off")
 		l.Fakes(func(*http.Request) *http.Response { return nil })

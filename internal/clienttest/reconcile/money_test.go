@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -80,7 +81,7 @@ func TestLateAnswerOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 			go func() { caller <- asks(slow) }()
 			pass(time.Second)
 			require.NoError(t, slow.Journal.Sessions()[0].End(t.Context())) // it is taken for dead while it is only slow
-			cfg.Journal = slow.Journal.Journal
+			cfg.Journal = slow.Journal.Store
 			other := start(t, via, cfg)
 			ref := onceward.Ref{ID: "invoice-1"}
 			_, err := other.ResolveAs(ref, onceward.NotExecuted, nil)
@@ -172,7 +173,7 @@ func TestWebhookOfASecondEffectDuringTheDelivery(t *testing.T) {
 // attention once they are overdue by a day, until a process has the table again.
 func TestPendingThatNoProcessSendsNeedsAttention(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		via := (&line{}).Then(refuses())
 		l := &teller{Process: start(t, via, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})}
 		require.ErrorIs(t, l.Ask(named(t, "invoice-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrPending)

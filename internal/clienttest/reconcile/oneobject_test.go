@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -19,7 +20,7 @@ func TestAnObjectOfAnotherPaymentSettlesNone(t *testing.T) {
 	for _, row := range []struct{ kind, names string }{
 		{"", "payment obj_1"}, {"", "obj_1"}, {"", "object obj_1"}, {"payment", "object obj_1"}, {"payment", "obj_1"}, {"payment", "payment obj_1"},
 	} {
-		each(t, "a table whose kind is "+row.kind+", and the look-up names "+row.names, func(t *testing.T, j journal.Journal) {
+		each(t, "a table whose kind is "+row.kind+", and the look-up names "+row.names, func(t *testing.T, j machine.Store) {
 			hook := func(context.Context, onceward.Operation) (onceward.Finding, error) {
 				return onceward.Finding{Found: journal.FindingTookEffect, Object: row.names}, nil
 			}

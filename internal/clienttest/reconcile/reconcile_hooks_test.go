@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -89,7 +90,7 @@ func TestInterruptedLookup(t *testing.T) {
 		assert.Equal(t, asked, time.Now(), "it waits for no look")
 		require.NoError(t, <-ended)
 		l.Box.EveryLook(providertest.None())
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal})
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store})
 		next.Runs(11 * time.Minute) // its lease
 		assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-1").State)
 	})
@@ -324,8 +325,8 @@ func TestLookupHookWithItsOwnKind(t *testing.T) {
 		})
 		virtual(t, row.name+", by a late answer", func(t *testing.T) {
 			l := finds(t)
-			_, err := l.Journal.Apply(context.Background(), journal.Event{
-				Kind: journal.EventComplete, Ref: onceward.Ref{ID: "invoice-1"}, At: time.Now(), Claim: 1,
+			_, err := l.Journal.Apply(context.Background(), machine.Event{
+				Kind: machine.EventComplete, Ref: onceward.Ref{ID: "invoice-1"}, At: time.Now(), Claim: 1,
 				Object: cmp.Or(row.kind, journal.NoKind) + " " + row.shows, Answer: &onceward.Answer{Status: 200},
 			})
 			require.NoError(t, err)
@@ -403,7 +404,7 @@ func TestLookupWithoutItsTable(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Crash()
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, func(p *providers.Provider) { *p = providers.Svix() })
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store}, func(p *providers.Provider) { *p = providers.Svix() })
 		asked := time.Now()
 		_, err := next.Wait(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
@@ -430,7 +431,7 @@ func TestLookupsWithoutTheirTable(t *testing.T) {
 		}
 		l.Crash()
 		var at []time.Time
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Concurrency: 1, Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store, Concurrency: 1, Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
 			at = append(at, time.Now())
 			return nil
 		}}}, func(p *providers.Provider) { *p = providers.Svix() })
@@ -488,12 +489,12 @@ func TestLookupWithACanaryKeepsItsTime(t *testing.T) {
 // unrecorded is a journal that fails on events of one kind.
 type unrecorded struct {
 	*memory.Journal
-	kind journal.EventKind
+	kind machine.EventKind
 }
 
-func (j *unrecorded) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *unrecorded) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	if ev.Kind == j.kind {
-		return journal.Result{}, errBlinded
+		return machine.Result{}, errBlinded
 	}
 	return j.Journal.Apply(ctx, ev)
 }
@@ -501,7 +502,7 @@ func (j *unrecorded) Apply(ctx context.Context, ev journal.Event) (journal.Resul
 // If the journal fails while an operation without a table is given up, Trace gets the error.
 func TestLookupWithoutItsTableFails(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []journal.EventKind{journal.EventLook, journal.EventEvidence} {
+	for _, kind := range []machine.EventKind{machine.EventLook, machine.EventEvidence} {
 		virtual(t, kind.String(), func(t *testing.T) {
 			m, failed := memory.New(), 0
 			l := atBank(t, onceward.Config{Journal: m})

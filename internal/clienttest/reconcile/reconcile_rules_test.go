@@ -15,6 +15,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -618,12 +619,12 @@ func TestUnwanted(t *testing.T) {
 	})
 	virtual(t, "and is not sent once its record could go", func(t *testing.T) {
 		l := absentAndUnwanted(t, onceward.Config{Keep: time.Hour})
-		pass(2 * journal.EvidenceKeep)
+		pass(2 * machine.EvidenceKeep)
 		l.Runs(2 * time.Hour)
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrUnwanted)
 		_, err := l.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
 		require.NoError(t, err)
-		pass(2 * journal.EvidenceKeep)
+		pass(2 * machine.EvidenceKeep)
 		l.Runs(2 * time.Hour)
 		_, err = l.Lookup(t.Context(), ref)
 		require.ErrorIs(t, err, onceward.ErrNotFound, "it is reaped as any other")
@@ -739,37 +740,37 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 
 // cutsAt is a journal that calls after around each event, so that a test can cut its process off there.
 type cutsAt struct {
-	journal.Journal
-	journal.Reconciler
-	journal.Flows
+	machine.Store
+	machine.Reconciler
+	machine.Flows
 	after func(what string) error
 }
 
-func (j *cutsAt) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *cutsAt) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	if err := j.after("before " + ev.Kind.String()); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
-func (j *cutsAt) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
-	results, err := j.Journal.Claim(ctx, ev, limit)
+func (j *cutsAt) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
+	results, err := j.Store.Claim(ctx, ev, limit)
 	if len(results) > 0 {
 		_ = j.after("an offer")
 	}
 	return results, err
 }
 
-func (j *cutsAt) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+func (j *cutsAt) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	results, first, err := j.Reconciler.Hear(ctx, heard, evs)
 	_ = j.after("the evidence")
 	return results, first, err
 }
 
-func (j *cutsAt) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *cutsAt) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
 	if ev.Found {
 		if err := j.after("before the flow is opened"); err != nil {
-			return journal.FlowResult{}, err
+			return machine.FlowResult{}, err
 		}
 	}
 	res, err := j.Flows.ApplyFlow(ctx, ev)
@@ -788,11 +789,11 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 	for _, at := range []string{"", opensLate, "the evidence", "an offer", "before the flow is opened", "the flow is opened", "before deliver"} {
 		run := each
 		if at != "the evidence" {
-			run = func(t *testing.T, name string, f func(*testing.T, journal.Journal)) {
+			run = func(t *testing.T, name string, f func(*testing.T, machine.Store)) {
 				virtual(t, name, func(t *testing.T) { f(t, memory.New()) })
 			}
 		}
-		run(t, "killed at: "+at, func(t *testing.T, j journal.Journal) {
+		run(t, "killed at: "+at, func(t *testing.T, j machine.Store) {
 			var settled, refused, unopened atomic.Int64
 			cfg := onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
 				if op.ID != "charge" || op.State != onceward.StateCompleted {
@@ -805,7 +806,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 				return nil
 			}}
 			if at == opensLate {
-				cfg.Journal = &cutsAt{j, j.(journal.Reconciler), j.(journal.Flows), func(what string) error {
+				cfg.Journal = &cutsAt{j, j.(machine.Reconciler), j.(machine.Flows), func(what string) error {
 					if what == "before the flow is opened" && unopened.Add(1) == 1 {
 						return errBlinded
 					}
@@ -836,7 +837,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 				var killed *teller
 				beside := cfg
 				beside.OnSettled = func(context.Context, onceward.Operation) error { return nil }
-				beside.Journal = &cutsAt{j, j.(journal.Reconciler), j.(journal.Flows), func(what string) error {
+				beside.Journal = &cutsAt{j, j.(machine.Reconciler), j.(machine.Flows), func(what string) error {
 					if what == at && killed != nil {
 						killed.Crash()
 						return killed.Journal.Alive()
@@ -996,7 +997,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 			require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
 			l.Crash()
 			begins := func() *teller {
-				return another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: row.authorize}, row.table)
+				return another(t, l.Box, onceward.Config{Journal: l.Journal.Store, Authorize: row.authorize}, row.table)
 			}
 			var helpless *teller
 			for _, runs := range []time.Duration{9 * time.Hour, 9 * time.Hour, 4 * time.Hour} { // a deploy each
@@ -1014,7 +1015,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 			assert.Empty(t, helpless.Told())
 			helpless.Runs(row.within)
 			require.Len(t, helpless.Told(), 1)
-			next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal})
+			next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store})
 			next.Runs(2 * time.Hour)
 			assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-1").State, "a process that can looks for it all the same")
 			assert.Len(t, append(helpless.Told(), next.Told()...), 1)
@@ -1024,7 +1025,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", `{"amount":10,"external_id":"order-1"}`, withheld).Err, onceward.ErrOutcomeUnknown)
-		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Store, Authorize: bare})
 		helpless.Runs(2 * time.Hour)
 		l.Runs(7 * time.Hour)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
@@ -1034,7 +1035,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
-		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Store, Authorize: bare})
 		helpless.Runs(3 * time.Hour)
 		l.Runs(20 * time.Minute)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
@@ -1043,7 +1044,7 @@ func TestRuleLookupIsLeftToOtherProcesses(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropBefore())
 		require.ErrorIs(t, l.Asks("invoice-1", "/transfers", order1, withheld).Err, onceward.ErrOutcomeUnknown)
-		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Authorize: bare})
+		helpless := another(t, l.Box, onceward.Config{Journal: l.Journal.Store, Authorize: bare})
 		for range 3 {
 			helpless.Runs(20 * time.Hour)
 			l.Runs(8 * time.Hour)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -31,7 +32,7 @@ func TestReconcileConfig(t *testing.T) {
 		{"to give up before the first look", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = time.Second }, "GiveUpAfter"},
 		{"a negative time", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = -1 }, "GiveUpAfter"},
 		{"a budget that can't be used", func(c *onceward.Config) { c.Reconcile.Budget.Capacity = -1 }, "Budget"},
-		{"a journal that can't", func(c *onceward.Config) { c.Journal = struct{ journal.Journal }{memory.New()} }, "journal.Reconciler"},
+		{"a journal that can't", func(c *onceward.Config) { c.Journal = struct{ machine.Store }{memory.New()} }, "journal.Reconciler"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cfg := onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}, Reconcile: plain()}
@@ -347,7 +348,7 @@ func TestReconcileShutsDown(t *testing.T) {
 		require.NoError(t, <-done)
 		assert.Equal(t, asked, time.Now(), "at once")
 
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal})
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store})
 		var given string // an operation without a look-up; the interrupted one has had its own
 		for i := range 5 {
 			if op := next.Stands("invoice-" + string(rune('a'+i))); op.State == onceward.StateUnknown && op.Looks == 0 {
@@ -370,7 +371,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 	t.Parallel()
 	virtual(t, "a look-up", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
-		before := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal}, unlooked)
+		before := another(t, l.Box, onceward.Config{Journal: l.Journal.Store}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, before.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 		before.Runs(time.Hour)
@@ -391,7 +392,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		with.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
 			return onceward.Finding{Found: journal.FindingTookEffect, Object: "payment obj_1"}, nil
 		}
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal, Reconcile: with})
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store, Reconcile: with})
 		next.Runs(time.Minute)
 		assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-1").State)
 		assert.Equal(t, "payment obj_1", next.Stands("invoice-1").Object)
@@ -418,7 +419,7 @@ func TestReconcileByALaterRelease(t *testing.T) {
 		l.Runs(36 * time.Hour) // a look comes up to a tenth of its pause late
 		require.NotEmpty(t, l.Stands("invoice-1").Attention)
 		assert.Len(t, l.Told(), 1)
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Journal})
+		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store})
 		next.Runs(time.Minute)
 		assert.Equal(t, onceward.StateCompleted, next.Stands("invoice-1").State)
 	})

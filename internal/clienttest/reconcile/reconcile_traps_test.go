@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -372,9 +373,9 @@ func TestTrapInterruptedLookup(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: j})
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		store := journal.Reconciler(j)
+		store := machine.Reconciler(j)
 		time.Sleep(20 * time.Second)
-		res, err := store.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: time.Now(), Due: time.Now().Add(10 * time.Minute)}, 10)
+		res, err := store.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: time.Now(), Due: time.Now().Add(10 * time.Minute)}, 10)
 		require.NoError(t, err)
 		require.Len(t, res, 1)
 		l.Crash()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -113,7 +114,7 @@ type ofLaterPlaces struct {
 	place string
 }
 
-func (j ofLaterPlaces) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j ofLaterPlaces) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	res, err := j.Journal.Apply(ctx, ev)
 	if res.Operation.ReferenceOurs {
 		res.Operation.ReferenceName = j.place

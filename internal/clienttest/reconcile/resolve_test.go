@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -25,7 +26,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1/charge"}
 	how := onceward.ResolveOptions{By: "ada", Why: "looked at the dashboard"}
 
-	each(t, "evidence of one generation says nothing of the next", func(t *testing.T, j journal.Journal) {
+	each(t, "evidence of one generation says nothing of the next", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen, frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
@@ -46,7 +47,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		assert.Equal(t, onceward.StateUnknown, p.Recorded(ref).State)
 	})
 
-	each(t, "two operators with the same evidence make no second effect", func(t *testing.T, j journal.Journal) {
+	each(t, "two operators with the same evidence make no second effect", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
@@ -64,7 +65,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		assert.Len(t, l.Sent(), 2)
 	})
 
-	each(t, "an attempt since then has no evidence, unless it is known as executed", func(t *testing.T, j journal.Journal) {
+	each(t, "an attempt since then has no evidence, unless it is known as executed", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		out := p.Ask(named(t, ref.ID))
@@ -82,7 +83,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, op.State)
 	})
 
-	each(t, "a pending one on hold is not sent until it is released", func(t *testing.T, j journal.Journal) {
+	each(t, "a pending one on hold is not sent until it is released", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		out := p.Ask(named(t, ref.ID))
@@ -107,7 +108,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "it is not on hold")
 	})
 
-	each(t, "the operator and the reason are kept, without a possible credential", func(t *testing.T, j journal.Journal) {
+	each(t, "the operator and the reason are kept, without a possible credential", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		out := p.Ask(named(t, ref.ID))
@@ -163,7 +164,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 		"one that was cut off":     {first: cuts(200, paid)},
 		"one that was never given": {first: frozen, given: true},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			row.cfg.Journal, row.cfg.Backoff = j, once
 			row.cfg.Providers = []providers.Provider{own(func(e *providers.Endpoint) { e.Remembers = providers.Successes })}
 			l := (&line{}).Then(row.first)
@@ -189,7 +190,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 		})
 	}
 
-	each(t, "one that the provider's table knows stands", func(t *testing.T, j journal.Journal) {
+	each(t, "one that the provider's table knows stands", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(says(200, paid))
 		p := start(t, l, onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
@@ -200,14 +201,14 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 		assert.Empty(t, out.Header.Get("Onceward-Answer"))
 	})
 
-	each(t, "a refusal stands", func(t *testing.T, j journal.Journal) {
+	each(t, "a refusal stands", func(t *testing.T, j machine.Store) {
 		p := start(t, (&line{}).Then(declined), onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
 		_, err := p.Resolve(t.Context(), p.LookedAt(ref), onceward.Executed, known)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	})
 
-	each(t, "a gateway's page is replaced, both are kept, and a replay is marked", func(t *testing.T, j journal.Journal) {
+	each(t, "a gateway's page is replaced, both are kept, and a replay is marked", func(t *testing.T, j machine.Store) {
 		before, now := providers.Stripe(), providers.Stripe()
 		before.Answers = nil // before the table could tell
 		now.Answers = []string{"application/json"}
@@ -234,7 +235,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 
 // A success of a foreign server is unknown until an operator supplies the answer.
 func TestForeignSuccessIsUnknown(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		stripe := providers.Stripe()
 		stripe.Answers = []string{"application/json"}
 		l := (&line{}).Then(page)
@@ -258,7 +259,7 @@ func TestForeignSuccessIsUnknown(t *testing.T) {
 // Only the operation's own table decides whether an answer is the provider's, and not another table that lists the host
 // now.
 func TestResolveUnderAnotherTable(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(says(200, "<html>nginx</html>", "Content-Type", "text/html"))
 		was := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
 		require.NoError(t, was.Ask(named(t, invoice), to("POST", ownURL)).Err)
@@ -388,7 +389,7 @@ func TestResolveExecutedOfCancelled(t *testing.T) {
 		"by a person's decision": {[]reply{frozen}, true},
 		"by a refusal":           {[]reply{wrongKey}, false},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			ref := onceward.Ref{ID: invoice}
 			var told []onceward.State
 			l := (&line{}).Then(row.replies...)
@@ -444,7 +445,7 @@ func TestResolveWakesRun(t *testing.T) {
 
 // Run sends an operation at once that an operator sends again, even if the operator's clock is hours ahead.
 func TestSentAgainByAClockAhead(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		running, stop := context.WithCancel(t.Context())
@@ -465,7 +466,7 @@ func TestSentAgainByAClockAhead(t *testing.T) {
 }
 
 func TestResolveReturnsTheOperation(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, (&line{}).Always(frozen), onceward.Config{Journal: j})
 		require.Error(t, p.Ask(named(t, invoice)).Err)
 		op, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.NotExecuted, nil)
@@ -516,15 +517,15 @@ func TestResolveAfterAWebhook(t *testing.T) {
 }
 
 // reaping is a journal that reaps everything that it may before it records a resolution.
-type reaping struct{ journal.Journal }
+type reaping struct{ machine.Store }
 
-func (j reaping) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if ev.Kind == journal.EventResolve {
-		if _, err := j.Reap(ctx, journal.Event{Kind: journal.EventReap, At: ev.At, Keep: time.Hour}, 10); err != nil {
-			return journal.Result{}, err
+func (j reaping) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if ev.Kind == machine.EventResolve {
+		if _, err := j.Reap(ctx, machine.Event{Kind: machine.EventReap, At: ev.At, Keep: time.Hour}, 10); err != nil {
+			return machine.Result{}, err
 		}
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 // A resolution of an operation that was reaped meanwhile does not create it again.

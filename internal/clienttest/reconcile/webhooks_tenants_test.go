@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -80,7 +81,7 @@ func TestWebhookOfATenantsEndpoint(t *testing.T) {
 		"random keys":   {"a": bearer("a"), "b": bearer("b")},
 		"callers' keys": {"a": with("Idempotency-Key", "order-1"), "b": with("Idempotency-Key", "order-1")},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := atBank(t, onceward.Config{Journal: j}, unlooked, perTenant)
 			l.Fakes(sameObject)
 			refs := map[string]onceward.Ref{}
@@ -159,7 +160,7 @@ func TestWebhookOfAnAccountsEndpoint(t *testing.T) {
 		{"the endpoint is of a third account", "acct_3", "", ""},
 		{"the event is of a third account", "", "acct_3", ""},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := atBank(t, onceward.Config{Journal: j}, unlooked, perTenant, func(p *providers.Provider) { p.KeysPerScope = false }, byHeader)
 			l.Fakes(sameObject)
 			refs := map[string]onceward.Ref{}
@@ -191,7 +192,7 @@ func TestWebhookOfAnAccountsEndpoint(t *testing.T) {
 // An event with the operation's own key settles it, although it names no account and the request did.
 func TestWebhookWithAKeyAndNoAccount(t *testing.T) {
 	for _, carried := range []bool{false, true} {
-		each(t, fmt.Sprint("carried: ", carried), func(t *testing.T, j journal.Journal) {
+		each(t, fmt.Sprint("carried: ", carried), func(t *testing.T, j machine.Store) {
 			l := atBank(t, onceward.Config{Journal: j}, unlooked, byHeader)
 			l.Box.Script(providertest.DropAfter())
 			options := []option{with("Bank-Account", "acct_1")}
@@ -216,7 +217,7 @@ func TestWebhookWithAKeyAndNoAccount(t *testing.T) {
 // Only the credential shows the account, and the program labels it alike at the request and at the endpoint.
 func TestWebhookOfALabelledAccount(t *testing.T) {
 	for name, cfg := range map[string]onceward.Config{"without a secret": {}, "with a secret": {Secret: []byte("a secret of sixteen bytes or more")}} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			cfg.Journal = j
 			l := atBank(t, cfg, unlooked, perTenant, func(p *providers.Provider) { p.KeysPerScope = false })
 			l.Fakes(sameObject)
@@ -246,7 +247,7 @@ func TestWebhookOfOneOfSeveralAccounts(t *testing.T) {
 		"an unsigned event":          {labels: [2]string{"seller-1", "seller-2"}},
 		"two requests of an account": {labels: [2]string{"seller-1", "seller-1"}, evidence: true, alike: true},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := atBank(t, onceward.Config{Journal: j}, unlooked, perTenant, func(p *providers.Provider) { p.KeysPerScope = false })
 			l.Fakes(sameObject)
 			var refs []onceward.Ref

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -209,7 +210,7 @@ type hearsNot struct {
 
 var errDisk = errors.New("the disk is full")
 
-func (j *hearsNot) Hear(ctx context.Context, h journal.Heard, evs []journal.Event) ([]journal.Result, bool, error) {
+func (j *hearsNot) Hear(ctx context.Context, h machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	if j.fails.Add(-1) >= 0 {
 		return nil, false, errDisk
 	}

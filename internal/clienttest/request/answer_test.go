@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers/providertest"
@@ -54,16 +55,16 @@ func TestALargeAnswerIsDelivered(t *testing.T) {
 
 // standsBefore is a journal that blocks a process that has an answer to record.
 type standsBefore struct {
-	journal.Journal
+	machine.Store
 	goesOn chan struct{}
 }
 
-func (j standsBefore) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if ev.Kind == journal.EventComplete {
+func (j standsBefore) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if ev.Kind == machine.EventComplete {
 		<-j.goesOn
 		ctx = context.WithoutCancel(ctx) // the time that it has is left to it once it goes on: see grace.After
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 // OnSettled gets an effect that the operator no longer wants, even if a caller has its answer.
@@ -82,7 +83,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, last.State)
 		assert.Equal(t, "ada", last.Unwanted.By)
 	}
-	each(t, "its own answer, which is late", func(t *testing.T, j journal.Journal) {
+	each(t, "its own answer, which is late", func(t *testing.T, j machine.Store) {
 		s, goesOn := &settler{}, make(chan struct{})
 		stands := start(t, &line{}, onceward.Config{Journal: standsBefore{j, goesOn}, OnSettled: s.Settle})
 		caller := make(chan outcome, 1)
@@ -97,8 +98,8 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	})
 	virtual(t, "one that the journal fails to record", func(t *testing.T) {
 		s, m := &settler{}, memory.New()
-		fails := &failing{Journal: m}
-		fails.Fails(false, journal.EventComplete)
+		fails := &failing{Store: m}
+		fails.Fails(false, machine.EventComplete)
 		p := start(t, &line{}, onceward.Config{Journal: fails, OnSettled: s.Settle})
 		require.NoError(t, p.Ask(named(t, invoice), unlisted).Err)
 		m.Kill(p.Journal.Sessions()[0].ID()) // to the others, as its lease is over
@@ -110,7 +111,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 		pass(time.Minute)
 		hears(t, p, s)
 	})
-	each(t, "one that was found", func(t *testing.T, j journal.Journal) {
+	each(t, "one that was found", func(t *testing.T, j machine.Store) {
 		s := &settler{}
 		person := start(t, (&line{}).Then(loses()), onceward.Config{Journal: j, OnSettled: s.Settle})
 		require.ErrorIs(t, person.Ask(named(t, invoice), unlisted).Err, onceward.ErrOutcomeUnknown)
@@ -127,7 +128,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 // caller does not get that operation's answer.
 func TestAnswerOfAForgottenOperation(t *testing.T) {
 	t.Parallel()
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		goesOn, carries := make(chan struct{}), carrying("k-1")
 		stands := start(t, (&line{}).Always(says(200, `{"id":"ch_old"}`)), onceward.Config{Journal: standsBefore{j, goesOn}})
 		caller := make(chan outcome, 1)
@@ -150,7 +151,7 @@ func TestAnswerOfAForgottenOperation(t *testing.T) {
 
 // unread is a journal whose reads fail the given number of times.
 type unread struct {
-	journal.Journal
+	machine.Store
 	times atomic.Int32
 }
 
@@ -158,7 +159,7 @@ func (j *unread) Get(ctx context.Context, ref journal.Ref) (journal.Operation, e
 	if j.times.Add(-1) >= 0 {
 		return journal.Operation{}, errDiskFull
 	}
-	return j.Journal.Get(ctx, ref)
+	return j.Store.Get(ctx, ref)
 }
 
 // A caller gets ErrAnswerGone and the journal's error if its process lost the claim, and the answer that another
@@ -166,7 +167,7 @@ func (j *unread) Get(ctx context.Context, ref journal.Ref) (journal.Operation, e
 func TestAnswerThatCantBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, goesOn := memory.New(), make(chan struct{})
-		fails := &unread{Journal: standsBefore{m, goesOn}}
+		fails := &unread{Store: standsBefore{m, goesOn}}
 		stands := start(t, &line{}, onceward.Config{Journal: fails})
 		caller := make(chan outcome, 1)
 		go func() { caller <- stands.Ask(named(t, invoice)) }()
@@ -199,7 +200,7 @@ func TestRemainderOfAnAnswerIsClosed(t *testing.T) {
 
 // A caller who asks for an unknown operation gets the error again. OnSettled gets the operation once.
 func TestRepeatedCallGetsTheUnknownAgain(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		s := &settler{}
 		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: s.Settle, SettleAll: true})
 		go func() { _ = p.Run(t.Context()) }()
@@ -234,7 +235,7 @@ func TestCallerOfAnUnknownDoesNotReplaceOnUnknown(t *testing.T) {
 
 // A replay of an answer that was given by hand delivers it, too.
 func TestReplayByHandDelivers(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: (&settler{}).Settle})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
 		_, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200})
@@ -248,7 +249,7 @@ func TestReplayByHandDelivers(t *testing.T) {
 
 // A replay delivers an answer that its first caller never closed.
 func TestReplayDelivers(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: (&settler{}).Settle})
 		p.Leaves(named(t, invoice))
 		require.NoError(t, p.Ask(named(t, invoice)).Err)

@@ -152,7 +152,7 @@ func TestRedirectsBodyIsClosed(t *testing.T) {
 // The claim is read before each attempt but the first.
 func TestAttemptOfAClaimThatCantBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &unread{Journal: memory.New()}
+		j := &unread{Store: memory.New()}
 		l := (&line{}).Then(says(200, paid), unavailable)
 		p := start(t, l, onceward.Config{Journal: j})
 		j.times.Store(1)

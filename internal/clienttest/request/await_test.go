@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -23,7 +24,7 @@ import (
 func TestWaitReturnsAnOutcome(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
-	each(t, "of this process's operation", func(t *testing.T, j journal.Journal) {
+	each(t, "of this process's operation", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j})
 		go p.Ask(named(t, ref.ID))
@@ -37,7 +38,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		assert.Equal(t, op, again)
 		assert.Len(t, l.Sent(), 1, "it sends nothing")
 	})
-	each(t, "of another process's later operation", func(t *testing.T, j journal.Journal) {
+	each(t, "of another process's later operation", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		other := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, other.Ask(named(t, ref.ID)).Err, onceward.ErrPending)
@@ -49,7 +50,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 2, op.Attempts)
 	})
-	each(t, "that is no answer, by an error", func(t *testing.T, j journal.Journal) {
+	each(t, "that is no answer, by an error", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen, wrongKey)
 		p := start(t, l, onceward.Config{Journal: j})
 		for _, row := range []struct {
@@ -65,7 +66,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 		_, err := p.Wait(t.Context(), onceward.Ref{ID: "nobody"})
 		require.ErrorIs(t, err, journal.ErrNotFound)
 	})
-	each(t, "until its time is up", func(t *testing.T, j journal.Journal) {
+	each(t, "until its time is up", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, ref.ID)).Err, onceward.ErrPending)
@@ -92,7 +93,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 
 // Wait returns the error of a journal that can't be read, even if the next read would succeed.
 func TestWaitWithoutAJournal(t *testing.T) {
-	j := &unread{Journal: memory.New()}
+	j := &unread{Store: memory.New()}
 	p := start(t, &line{}, onceward.Config{Journal: j})
 	require.NoError(t, p.Ask(named(t, invoice)).Err)
 	j.times.Store(1)
@@ -102,7 +103,7 @@ func TestWaitWithoutAJournal(t *testing.T) {
 
 // Wait under an ended context returns the operation's state.
 func TestWaitWithoutTime(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, (&line{}).Then(refuses()), onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		ctx, stop := context.WithCancel(t.Context())
@@ -117,7 +118,7 @@ func TestWaitWithoutTime(t *testing.T) {
 
 // An operation has the method and URL of its request, without the query.
 func TestOperationHasItsRequestsTarget(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		out := p.Ask(named(t, "invoice-1"), to(http.MethodPost, chargeURL+"?expand=customer&api_key=k3y"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -22,7 +23,7 @@ import (
 
 // An operation that could not be sent in time is cancelled for the next caller, and sent for the one after that.
 func TestCallAfterNotAfterHasPassed(t *testing.T) {
-	each(t, "named", func(t *testing.T, j journal.Journal) {
+	each(t, "named", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		by := time.Now().Add(time.Minute)
@@ -43,7 +44,7 @@ func TestCallAfterNotAfterHasPassed(t *testing.T) {
 // No attempt is made after NotAfter, by the caller or by Run, however many there were before.
 func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 	patient := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 8}
-	each(t, "by its caller, who gets the error at once", func(t *testing.T, j journal.Journal) {
+	each(t, "by its caller, who gets the error at once", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
 		by := time.Now().Add(5 * time.Second)
@@ -53,7 +54,7 @@ func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 		assert.False(t, time.Now().After(by))
 		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
 	})
-	each(t, "in the background", func(t *testing.T, j journal.Journal) {
+	each(t, "in the background", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		by := time.Now().Add(24 * time.Hour)
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
@@ -65,7 +66,7 @@ func TestFurtherAttemptsAfterNotAfter(t *testing.T) {
 		assert.Equal(t, journal.StateCancelled, p.Recorded(onceward.Ref{ID: invoice}).State)
 		assert.Empty(t, l.Sent())
 	})
-	each(t, "but an operation that may have run is resent", func(t *testing.T, j journal.Journal) {
+	each(t, "but an operation that may have run is resent", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: patient})
 		require.NoError(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(5*time.Second))).Err)
@@ -176,7 +177,7 @@ func TestCallerGetsTheExpiryInsteadOfOnSettled(t *testing.T) {
 // pending for others.
 func TestNotAfterOfARepeatedCall(t *testing.T) {
 	t.Parallel()
-	each(t, "passed", func(t *testing.T, j journal.Journal) {
+	each(t, "passed", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
@@ -188,7 +189,7 @@ func TestNotAfterOfARepeatedCall(t *testing.T) {
 		assert.NoError(t, p.Ask(named(t, invoice)).Err)
 		assert.Len(t, l.Sent(), 1)
 	})
-	each(t, "passes", func(t *testing.T, j journal.Journal) {
+	each(t, "passes", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		policy := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 1}
 		p := start(t, l, onceward.Config{Journal: j, Backoff: policy})
@@ -203,7 +204,7 @@ func TestNotAfterOfARepeatedCall(t *testing.T) {
 		l.Always(says(200, paid))
 		assert.NoError(t, p.Ask(named(t, invoice)).Err)
 	})
-	each(t, "not said, though it has one", func(t *testing.T, j journal.Journal) {
+	each(t, "not said, though it has one", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(refuses())
 		policy := backoff.Policy{Initial: 10 * time.Second, Max: 20 * time.Second, MaxAttempts: 1}
 		p := start(t, l, onceward.Config{Journal: j, Backoff: policy})
@@ -235,7 +236,7 @@ func TestPendingAfterItsNotAfter(t *testing.T) {
 		"it is due before its time": {busy, 20 * time.Minute, true},
 		"it may have run":           {loses(), time.Minute + time.Second, true},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(refuses(), row.second)
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 			ctx := named(t, invoice)

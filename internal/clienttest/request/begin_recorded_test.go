@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -22,10 +23,10 @@ import (
 // recorded is a journal that notes the kinds of events that it is asked to record.
 type recorded struct {
 	*memory.Journal
-	kinds []journal.EventKind
+	kinds []machine.EventKind
 }
 
-func (j *recorded) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j *recorded) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	j.kinds = append(j.kinds, ev.Kind)
 	return j.Journal.Apply(ctx, ev)
 }
@@ -49,9 +50,9 @@ func TestBeginOfASettledOperation(t *testing.T) {
 			require.ErrorIs(t, p.Ask(named(t, invoice), toOwn).Err, row.err)
 			pass(time.Minute)
 			require.NotEmpty(t, j.kinds)
-			assert.Equal(t, journal.EventBegin, j.kinds[0])
-			assert.NotContains(t, j.kinds[1:], journal.EventBegin)
-			assert.NotContains(t, j.kinds, journal.EventLook)
+			assert.Equal(t, machine.EventBegin, j.kinds[0])
+			assert.NotContains(t, j.kinds[1:], machine.EventBegin)
+			assert.NotContains(t, j.kinds, machine.EventLook)
 		})
 	}
 }
@@ -59,9 +60,9 @@ func TestBeginOfASettledOperation(t *testing.T) {
 // A call without a name whose intent can't be recorded sends nothing.
 func TestBeginUnnamedNotRecorded(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		j, l := &failing{Journal: memory.New()}, &line{}
+		j, l := &failing{Store: memory.New()}, &line{}
 		p := start(t, l, onceward.Config{Journal: j})
-		j.Fails(false, journal.EventBegin)
+		j.Fails(false, machine.EventBegin)
 		out := p.Ask(t.Context())
 		require.ErrorIs(t, out.Err, onceward.ErrJournal)
 		require.ErrorIs(t, out.Err, errDiskFull)
@@ -73,7 +74,7 @@ func TestBeginUnnamedNotRecorded(t *testing.T) {
 func TestBeginWithoutACredential(t *testing.T) {
 	scoped := own()
 	scoped.CredentialScoped = true
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{scoped}, Authorize: func(*http.Request) error { return errReset }})
 		require.ErrorIs(t, p.Ask(named(t, invoice), toOwn).Err, onceward.ErrNotSent)
@@ -84,11 +85,11 @@ func TestBeginWithoutACredential(t *testing.T) {
 // A call with a NotAfter gets ErrJournal if the journal fails, and Trace gets the failure.
 func TestBeginWithATimeNotRecorded(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		j, failed := &failing{Journal: memory.New()}, 0
+		j, failed := &failing{Store: memory.New()}, 0
 		p := start(t, &line{}, onceward.Config{Journal: j, Trace: &onceward.Trace{
 			JournalFailed: func(context.Context, onceward.Operation, string, error) { failed++ },
 		}})
-		j.Fails(false, journal.EventBegin)
+		j.Fails(false, machine.EventBegin)
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(time.Hour))).Err, onceward.ErrJournal)
 		assert.Equal(t, 1, failed)
 	})
@@ -97,7 +98,7 @@ func TestBeginWithATimeNotRecorded(t *testing.T) {
 // A call without a name that is cancelled before it is recorded gets ErrNotSent, even if the journal can't be read.
 func TestBeginUnnamedThatIsCancelled(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		j := &unread{Journal: memory.New()}
+		j := &unread{Store: memory.New()}
 		j.times.Store(10)
 		p := start(t, &line{}, onceward.Config{Journal: j})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -109,9 +110,9 @@ func TestBeginUnnamedThatIsCancelled(t *testing.T) {
 // An intent that was stored although its commit failed is taken back as if it had never been recorded.
 func TestBeginThatIsUndone(t *testing.T) {
 	virtual(t, "first asked for", func(t *testing.T) {
-		j, s := &failing{Journal: memory.New()}, &settler{}
+		j, s := &failing{Store: memory.New()}, &settler{}
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
-		j.Fails(true, journal.EventBegin)
+		j.Fails(true, machine.EventBegin)
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
 		op := p.Recorded(onceward.Ref{ID: invoice})
 		assert.Equal(t, onceward.StateCancelled, op.State)
@@ -124,11 +125,11 @@ func TestBeginThatIsUndone(t *testing.T) {
 		assert.Empty(t, s.Got, "its caller knows")
 	})
 	virtual(t, "pending, without a name", func(t *testing.T) {
-		j, l := &failing{Journal: memory.New()}, (&line{}).Then(loses())
+		j, l := &failing{Store: memory.New()}, (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(t.Context(), carrying("k-1")).Err, onceward.ErrPending)
 		pass(time.Hour)
-		j.Fails(true, journal.EventBegin)
+		j.Fails(true, machine.EventBegin)
 		require.ErrorIs(t, p.Ask(t.Context(), carrying("k-1")).Err, onceward.ErrJournal)
 		j.Fails(false)
 		_, err := p.Resume(t.Context())
@@ -142,7 +143,7 @@ func TestBeginThatIsUndone(t *testing.T) {
 // An operation that may have run is sent again to the URL of its first request, even if the new call spells it
 // differently.
 func TestBeginAgainAtAnotherSpelling(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 		require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL+"?a=1&b=2")).Err, onceward.ErrPending)
@@ -184,12 +185,12 @@ func TestBeginOnceItsStepHasEnded(t *testing.T) {
 // lostBetween is a journal that fails to record an intent, and has lost the session by the time of the cancel.
 type lostBetween struct{ *memory.Journal }
 
-func (j lostBetween) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j lostBetween) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	switch ev.Kind {
-	case journal.EventBegin:
-		return journal.Result{}, errDiskFull
-	case journal.EventCancel:
-		return journal.Result{}, journal.ErrSessionLost
+	case machine.EventBegin:
+		return machine.Result{}, errDiskFull
+	case machine.EventCancel:
+		return machine.Result{}, journal.ErrSessionLost
 	}
 	return j.Journal.Apply(ctx, ev)
 }
@@ -210,9 +211,9 @@ func TestBeginOfALostSession(t *testing.T) {
 // keepsBack is a journal that does not return a request that its caller has. The interface allows that.
 type keepsBack struct{ *memory.Journal }
 
-func (j keepsBack) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+func (j keepsBack) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	res, err := j.Journal.Apply(ctx, ev)
-	if ev.Kind == journal.EventBegin && res.Decision == journal.Execute && ev.Intent.Request.URL == res.Operation.Request.URL {
+	if ev.Kind == machine.EventBegin && res.Decision == machine.Execute && ev.Intent.Request.URL == res.Operation.Request.URL {
 		res.Operation.Request = journal.Request{}
 	}
 	return res, err

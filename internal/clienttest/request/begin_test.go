@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -48,7 +49,7 @@ func TestErrorSaysWhetherItIsStillSent(t *testing.T) {
 		"pending, and only its caller can": {refuses(), []option{with("Authorization", "Bearer a")}, onceward.ErrPending, false},
 		"unknown":                          {frozen, nil, onceward.ErrOutcomeUnknown, false},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			p := start(t, (&line{}).Then(row.first), onceward.Config{Journal: j, Backoff: once})
 			var e *onceward.Error
 			require.ErrorAs(t, p.Ask(named(t, invoice), row.options...).Err, &e)
@@ -97,7 +98,7 @@ func TestFlowLooksUpAnUnknownOnce(t *testing.T) {
 // A caller takes over an operation that a dead process left in flight, and that can't be resent. The error counts as
 // its delivery: OnSettled gets nothing.
 func TestCallerOfADeadProcesssOperationGetsUnknown(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l, table := &line{}, []providers.Provider{own(noKey)}
 		dead := start(t, l, onceward.Config{Journal: j, Providers: table})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to("POST", ownURL)) })
@@ -118,11 +119,11 @@ type standing struct {
 	stood bool
 }
 
-func (j *standing) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if ev.Kind == journal.EventBegin && !j.stood {
+func (j *standing) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if ev.Kind == machine.EventBegin && !j.stood {
 		j.stood = true
 		<-time.After(30 * time.Second)
-		return journal.Result{}, journal.ErrSessionLost
+		return machine.Result{}, journal.ErrSessionLost
 	}
 	return j.Journal.Apply(ctx, ev)
 }
@@ -139,24 +140,24 @@ func TestBeginAfterAStandstill(t *testing.T) {
 
 // overtaken is a journal whose first begin runs a function and then fails.
 type overtaken struct {
-	journal.Journal
+	machine.Store
 	by func()
 }
 
-func (j *overtaken) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if by := j.by; by != nil && ev.Kind == journal.EventBegin {
+func (j *overtaken) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if by := j.by; by != nil && ev.Kind == machine.EventBegin {
 		j.by = nil
 		by()
-		return journal.Result{}, errDiskFull
+		return machine.Result{}, errDiskFull
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 // A caller whose begin has an unknown result does not take back a claim of Resume in the same process.
 func TestBeginThatFailsBesideTheBackground(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses(), takes(20*time.Second, says(200, paid)))
-		j := &overtaken{Journal: onDisk(t)}
+		j := &overtaken{Store: onDisk(t)}
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		pass(time.Hour)
@@ -170,7 +171,7 @@ func TestBeginThatFailsBesideTheBackground(t *testing.T) {
 		}
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
 		assert.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State)
-		other := start(t, l, onceward.Config{Journal: j.Journal})
+		other := start(t, l, onceward.Config{Journal: j.Store})
 		require.NoError(t, other.Ask(named(t, invoice)).Err)
 		require.NoError(t, <-resumed)
 		assert.Len(t, l.Sent(), 2)
@@ -187,7 +188,7 @@ func TestLookupThatFreesANameKeepsTheRetryAfter(t *testing.T) {
 		"of callers that wait for the look-up": {0, 4},
 		"of one with an earlier deadline":      {40 * time.Second, 4},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(says(503, "", "Retry-After", "1200"))
 			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noRetention)}, Reconcile: &onceward.Reconcile{
 				Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {

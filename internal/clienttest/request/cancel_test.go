@@ -18,6 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -168,14 +169,14 @@ func TestExpiredContextRecordsNothing(t *testing.T) {
 }
 
 // slowToAsk is a journal that records no intent before its caller's time is over.
-type slowToAsk struct{ journal.Journal }
+type slowToAsk struct{ machine.Store }
 
-func (j slowToAsk) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if ev.Kind == journal.EventBegin {
+func (j slowToAsk) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if ev.Kind == machine.EventBegin {
 		<-ctx.Done()
-		return journal.Result{}, ctx.Err()
+		return machine.Result{}, ctx.Err()
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 // A caller whose time is over does not get ErrNotSent if an earlier call may have taken effect.
@@ -269,7 +270,7 @@ func TestEndOfRunKeepsPendingOperations(t *testing.T) {
 			{"they are connecting", takes(time.Hour, refuses())},
 			{"they wait for a Retry-After", says(429, `{}`, "Retry-After", "90")},
 		} {
-			each(t, end.name+" while "+outage.name, func(t *testing.T, j journal.Journal) {
+			each(t, end.name+" while "+outage.name, func(t *testing.T, j machine.Store) {
 				l := (&line{}).Always(refuses())
 				p := start(t, l, onceward.Config{Journal: j})
 				for i := range callers {
@@ -284,7 +285,7 @@ func TestEndOfRunKeepsPendingOperations(t *testing.T) {
 
 				l.Always(says(200, paid))
 				before := len(l.Sent())
-				next := start(t, l, onceward.Config{Journal: p.Journal.Journal})
+				next := start(t, l, onceward.Config{Journal: p.Journal.Store})
 				pass(2 * time.Hour)
 				report, err := next.Resume(t.Context())
 				require.NoError(t, err)
@@ -340,7 +341,7 @@ func TestCancelledCallerKeepsPendingOperations(t *testing.T) {
 		{"its credential can't be had", func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }, errToken, false},
 	} {
 		for _, found := range []journal.State{journal.StateAbsent, journal.StateCancelled, journal.StatePending} {
-			each(t, way.name+", found "+found.String(), func(t *testing.T, j journal.Journal) {
+			each(t, way.name+", found "+found.String(), func(t *testing.T, j machine.Store) {
 				l := &line{}
 				var auth error
 				p := start(t, l, onceward.Config{Journal: j, Backoff: once, Authorize: func(*http.Request) error { return auth }})
@@ -388,12 +389,12 @@ func TestCancelledCallerKeepsPendingOperations(t *testing.T) {
 // An intent that is taken back leaves an operation pending that was pending before.
 func TestWithdrawnIntentKeepsPendingOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &failing{Journal: onDisk(t)}
+		j := &failing{Store: onDisk(t)}
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		pass(time.Hour)
-		j.Fails(true, journal.EventBegin)
+		j.Fails(true, machine.EventBegin)
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
 		j.Fails(false)
 		pass(time.Minute)
@@ -459,7 +460,7 @@ func TestThousandCallersGiveUpAnywhere(t *testing.T) {
 			}
 
 			// A caller who asks now gets an answer.
-			next := start(t, srv.Client().Transport, onceward.Config{Journal: p.Journal.Journal, Providers: []providers.Provider{srv.Provider()}, Backoff: quick})
+			next := start(t, srv.Client().Transport, onceward.Config{Journal: p.Journal.Store, Providers: []providers.Provider{srv.Provider()}, Backoff: quick})
 			srv.Seed(0, providertest.Mix{})
 			for i := range names {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -23,7 +24,7 @@ var otherCharge = body("amount=999&currency=eur")
 
 func TestNameTakesNoOtherCarriedKey(t *testing.T) {
 	t.Parallel()
-	each(t, "a second name with the key: nothing is sent", func(t *testing.T, j journal.Journal) {
+	each(t, "a second name with the key: nothing is sent", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(named(t, "invoice-1"), carrying("k-1")).Err)
@@ -40,14 +41,14 @@ func TestNameTakesNoOtherCarriedKey(t *testing.T) {
 
 		require.NoError(t, p.Ask(named(t, "invoice-2"), carrying("k-2")).Err, "with a key of its own it is")
 	})
-	each(t, "an unnamed one has it: nothing is sent", func(t *testing.T, j journal.Journal) {
+	each(t, "an unnamed one has it: nothing is sent", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(t.Context(), carrying("k-1")).Err)
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), carrying("k-1")).Err, onceward.ErrKeyReused)
 		assert.Len(t, l.Sent(), 1)
 	})
-	each(t, "while the other one is being sent: nothing is sent", func(t *testing.T, j journal.Journal) {
+	each(t, "while the other one is being sent: nothing is sent", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Always(takes(20*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j})
 		first := make(chan outcome, 1)
@@ -57,7 +58,7 @@ func TestNameTakesNoOtherCarriedKey(t *testing.T) {
 		require.NoError(t, (<-first).Err)
 		assert.Len(t, l.Sent(), 1)
 	})
-	each(t, "the first key of a name stays", func(t *testing.T, j journal.Journal) {
+	each(t, "the first key of a name stays", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		out := p.Ask(named(t, "invoice-1"), carrying("k-1"))
@@ -74,7 +75,7 @@ func TestCarriedKeyOrNameFindsAfterACrash(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{true, false} {
 		name := map[bool]string{true: "begun under a name", false: "begun without one"}[named]
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			ctx, tenant := t.Context(), "tenant-42"
 			ctx = onceward.WithScope(ctx, tenant)
 			unnamed := ctx
@@ -121,7 +122,7 @@ func TestCarriedKeyInTwoScopes(t *testing.T) {
 		stripe.KeysPerScope = perScope
 		for _, aName := range []string{"", "invoice-1"} {
 			for _, bName := range []string{"", "invoice-1", "invoice-2"} {
-				each(t, strings.Join([]string{name, "named", aName, "and", bName}, " "), func(t *testing.T, j journal.Journal) {
+				each(t, strings.Join([]string{name, "named", aName, "and", bName}, " "), func(t *testing.T, j machine.Store) {
 					l := &line{}
 					p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{stripe}})
 					in := func(scope, name string) context.Context {
@@ -179,7 +180,7 @@ func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
 		},
 	} {
 		for _, names := range [][2]string{{}, {"invoice-1", "invoice-2"}} {
-			each(t, name+" "+strings.Join(names[:], " "), func(t *testing.T, j journal.Journal) {
+			each(t, name+" "+strings.Join(names[:], " "), func(t *testing.T, j machine.Store) {
 				l := &line{}
 				everywhere := providers.Raw(time.Hour).WithStoredFailures()
 				everywhere.Name = "everywhere"
@@ -208,7 +209,7 @@ func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
 func TestForeignKeyTakesNoName(t *testing.T) {
 	const name = "invoice-991/charge"
 	for _, first := range []string{"the name", "the key"} {
-		each(t, "first "+first, func(t *testing.T, j journal.Journal) {
+		each(t, "first "+first, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j})
 			asks := []func() outcome{
@@ -249,7 +250,7 @@ func TestForeignKeyTakesNoName(t *testing.T) {
 }
 
 func TestAccountLabelIsPartOfAName(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Square(24 * time.Hour)}})
 		square := []option{to(http.MethodPost, "https://connect.squareup.com/v2/payments"), with("Content-Type", "application/json"), body(`{"amount":1}`)}
@@ -274,7 +275,7 @@ func TestAccountLabelIsPartOfAName(t *testing.T) {
 
 // The error of a call that was never recorded describes the operation that has its key, whatever its name.
 func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1"), carrying("k-1")).Err, onceward.ErrPending)
@@ -290,7 +291,7 @@ func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 	scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
 	scoped.CredentialScoped = true
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		fails := false
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{scoped}, Authorize: func(*http.Request) error {
@@ -316,7 +317,7 @@ func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 
 // A caller can read the key of an unnamed operation from an error. A call that carries this key finds the operation.
 func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j})
 		out := p.Ask(t.Context())
@@ -333,7 +334,7 @@ func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
 // A corrected configuration or table does not hide the carried key of an operation that was recorded under the old one.
 func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 	t.Parallel()
-	sendsOnce := func(t *testing.T, j journal.Journal, before, after []providers.Provider, options ...option) (first, second outcome) {
+	sendsOnce := func(t *testing.T, j machine.Store, before, after []providers.Provider, options ...option) (first, second outcome) {
 		l := (&line{}).Then(loses())
 		options = append(options, carrying("order-1"))
 		dead := start(t, l, onceward.Config{Journal: j, Providers: before, Backoff: once})
@@ -344,7 +345,7 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		return first, second
 	}
 	order := to(http.MethodPost, ownURL)
-	each(t, "an API under another name, or as one of any host's", func(t *testing.T, j journal.Journal) {
+	each(t, "an API under another name, or as one of any host's", func(t *testing.T, j machine.Store) {
 		renamed := own()
 		renamed.Name = "ledger"
 		first, second := sendsOnce(t, j, []providers.Provider{own()}, []providers.Provider{renamed}, order)
@@ -352,18 +353,18 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		assert.Equal(t, first.Op.Ref, second.Op.Ref)
 		assert.NotErrorIs(t, second.Err, onceward.ErrNotSent)
 	})
-	each(t, "a host that is listed by now", func(t *testing.T, j journal.Journal) {
+	each(t, "a host that is listed by now", func(t *testing.T, j machine.Store) {
 		first, second := sendsOnce(t, j, []providers.Provider{providers.Raw(time.Hour).WithStoredFailures()}, []providers.Provider{own()}, order)
 		require.Error(t, first.Err)
 		assert.Equal(t, first.Op.Ref, second.Op.Ref)
 	})
-	each(t, "a header that the table knows for an account's by now", func(t *testing.T, j journal.Journal) {
+	each(t, "a header that the table knows for an account's by now", func(t *testing.T, j machine.Store) {
 		now := own()
 		now.AccountHeaders = []string{"X-Account"}
 		_, second := sendsOnce(t, j, []providers.Provider{own()}, []providers.Provider{now}, order, with("X-Account", "acc_1"))
 		require.ErrorIs(t, second.Err, onceward.ErrKeyReused)
 	})
-	each(t, "a label that the program gives by now", func(t *testing.T, j journal.Journal) {
+	each(t, "a label that the program gives by now", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(t.Context(), carrying("order-1")).Err, onceward.ErrPending)
@@ -374,7 +375,7 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		require.NoError(t, p.Ask(labelled, carrying("order-2")).Err, "and has its answer")
 		assert.Len(t, l.Sent(), 3)
 	})
-	each(t, "a label that the program gives by now, of an API under another name", func(t *testing.T, j journal.Journal) {
+	each(t, "a label that the program gives by now, of an API under another name", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		dead := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})
 		require.Error(t, dead.Ask(t.Context(), order, carrying("order-1")).Err)
@@ -383,7 +384,7 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		require.ErrorIs(t, p.Ask(onceward.WithAccount(t.Context(), "seller-1"), order, carrying("order-1")).Err, onceward.ErrKeyReused)
 		assert.Len(t, l.Sent(), 1)
 	})
-	each(t, "a label that the program gives by now, beside the account's header", func(t *testing.T, j journal.Journal) {
+	each(t, "a label that the program gives by now, beside the account's header", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		seller := with("Stripe-Account", "acct_1")
@@ -393,7 +394,7 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 		require.NoError(t, p.Ask(labelled, carrying("order-1"), with("Stripe-Account", "acct_2")).Err, "another's")
 		assert.Len(t, l.Sent(), 2)
 	})
-	each(t, "another account's, without one and with one, are two", func(t *testing.T, j journal.Journal) {
+	each(t, "another account's, without one and with one, are two", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(t.Context(), carrying("order-1")).Err, "the platform's own")
@@ -405,7 +406,7 @@ func TestCarriedKeyUnderACorrectedConfig(t *testing.T) {
 // A cancelled name does not take back its carried key if another operation has it now. A process without the provider's
 // table began that one.
 func TestCancelledNameDoesNotTakeAnotherKey(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(says(401, "{}"))
 		knows := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 		knowsNot := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{providers.Stripe()}})
@@ -419,7 +420,7 @@ func TestCancelledNameDoesNotTakeAnotherKey(t *testing.T) {
 }
 
 func TestACancelledNameIsNotTakenByItsKey(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(wrongKey)
 		p := start(t, l, onceward.Config{Journal: j})
 		p.Ask(named(t, "invoice-1"), carrying("k-1"))
@@ -434,7 +435,7 @@ func TestACancelledNameIsNotTakenByItsKey(t *testing.T) {
 
 // A name can't take a key that was generated for another operation.
 func TestMadeKeyIsTakenByNoName(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(remembers(providers.Nothing), func(e *providers.Endpoint) { e.Retention = 0 })}, Backoff: once})
 		lost := p.Ask(t.Context(), to(http.MethodPost, ownURL))
@@ -452,7 +453,7 @@ func TestMadeKeyIsTakenByNoName(t *testing.T) {
 
 // A cancelled caller who names an account does not get ErrNotSent if its key was sent before without the account.
 func TestCancelledUnderAKeyBeforeItsLabel(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 		require.Error(t, p.Ask(t.Context(), to("POST", ownURL), carrying("k-1")).Err)
@@ -469,7 +470,7 @@ func TestCancelledUnderAKeyBeforeItsLabel(t *testing.T) {
 func TestCarriedKeyOfAKeylessOperation(t *testing.T) {
 	keyless := func(e *providers.Endpoint) { *e = providers.Endpoint{Pattern: e.Pattern} }
 	for _, first := range []string{"invoice-1", "invoice-2"} {
-		each(t, first+" is asked for first", func(t *testing.T, j journal.Journal) {
+		each(t, first+" is asked for first", func(t *testing.T, j machine.Store) {
 			l := (&line{}).Always(refuses())
 			was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own(keyless)}})
 			require.Error(t, was.Ask(named(t, "invoice-1"), toOwn).Err)
@@ -503,7 +504,7 @@ func TestLookupKeyReportsItsError(t *testing.T) {
 
 // A name can't take a key that was generated for another operation of the same account.
 func TestMadeKeyOfAnAccount(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen)
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		lost := p.Ask(onceward.WithAccount(t.Context(), "seller-1"))
@@ -516,7 +517,7 @@ func TestMadeKeyOfAnAccount(t *testing.T) {
 
 // At a host that no provider serves, too, a carried key is the same in all scopes.
 func TestCarriedKeyInTwoScopesUnlisted(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j})
 		ask := func(scope string) outcome {
@@ -530,7 +531,7 @@ func TestCarriedKeyInTwoScopesUnlisted(t *testing.T) {
 
 // hides is a journal that can't be read at one parent.
 type hides struct {
-	journal.Journal
+	machine.Store
 	parent string
 }
 
@@ -538,7 +539,7 @@ func (j hides) Get(ctx context.Context, ref journal.Ref) (journal.Operation, err
 	if ref.Parent == j.parent {
 		return journal.Operation{}, errDiskFull
 	}
-	return j.Journal.Get(ctx, ref)
+	return j.Store.Get(ctx, ref)
 }
 
 // A call with a carried key that Onceward may have generated is not sent while the journal can't be read for its owner.
@@ -557,7 +558,7 @@ func TestMadeKeyThatCantBeRead(t *testing.T) {
 // A name can't take a carried key that looks generated and came without a name before. That holds after its table is
 // renamed, too.
 func TestMadeKeyBroughtAlongBefore(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l, key := &line{}, string(onceward.NewKey())
 		was := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
 		require.NoError(t, was.Ask(t.Context(), toOwn, carrying(key)).Err)

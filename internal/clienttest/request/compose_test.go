@@ -22,8 +22,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -99,7 +99,7 @@ func takingKey(key providers.Key) providers.Provider {
 func TestBodyKeyStaysThoughTheSDKMakesANewOne(t *testing.T) {
 	t.Parallel()
 	for _, place := range elsewheres() {
-		each(t, place.name, func(t *testing.T, j journal.Journal) {
+		each(t, place.name, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			cfg := onceward.Config{Journal: j, Providers: []providers.Provider{takingKey(place.key)}, Backoff: quick}
 			first := start(t, l, cfg)
@@ -136,7 +136,7 @@ func TestBodyKeyIsResumedByteForByte(t *testing.T) {
 			if carried == "" && place.name == "GraphQL literal" {
 				continue // which is always there
 			}
-			each(t, place.name+" "+carried, func(t *testing.T, j journal.Journal) {
+			each(t, place.name+" "+carried, func(t *testing.T, j machine.Store) {
 				l := &line{}
 				cfg := onceward.Config{Journal: j, Providers: []providers.Provider{takingKey(place.key)}, Backoff: quick}
 				first := start(t, l, cfg)
@@ -264,7 +264,7 @@ func TestAuthorizeSignsTheRequestAsItIsSent(t *testing.T) {
 	header := elsewhere{name: "header", key: providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"},
 		ask: func(string) []option { return []option{to(http.MethodPost, orders), body("{}"), jsonType} }}
 	for _, place := range append(elsewheres(), header) {
-		each(t, place.name, func(t *testing.T, j journal.Journal) {
+		each(t, place.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(loses())
 			cfg := onceward.Config{Journal: j, Providers: []providers.Provider{takingKey(place.key)}, Backoff: quick, Authorize: sign}
 			first := start(t, l, cfg)
@@ -481,7 +481,7 @@ func TestDateStaysWithinAGeneration(t *testing.T) {
 		{"after an answer that was lost", []reply{loses()}},
 		{"after one that never left, and one that did", []reply{refuses(), says(503, ""), refuses()}},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(row.script...)
 			var first *process
 			for range len(row.script) + 1 {
@@ -526,7 +526,7 @@ func TestSecondFactorIsTakenAndNeverKept(t *testing.T) {
 		"named":            func(t *testing.T) context.Context { return named(t, "transfer-1") },
 		"with its own key": func(t *testing.T) context.Context { return t.Context() },
 	} {
-		each(t, name+": asked again with it, it goes through", func(t *testing.T, j journal.Journal) {
+		each(t, name+": asked again with it, it goes through", func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(wantsApproval)
 			p := start(t, l, onceward.Config{Journal: j, Providers: wise, Backoff: once})
 			options := transfer
@@ -550,7 +550,7 @@ func TestSecondFactorIsTakenAndNeverKept(t *testing.T) {
 		})
 	}
 
-	each(t, "the background never sends without it, and a call with a new one does", func(t *testing.T, j journal.Journal) {
+	each(t, "the background never sends without it, and a call with a new one does", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: wise, Backoff: once, Authorize: func(*http.Request) error { return nil }})
 		out := p.Ask(named(t, "transfer-1"), append(transfer, with("X-2fa-Approval", "approved-1"))...)
@@ -567,7 +567,7 @@ func TestSecondFactorIsTakenAndNeverKept(t *testing.T) {
 		assert.Equal(t, "approved-2", l.Sent()[0].Header.Get("X-2fa-Approval"))
 	})
 
-	each(t, "where keys are the credential's, another approval is no other credential", func(t *testing.T, j journal.Journal) {
+	each(t, "where keys are the credential's, another approval is no other credential", func(t *testing.T, j machine.Store) {
 		scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
 		scoped.CredentialScoped = true
 		l := (&line{}).Then(loses())
@@ -588,7 +588,7 @@ func TestDateGoesWithTheCallersSignature(t *testing.T) {
 		return []option{to(http.MethodPost, ownURL), with("Date", day), with("X-Trace", day), with("Signature", "over "+day)}
 	}
 	guarded := []providers.Provider{own(func(e *providers.Endpoint) { e.InFlightGuard = true })}
-	each(t, "it is sent again with the new ones, and in the background not at all", func(t *testing.T, j journal.Journal) {
+	each(t, "it is sent again with the new ones, and in the background not at all", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: guarded, Backoff: once})
 		out := p.Ask(named(t, "order-1"), signed("Monday")...)
@@ -611,7 +611,7 @@ func TestDateGoesWithTheCallersSignature(t *testing.T) {
 		assert.Equal(t, "over Tuesday", again.Get("Signature"))
 		assert.Equal(t, "Monday", again.Get("X-Trace"), "it may have run: what else was frozen stays")
 	})
-	each(t, "an unsent operation is sent as the new call has it", func(t *testing.T, j journal.Journal) {
+	each(t, "an unsent operation is sent as the new call has it", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: guarded, Backoff: once})
 		first := append(signed("Monday"), to(http.MethodPost, ownURL+"?a=1&b=2"))
@@ -647,7 +647,7 @@ func onHost(host string) option { return func(r *http.Request) { r.Host = host }
 
 // Every attempt sends the caller's own Host header. Without it the charge would go to another virtual host.
 func TestHostHeaderIsSentByEveryAttempt(t *testing.T) {
-	each(t, "those after a restart too", func(t *testing.T, j journal.Journal) {
+	each(t, "those after a restart too", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses(), loses())
 		h := &hosts{RoundTripper: l}
 		p := start(t, h, onceward.Config{Journal: j, Backoff: backoff.Policy{MaxAttempts: 2}})
@@ -689,7 +689,7 @@ func TestCookiesOfAResumedOperation(t *testing.T) {
 				jar.SetCookies(mustParse(chargeURL), []*http.Cookie{{Name: "session", Value: "new"}})
 				hc.Jar = jar
 			}
-			report, err := start(t, l, onceward.Config{Journal: dead.Journal.Journal, HTTPClient: hc}).Resume(t.Context())
+			report, err := start(t, l, onceward.Config{Journal: dead.Journal.Store, HTTPClient: hc}).Resume(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 1, report.Completed)
 			assert.Equal(t, full, l.Sent()[1].Header.Get("Cookie") == "session=new")
@@ -808,7 +808,7 @@ func TestAuthorizeAndTheKey(t *testing.T) {
 
 // A header without a value is no credential, however it is spelt.
 func TestCredentialWithoutAValue(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		require.ErrorIs(t, p.Ask(named(t, invoice), bearer("a")).Err, onceward.ErrPending)

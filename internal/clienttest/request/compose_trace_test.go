@@ -14,7 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -107,17 +107,17 @@ func TestTraceparentOfAnotherCall(t *testing.T) {
 }
 
 // olderJournal is a journal from when traces were still recorded.
-type olderJournal struct{ journal.Journal }
+type olderJournal struct{ machine.Store }
 
-func (j olderJournal) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if ev.Kind == journal.EventBegin {
+func (j olderJournal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if ev.Kind == machine.EventBegin {
 		intent := *ev.Intent
 		intent.Request.Header = intent.Request.Header.Clone()
 		intent.Request.Header.Set("Traceparent", "old")
 		intent.Request.WithheldHeaders = append(intent.Request.WithheldHeaders, "Baggage")
 		ev.Intent = &intent
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 // A trace in an older record is neither sent nor missed.

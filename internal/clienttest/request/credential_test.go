@@ -17,6 +17,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -29,7 +30,7 @@ func user(credential string) option {
 // A live charge does not get a test charge's answer, and a test charge is not sent live.
 func TestModeLiveAndTest(t *testing.T) {
 	t.Parallel()
-	each(t, "asked with another mode: nothing is sent, and no answer returned", func(t *testing.T, j journal.Journal) {
+	each(t, "asked with another mode: nothing is sent, and no answer returned", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 		for _, ctx := range []struct {
@@ -60,7 +61,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		}
 	})
 
-	each(t, "by Authorize", func(t *testing.T, j journal.Journal) {
+	each(t, "by Authorize", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		as := func(credential string) *process {
 			return start(t, l, onceward.Config{Journal: j, Providers: modes(), Authorize: func(r *http.Request) error {
@@ -73,7 +74,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		assert.Len(t, l.Sent(), 1)
 	})
 
-	each(t, "a pending one is not sent in the other mode", func(t *testing.T, j journal.Journal) {
+	each(t, "a pending one is not sent in the other mode", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Backoff: once})
 		out := p.Ask(named(t, "invoice-1"), bearer("sk_test_1"))
@@ -84,7 +85,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		assert.Len(t, l.Sent(), 2)
 	})
 
-	each(t, "one that is left open waits for its own mode, though the other is of another account", func(t *testing.T, j journal.Journal) {
+	each(t, "one that is left open waits for its own mode, though the other is of another account", func(t *testing.T, j machine.Store) {
 		tables := modes()
 		tables[0].Identity = providers.Identity{Path: "/v1/account", Field: "id", Source: "made up"}
 		open := true
@@ -114,7 +115,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
 	})
 
-	each(t, "a request under a test's credential answers no live call", func(t *testing.T, j journal.Journal) {
+	each(t, "a request under a test's credential answers no live call", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 		first := make(chan outcome, 1)
@@ -124,7 +125,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		require.NoError(t, (<-first).Err)
 	})
 
-	each(t, "a cancelled name may be taken", func(t *testing.T, j journal.Journal) {
+	each(t, "a cancelled name may be taken", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(wrongKey)
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 		p.Ask(named(t, "invoice-1"), bearer("sk_test_1"))
@@ -134,7 +135,7 @@ func TestModeLiveAndTest(t *testing.T) {
 		assert.Len(t, l.Sent(), 2)
 	})
 
-	each(t, "no more than the mode is recorded", func(t *testing.T, j journal.Journal) {
+	each(t, "no more than the mode is recorded", func(t *testing.T, j machine.Store) {
 		p := start(t, &line{}, onceward.Config{Journal: j, Providers: modes()})
 		require.NoError(t, p.Ask(named(t, "invoice-1"), bearer("sk_test_1")).Err)
 		op := p.Recorded(onceward.Ref{ID: "invoice-1"})
@@ -206,7 +207,7 @@ func TestCredentialEscapedInTheQuery(t *testing.T) {
 func TestACredentialThatShowsNoModeIsOfAny(t *testing.T) {
 	t.Parallel()
 	for _, credentials := range [][]string{{"sk_test_1", "of another kind"}, {"of another kind", "sk_test_1"}, {"sk_test_1", "sk_test_2"}} {
-		each(t, credentials[0]+" and then "+credentials[1], func(t *testing.T, j journal.Journal) {
+		each(t, credentials[0]+" and then "+credentials[1], func(t *testing.T, j machine.Store) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 			for _, credential := range credentials {
@@ -438,7 +439,7 @@ func TestCredentialDuringShutdown(t *testing.T) {
 
 // A request that no contract covers has no mode, even at a provider's host.
 func TestModeAtAPathThatIsNotListed(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes()})
 		for _, credential := range []string{"sk_test_1", "sk_live_1"} {

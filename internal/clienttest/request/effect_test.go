@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -71,7 +71,7 @@ func TestEffectOfAnOperation(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, row.want, op.Effect, "in a list")
 			}
-			assert.Empty(t, journal.Violations(p.Recorded(onceward.Ref{ID: invoice}), time.Now()))
+			assert.Empty(t, machine.Violations(p.Recorded(onceward.Ref{ID: invoice}), time.Now()))
 		})
 	}
 }

@@ -32,7 +32,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -820,13 +820,13 @@ func TestUnrequestedProtocolSwitch(t *testing.T) {
 
 // slowToBegin is a journal on a disk that needs time for an intent.
 type slowToBegin struct {
-	journal.Journal
+	machine.Store
 	takes time.Duration
 }
 
-func (j slowToBegin) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	res, err := j.Journal.Apply(ctx, ev)
-	if ev.Kind == journal.EventBegin {
+func (j slowToBegin) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	res, err := j.Store.Apply(ctx, ev)
+	if ev.Kind == machine.EventBegin {
 		pass(j.takes)
 	}
 	return res, err

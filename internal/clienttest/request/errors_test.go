@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -44,7 +44,7 @@ func TestErrorHasTheFactsAndNoSecret(t *testing.T) {
 
 // The error of an operation that was never recorded names no generation.
 func TestErrorOfNotBegunHasNoGeneration(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, &line{}, onceward.Config{Journal: j})
 		ctx, cancel := context.WithCancel(named(t, invoice))
 		cancel()

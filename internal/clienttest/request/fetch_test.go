@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -159,7 +159,7 @@ func TestFetchIgnoresInvalidLocations(t *testing.T) {
 
 // Resume fetches, too.
 func TestFetchInResume(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		var settled []string
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{donor()}, Backoff: quick,

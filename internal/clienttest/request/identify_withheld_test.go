@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -135,7 +135,7 @@ func TestUntrustedInputTakesTimeInProportion(t *testing.T) {
 
 // The request of a cancelled caller is not read to its end.
 func TestRequestOfACancelledCaller(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(named(t, "order-1"))
 		cancel(gone)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -53,7 +54,7 @@ func TestOutcomesOfAnswers(t *testing.T) {
 		{"out of attempts that did nothing: pending", []reply{limited, limited, limited, limited, limited}, 5, 429, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
 		{"out of attempts that never left: pending", []reply{refuses(), refuses(), refuses(), refuses(), refuses()}, 0, 0, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(row.script...)
 			p := start(t, l, onceward.Config{Journal: j})
 			ctx := named(t, "invoice-1/charge")
@@ -229,7 +230,7 @@ func TestCancelledCallerKeepsTheProvidersDelay(t *testing.T) {
 			ctx, cancel := context.WithCancel(named(t, invoice))
 			delays := 0
 			p := start(t, l, onceward.Config{
-				Journal: was.Journal.Journal, Backoff: backoff.Policy{Initial: 20 * time.Second, Max: 20 * time.Second},
+				Journal: was.Journal.Store, Backoff: backoff.Policy{Initial: 20 * time.Second, Max: 20 * time.Second},
 				Trace: &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) {
 					if delays++; delays == len(row.answers) {
 						cancel()
@@ -589,7 +590,7 @@ func TestCutAnswerThatMayBeAnother(t *testing.T) {
 			pass(time.Hour)
 			l.Then(cuts(row.status, `{"code":"other"}`))
 			p := start(t, l, onceward.Config{
-				Journal: asked.Journal.Journal, Backoff: backoff.Policy{MaxAttempts: row.attempts}, Providers: []providers.Provider{own(also)},
+				Journal: asked.Journal.Store, Backoff: backoff.Policy{MaxAttempts: row.attempts}, Providers: []providers.Provider{own(also)},
 			})
 			report, err := p.Resume(t.Context())
 			require.NoError(t, err)
@@ -631,7 +632,7 @@ func TestProvidersDelayIsRecorded(t *testing.T) {
 			asked := start(t, (&line{}).Always(refuses()), onceward.Config{Backoff: once})
 			require.ErrorIs(t, asked.Ask(named(t, invoice)).Err, onceward.ErrPending)
 			pass(time.Hour)
-			cfg.Journal = asked.Journal.Journal
+			cfg.Journal = asked.Journal.Store
 			return start(t, l, cfg)
 		}
 		recorded := func(t *testing.T, p *process, cause string) {
@@ -685,7 +686,7 @@ func TestAttemptThatWasNotMade(t *testing.T) {
 		asked := start(t, l, onceward.Config{Backoff: once})
 		require.ErrorIs(t, asked.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		pass(time.Hour)
-		p := start(t, l, onceward.Config{Journal: asked.Journal.Journal, Authorize: func(*http.Request) error {
+		p := start(t, l, onceward.Config{Journal: asked.Journal.Store, Authorize: func(*http.Request) error {
 			pass(time.Minute)
 			return nil
 		}})
@@ -737,7 +738,7 @@ func TestClockThatStepsBetweenAttempts(t *testing.T) {
 			l.Then(row.answer)
 			var step time.Duration
 			p := start(t, l, onceward.Config{
-				Journal: first.Journal.Journal, MaxWait: 100 * time.Hour, Backoff: backoff.Policy{MaxRetryAfter: 24 * time.Hour},
+				Journal: first.Journal.Store, MaxWait: 100 * time.Hour, Backoff: backoff.Policy{MaxRetryAfter: 24 * time.Hour},
 				Trace: &onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) { step = row.step }},
 			})
 			setClock(p.Client, func() time.Time { return time.Now().Add(step) })

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -93,7 +93,7 @@ func TestKeyVersionDeclaredLater(t *testing.T) {
 		require.NotRegexp(t, fourthVersion, string(first.Op.Key))
 
 		api := own(func(e *providers.Endpoint) { e.Key.UUIDVersion = 4 })
-		now := start(t, l, onceward.Config{Providers: []providers.Provider{api}, Secret: secret, Journal: was.Journal.Journal})
+		now := start(t, l, onceward.Config{Providers: []providers.Provider{api}, Secret: secret, Journal: was.Journal.Store})
 		pass(time.Hour)
 		out := now.Ask(named(t, "order-1"), to(http.MethodPost, ownURL))
 		require.NoError(t, out.Err)
@@ -145,7 +145,7 @@ func TestKeyVersionOfABroughtKeyFinds(t *testing.T) {
 	derived := string(onceward.NewKey().Child("a step"))
 	for _, name := range []string{"", "invoice-1"} {
 		for _, answered := range []bool{true, false} {
-			each(t, fmt.Sprintf("named %q, answered: %v", name, answered), func(t *testing.T, j journal.Journal) {
+			each(t, fmt.Sprintf("named %q, answered: %v", name, answered), func(t *testing.T, j machine.Store) {
 				ctx := t.Context()
 				if name != "" {
 					ctx = named(t, name)
@@ -179,7 +179,7 @@ func TestKeyVersionOfABroughtKeyOnceCancelled(t *testing.T) {
 		was := start(t, l, onceward.Config{Providers: []providers.Provider{own()}})
 		require.Equal(t, onceward.StateCancelled, was.Ask(t.Context(), toOwn, carrying(derived)).Op.State)
 		api := own(func(e *providers.Endpoint) { e.Key.UUIDVersion = 4 })
-		now := start(t, l, onceward.Config{Journal: was.Journal.Journal, Providers: []providers.Provider{api}})
+		now := start(t, l, onceward.Config{Journal: was.Journal.Store, Providers: []providers.Provider{api}})
 		require.ErrorIs(t, now.Ask(t.Context(), toOwn, carrying(derived)).Err, onceward.ErrInvalidRequest)
 		assert.Len(t, l.Sent(), 1)
 	})
@@ -196,7 +196,7 @@ func TestKeyVersionInAQuery(t *testing.T) {
 		require.Error(t, was.Ask(named(t, "order-1"), toOwn).Err)
 		pass(time.Hour)
 		asks := own(inQuery, func(e *providers.Endpoint) { e.Key.UUIDVersion = 4 })
-		now := start(t, l, onceward.Config{Providers: []providers.Provider{asks}, Secret: secret, Journal: was.Journal.Journal, Authorize: authorize})
+		now := start(t, l, onceward.Config{Providers: []providers.Provider{asks}, Secret: secret, Journal: was.Journal.Store, Authorize: authorize})
 		require.NoError(t, now.Ask(named(t, "order-1"), toOwn).Err)
 		require.Len(t, l.Sent(), 2)
 		assert.Equal(t, l.Sent()[0].URL, l.Sent()[1].URL)
@@ -208,7 +208,7 @@ func TestKeyVersionInAQuery(t *testing.T) {
 func TestKeyVersionOfAMadeKeyIsTakenByNoName(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{0, 4, 5, 7, 8} {
-		each(t, fmt.Sprint(version), func(t *testing.T, j journal.Journal) {
+		each(t, fmt.Sprint(version), func(t *testing.T, j machine.Store) {
 			api := own(func(e *providers.Endpoint) { e.Key.UUIDVersion = version })
 			l := (&line{}).Then(loses())
 			p := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{api}})

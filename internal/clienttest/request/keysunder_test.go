@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -45,7 +45,7 @@ func TestKeysUnderKeyOfTwoNames(t *testing.T) {
 		{"renamed, and its hosts are named by now", anywhere, renamed("raw")},
 		{"its host was not listed", providers.Stripe(), own()},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(loses())
 			was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{row.was}})
 			first := was.Ask(named(t, "invoice-1"), toOwn, carrying("key-1"))
@@ -67,7 +67,7 @@ func TestKeysUnderKeyOfTwoNames(t *testing.T) {
 
 // An answered operation keeps its key after its table is renamed.
 func TestKeysUnderAnsweredKeepsItsKey(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		was := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
 		require.NoError(t, was.Ask(named(t, "invoice-1"), toOwn, carrying("key-1")).Err)
@@ -93,7 +93,7 @@ func TestKeysUnderPendingIsSent(t *testing.T) {
 		{"KeysUnder is not set", "", 1},
 	} {
 		for _, found := range []string{"parked", "left by a dead process"} {
-			each(t, row.name+", "+found, func(t *testing.T, j journal.Journal) {
+			each(t, row.name+", "+found, func(t *testing.T, j machine.Store) {
 				l := &line{}
 				was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 				ask := func() { was.Ask(named(t, "invoice-1"), toOwn) }
@@ -124,7 +124,7 @@ func TestKeysUnderPendingIsSent(t *testing.T) {
 
 // An operation whose request can't carry its key where today's table puts it is not sent without the key.
 func TestKeyThatTodaysTablePutsElsewhere(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 		require.ErrorIs(t, was.Ask(named(t, "invoice-1"), toOwn, body("amount=1")).Err, onceward.ErrPending)
@@ -145,7 +145,7 @@ func TestKeyThatTodaysTablePutsElsewhere(t *testing.T) {
 
 // An operation that was pending when its table was renamed is bound by today's table.
 func TestKeysUnderPendingIsBoundByTheTable(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{own()}})
 		was.Ask(named(t, "invoice-1"), toOwn)
@@ -166,7 +166,7 @@ func TestKeysUnderTwoVersionsSideBySide(t *testing.T) {
 	tables := [2]providers.Provider{own(), renamed("raw")}
 	for _, answer := range []reply{loses(), says(200, paid)} {
 		for first := range 2 {
-			each(t, tables[first].Name+" is first", func(t *testing.T, j journal.Journal) {
+			each(t, tables[first].Name+" is first", func(t *testing.T, j machine.Store) {
 				l := (&line{}).Always(answer)
 				var versions [2]*process
 				for i := range versions {

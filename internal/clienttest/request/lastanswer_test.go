@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -37,7 +38,7 @@ func TestLastAnswerIsKept(t *testing.T) {
 		"an answer, and the outcome": {script: []reply{says(500, why), says(200, paid)}},
 		"nothing was sent":           {script: []reply{refuses(), refuses()}},
 	} {
-		oncetest.Each(t, name, func(t *testing.T, j journal.Journal) {
+		oncetest.Each(t, name, func(t *testing.T, j machine.Store) {
 			p := start(t, (&line{}).Then(row.script...), onceward.Config{Journal: j, Providers: []providers.Provider{own(append([]func(*providers.Endpoint){remembers(providers.Everything), func(e *providers.Endpoint) { e.InFlightGuard = true }}, row.endpoint...)...)},
 				Backoff: backoff.Policy{Initial: time.Millisecond, Max: time.Second, MaxAttempts: max(len(row.script), 1)}})
 			_ = p.Ask(named(t, invoice), to("POST", ownURL))

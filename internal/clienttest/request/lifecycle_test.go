@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -114,7 +115,7 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 			other := start(t, l, onceward.Config{})
 			go other.Ask(named(t, "invoice-1/charge"))
 			synctest.Wait()
-			p := start(t, l, onceward.Config{Journal: other.Journal.Journal})
+			p := start(t, l, onceward.Config{Journal: other.Journal.Store})
 			go p.Ask(named(t, "invoice-1/charge"))
 			return p
 		},
@@ -123,7 +124,7 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 			dead := start(t, l, onceward.Config{OnSettled: (&settler{}).Settle})
 			dead.Leaves(named(t, "invoice-1/charge"))
 			dead.Crash()
-			p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
+			p := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
 				select {
 				case <-ctx.Done():
 				case <-time.After(time.Minute):
@@ -177,7 +178,7 @@ func TestNothingIsDoneAfterShutdown(t *testing.T) {
 		assert.Len(t, l.Sent(), 1)
 		assert.Len(t, p.Everything(), 1)
 
-		next := start(t, l, onceward.Config{Journal: p.Journal.Journal})
+		next := start(t, l, onceward.Config{Journal: p.Journal.Store})
 		require.NoError(t, next.Ask(named(t, "invoice-1/charge")).Err, "the journal is the caller's, and still open")
 	})
 }
@@ -191,7 +192,7 @@ func TestShutdownEndsAResumeUnderWay(t *testing.T) {
 			func() { dead.Ask(named(t, "invoice-2/charge")) },
 		)
 		l.Always(takes(time.Second, says(200, paid)))
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Concurrency: 1})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Concurrency: 1})
 		resumed := make(chan error, 1)
 		go func() {
 			_, err := next.Resume(t.Context())
@@ -213,9 +214,9 @@ func TestShutdownEndsAResumeUnderWay(t *testing.T) {
 func TestClosedJournalFailsCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	ref := onceward.Ref{ID: "invoice-1/charge"}
-	stores := map[string]func(*testing.T) journal.Journal{
-		"memory": func(*testing.T) journal.Journal { return memory.New() },
-		"sqlite": func(t *testing.T) journal.Journal {
+	stores := map[string]func(*testing.T) machine.Store{
+		"memory": func(*testing.T) machine.Store { return memory.New() },
+		"sqlite": func(t *testing.T) machine.Store {
 			j, err := sqlite.Open(filepath.Join(t.TempDir(), "payments.db"), sqlite.Options{Volatile: true})
 			require.NoError(t, err)
 			return j

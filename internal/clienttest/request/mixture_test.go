@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -28,7 +28,7 @@ func TestThrottledMutationWithoutAKey(t *testing.T) {
 		"beside another error":           {`{"errors":[` + throttled + `,{"message":"Internal error","extensions":{"code":"INTERNAL_SERVER_ERROR"}}]}`, false},
 		"behind an error without a code": {`{"errors":[{"message":"timed out"},` + throttled + `]}`, false},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(says(200, tc.answer)).Always(says(200, `{"data":{"orderCreate":{"order":{"id":"gid://shopify/Order/2"}}}}`))
 			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{providers.Shopify()}})
 			out := p.Ask(named(t, "order-7"),

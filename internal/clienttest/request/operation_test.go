@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -93,7 +94,7 @@ func TestParentHasNoScope(t *testing.T) {
 
 // Operations yields nothing more once its caller breaks the loop.
 func TestOperationsUntilItIsEnough(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, &line{}, onceward.Config{Journal: j})
 		for _, name := range []string{"a", "b", "c"} {
 			require.NoError(t, p.Ask(named(t, name)).Err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -105,7 +106,7 @@ func TestMaxWaitBoundsACallWithoutADeadline(t *testing.T) {
 
 // lingers is a journal that keeps the contexts that it derives until they end by themselves.
 type lingers struct {
-	journal.Journal
+	machine.Store
 	derived []context.Context
 }
 
@@ -113,14 +114,14 @@ func (j *lingers) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	under, cancel := context.WithCancel(ctx)
 	context.AfterFunc(under, cancel)
 	j.derived = append(j.derived, under)
-	return j.Journal.Get(ctx, ref)
+	return j.Store.Get(ctx, ref)
 }
 
 // A context that was derived between two attempts ends with the call, and Err says so. Package context panics, and ends
 // the process, if Done is closed while Err is nil.
 func TestAContextDerivedOutlivesItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &lingers{Journal: memory.New()}
+		j := &lingers{Store: memory.New()}
 		p := start(t, (&line{}).Then(refuses(), refuses()), onceward.Config{Journal: j})
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		synctest.Wait()

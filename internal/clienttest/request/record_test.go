@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -58,7 +59,7 @@ func TestALateAnswer(t *testing.T) {
 		{"beside the next generation's is reported as a second effect", func(t *testing.T, p *process) {
 			_, err := p.ResolveAs(onceward.Ref{ID: "invoice-1/charge"}, onceward.NotExecuted, nil)
 			require.NoError(t, err)
-			other := start(t, (&line{}).Always(says(200, paid)), onceward.Config{Journal: p.Journal.Journal})
+			other := start(t, (&line{}).Always(says(200, paid)), onceward.Config{Journal: p.Journal.Store})
 			require.NoError(t, other.Ask(named(t, "invoice-1/charge")).Err)
 		}, onceward.StateCompleted, true, 1},
 	} {
@@ -77,7 +78,7 @@ func TestALateAnswer(t *testing.T) {
 			synctest.Wait()
 			// The process is taken for dead while it is only slow.
 			require.NoError(t, slow.Journal.Sessions()[0].End(t.Context()))
-			other := start(t, l, onceward.Config{Journal: slow.Journal.Journal, Providers: []providers.Provider{own()}})
+			other := start(t, l, onceward.Config{Journal: slow.Journal.Store, Providers: []providers.Provider{own()}})
 			row.meantime(t, other)
 			out := <-caller
 			require.NoError(t, out.Err)
@@ -148,7 +149,7 @@ func TestLateAnswerOfAReapedOne(t *testing.T) {
 		other := start(t, &line{}, onceward.Config{Journal: j, Keep: time.Hour})
 		require.NoError(t, other.Ask(named(t, invoice)).Err)
 		other.PassInUse(50 * time.Hour)
-		_, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now(), Keep: time.Hour}, 10)
+		_, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now(), Keep: time.Hour}, 10)
 		require.NoError(t, err)
 		require.True(t, other.Recorded(onceward.Ref{ID: invoice}).Tombstone)
 		require.ErrorIs(t, (<-caller).Err, onceward.ErrAnswerGone)
@@ -186,7 +187,7 @@ func TestLateRefusalWhileItIsSent(t *testing.T) {
 // A refusal comes after the operation was sent again and completed. It is not the outcome, and its caller gets the
 // whole recorded answer.
 func TestLateRefusalGetsTheOutcome(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		slow := start(t, (&line{}).Then(takes(20*time.Second, says(402, `{"error":{"type":"card_error"}}`))), onceward.Config{Journal: j})
 		caller := make(chan outcome, 1)
 		go func() { caller <- slow.Ask(named(t, invoice)) }()
@@ -242,7 +243,7 @@ func TestEndedReportsClaimsThatMayNotBeSent(t *testing.T) {
 		dead := start(t, l, onceward.Config{})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to("POST", "https://elsewhere.example/")) })
 		var ended error
-		p := start(t, l, onceward.Config{Journal: dead.Journal.Journal, Trace: &onceward.Trace{
+		p := start(t, l, onceward.Config{Journal: dead.Journal.Store, Trace: &onceward.Trace{
 			Ended: func(_ context.Context, _ onceward.Operation, err error) { ended = err },
 		}})
 		report, err := p.Resume(t.Context())
@@ -253,11 +254,11 @@ func TestEndedReportsClaimsThatMayNotBeSent(t *testing.T) {
 }
 
 // terse is a journal that omits the bodies of recorded operations, as its interface allows.
-type terse struct{ journal.Journal }
+type terse struct{ machine.Store }
 
-func (j terse) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	res, err := j.Journal.Apply(ctx, ev)
-	if res.Decision != journal.Recorded {
+func (j terse) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	res, err := j.Store.Apply(ctx, ev)
+	if res.Decision != machine.Recorded {
 		return res, err
 	}
 	res.Operation.Request = journal.Request{}
@@ -323,11 +324,11 @@ func TestCancelThatALostSessionCanNotRecord(t *testing.T) {
 	for name, lost := range map[string]bool{"it is lost": true, "it is ended by Shutdown": true, "it is not": false} {
 		virtual(t, name, func(t *testing.T) {
 			store := memory.New()
-			j := &failing{Journal: store}
+			j := &failing{Store: store}
 			l := &line{}
 			p, other := start(t, l, onceward.Config{Journal: j}), start(t, l, onceward.Config{Journal: store})
 			l.Then(doing(func() {
-				j.Fails(false, journal.EventCancel)
+				j.Fails(false, machine.EventCancel)
 				switch name {
 				case "it is lost":
 					store.Kill(p.Journal.Sessions()[0].ID())
@@ -367,9 +368,9 @@ func TestAnswerOfOperationOfIsACopy(t *testing.T) {
 		"its status is another":   func(a *onceward.Answer) { a.Status = 402 },
 	} {
 		virtual(t, name, func(t *testing.T) {
-			j, l := &failing{Journal: memory.New()}, (&line{}).Then(says(200, paid))
+			j, l := &failing{Store: memory.New()}, (&line{}).Then(says(200, paid))
 			p := start(t, l, onceward.Config{Journal: j})
-			j.Fails(false, journal.EventComplete)
+			j.Fails(false, machine.EventComplete)
 			out := p.Ask(named(t, invoice))
 			require.NoError(t, out.Err)
 			blank(out.Op.Answer)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 // The response in an error is neither printed nor logged.
@@ -138,7 +138,7 @@ func TestErrPendingSaysWhetherItIsSent(t *testing.T) {
 
 // After Resume has found that a credential is missing, a caller's error says that no process sends the operation.
 func TestErrPendingNamesTheMissingCredential(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, (&line{}).Always(refuses()), onceward.Config{Journal: j, Backoff: once, Authorize: func(*http.Request) error { return nil }})
 		asks := func(name string, options ...option) bool {
 			var e *onceward.Error

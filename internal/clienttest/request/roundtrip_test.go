@@ -21,7 +21,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
 )
@@ -481,7 +481,7 @@ func TestAskedReportsRefusedRequests(t *testing.T) {
 
 func TestFaultsOfARealConnection(t *testing.T) {
 	t.Parallel()
-	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
+	eachJournal(t, func(t *testing.T, open func() machine.Store) {
 		srv, p := inBox(t, providers.Stripe(), onceward.Config{Journal: open()})
 		for name, faults := range map[string][]providertest.Fault{
 			"none":                         nil,

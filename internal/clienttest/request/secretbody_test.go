@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -69,7 +70,7 @@ func TestSecretBodyIsNotKept(t *testing.T) {
 
 // A secret body is sent only by a call that has it.
 func TestSecretBodyIsSentByItsCallerOnly(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{cards()}, Backoff: once, Secret: []byte("sixteen bytes of a secret")}
 		first := start(t, l, cfg)
@@ -182,7 +183,7 @@ func TestSecretBodyEndsWithoutItsCaller(t *testing.T) {
 		{"unknown where it may have run", loses(), journal.StateUnknown},
 		{"cancelled where nothing has", refuses(), journal.StateCancelled},
 	} {
-		each(t, row.name, func(t *testing.T, j journal.Journal) {
+		each(t, row.name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Always(row.fault)
 			cfg := onceward.Config{Journal: j, Providers: []providers.Provider{cards()}, Backoff: once}
 			p := start(t, l, cfg)
@@ -196,7 +197,7 @@ func TestSecretBodyEndsWithoutItsCaller(t *testing.T) {
 			for range 3 { // a clock that goes on by days is not believed at once
 				_, err = p.Resume(t.Context())
 				require.NoError(t, err)
-				pass(journal.Confirmation)
+				pass(machine.Confirmation)
 			}
 			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: invoice}).State)
 			assert.Len(t, l.Sent(), sent)
@@ -207,7 +208,7 @@ func TestSecretBodyEndsWithoutItsCaller(t *testing.T) {
 // A process died and left an operation with a secret body in flight. It waits for its caller, as no other process can
 // send it.
 func TestSecretBodyOfAKilledProcess(t *testing.T) {
-	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
+	eachJournal(t, func(t *testing.T, open func() machine.Store) {
 		l := &line{}
 		cfg := onceward.Config{Journal: open(), Providers: []providers.Provider{cards()}, Backoff: once}
 		dead := start(t, l, cfg)
@@ -253,7 +254,7 @@ func TestSecretBodyOfNamedValues(t *testing.T) {
 		"application/json":                  `{"fields":[{"name":"amount","value":"10"},{"name":"cvc","value":"123"}]}`,
 		"application/x-www-form-urlencoded": "amount=10&fields[0][name]=cvc&fields[0][value]=123",
 	} {
-		each(t, contentType, func(t *testing.T, j journal.Journal) {
+		each(t, contentType, func(t *testing.T, j machine.Store) {
 			l := &line{}
 			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}})
 			require.NoError(t, p.Ask(named(t, invoice), toOwn, with("Content-Type", contentType), body(text)).Err)
@@ -301,7 +302,7 @@ func TestACardInAQueryIsRefused(t *testing.T) {
 
 // If the contract depends on a body that was not recorded, a process without the body keeps the recorded terms.
 func TestSecretBodyThatDecidesTheContract(t *testing.T) {
-	each(t, "a card in a GraphQL document", func(t *testing.T, j journal.Journal) {
+	each(t, "a card in a GraphQL document", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		const document = `{"query":"mutation M($input: AuthorizeCreditCardInput!) { authorizeCreditCard(input: $input) { transaction { id } } }",` +
 			`"variables":{"input":{"apiRequestKey":"k","creditCard":{"number":"4111111111111111"}}}}`

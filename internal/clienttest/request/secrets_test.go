@@ -27,6 +27,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -519,12 +520,12 @@ func TestNoSecretIsWrittenOfABadQuery(t *testing.T) {
 // No secret is written while the journal fails.
 func TestNoSecretIsWrittenIfTheJournalFails(t *testing.T) {
 	t.Parallel()
-	for _, fails := range []journal.EventKind{journal.EventBegin, journal.EventComplete} {
+	for _, fails := range []machine.EventKind{machine.EventBegin, machine.EventComplete} {
 		t.Run(fails.String(), func(t *testing.T) {
 			srv := providertest.NewServer(providers.Stripe(), http.HandlerFunc(paysInSecret))
 			t.Cleanup(srv.Close)
 			dir := t.TempDir()
-			j := &failing{Journal: openSQLite(t, filepath.Join(dir, "journal.db"))}
+			j := &failing{Store: openSQLite(t, filepath.Join(dir, "journal.db"))}
 			var heard confession
 			p := calling(t, srv, heard.listen(onceward.Config{Journal: j}))
 			j.Fails(false, fails)

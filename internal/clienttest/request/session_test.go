@@ -18,14 +18,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
 
 // restored is a journal that was copied, or restored from a backup.
-type restored struct{ journal.Journal }
+type restored struct{ machine.Store }
 
-func (restored) Join(context.Context) (journal.Session, error) { return nil, journal.ErrRestored }
+func (restored) Join(context.Context) (machine.Session, error) { return nil, journal.ErrRestored }
 
 func TestARestoredJournalSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +59,7 @@ type unjoined struct {
 	fails bool
 }
 
-func (j *unjoined) Join(ctx context.Context) (journal.Session, error) {
+func (j *unjoined) Join(ctx context.Context) (machine.Session, error) {
 	if j.fails {
 		return nil, errDiskFull
 	}
@@ -92,14 +93,14 @@ type slowly struct {
 	ended atomic.Int32
 }
 
-func (j *slowly) Join(ctx context.Context) (journal.Session, error) {
+func (j *slowly) Join(ctx context.Context) (machine.Session, error) {
 	j.waits()
 	s, err := j.Journal.Join(ctx)
 	return &ending{s, j}, err
 }
 
 type ending struct {
-	journal.Session
+	machine.Session
 	of *slowly
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -55,7 +55,7 @@ func TestSharedOutcomeIsMarked(t *testing.T) {
 // A thousand callers of one name share one request.
 func TestThousandCallersShareOneRequest(t *testing.T) {
 	t.Parallel()
-	eachJournal(t, func(t *testing.T, open func() journal.Journal) {
+	eachJournal(t, func(t *testing.T, open func() machine.Store) {
 		srv, p := inBox(t, providers.Stripe(), onceward.Config{Journal: open()})
 		srv.Script(providertest.DelayAfter(20 * time.Millisecond))
 		var callers sync.WaitGroup
@@ -217,7 +217,7 @@ func TestAnotherProcesssAnswerIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(10*time.Second, says(200, paid)))
 		p := start(t, l, onceward.Config{})
-		other := start(t, l, onceward.Config{Journal: p.Journal.Journal})
+		other := start(t, l, onceward.Config{Journal: p.Journal.Store})
 		leader := make(chan outcome, 1)
 		go func() { leader <- p.Ask(named(t, "invoice-1/charge")) }()
 		synctest.Wait()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 )
 
@@ -57,9 +57,9 @@ type unnoted struct {
 	fails bool
 }
 
-func (j *unnoted) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (journal.FlowResult, error) {
+func (j *unnoted) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.FlowResult, error) {
 	if j.fails {
-		return journal.FlowResult{}, errDiskFull
+		return machine.FlowResult{}, errDiskFull
 	}
 	return j.Journal.ApplyFlow(ctx, ev)
 }

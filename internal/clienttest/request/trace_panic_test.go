@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -18,7 +19,7 @@ import (
 
 func TestPanickingHooksReleaseWaiters(t *testing.T) {
 	t.Parallel()
-	each(t, "one after another", func(t *testing.T, j journal.Journal) {
+	each(t, "one after another", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(refuses())
 		bad := true
 		hook := func() {
@@ -35,9 +36,9 @@ func TestPanickingHooksReleaseWaiters(t *testing.T) {
 		pass(time.Hour)
 		assert.NoError(t, p.Ask(named(t, "order-1"), to("POST", ownURL)).Err)
 	})
-	each(t, "on a failing journal", func(t *testing.T, j journal.Journal) {
+	each(t, "on a failing journal", func(t *testing.T, j machine.Store) {
 		l := &line{}
-		failing := &failsOnce{Journal: j, kind: journal.EventComplete}
+		failing := &failsOnce{Store: j, kind: machine.EventComplete}
 		p := start(t, l, onceward.Config{Journal: failing, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
 			JournalFailed: func(context.Context, onceward.Operation, string, error) { panic("a hook's") },
 		}})
@@ -47,9 +48,9 @@ func TestPanickingHooksReleaseWaiters(t *testing.T) {
 		assert.NoError(t, p.Ask(named(t, "order-1"), to("POST", ownURL)).Err)
 		assert.Len(t, l.Sent(), 1)
 	})
-	each(t, "of an intent that may have landed", func(t *testing.T, j journal.Journal) {
+	each(t, "of an intent that may have landed", func(t *testing.T, j machine.Store) {
 		l := &line{}
-		failing := &failsOnce{Journal: j, kind: journal.EventBegin, alsoCancel: true}
+		failing := &failsOnce{Store: j, kind: machine.EventBegin, alsoCancel: true}
 		p := start(t, l, onceward.Config{Journal: failing, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
 			JournalFailed: func(context.Context, onceward.Operation, string, error) { panic("a hook's") },
 		}})
@@ -61,7 +62,7 @@ func TestPanickingHooksReleaseWaiters(t *testing.T) {
 }
 
 func TestAHookThatPanicsForgetsNoRetryAfter(t *testing.T) {
-	each(t, "of a 503", func(t *testing.T, j journal.Journal) {
+	each(t, "of a 503", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(says(503, "", "Retry-After", "600"))
 		bad := true
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Trace: &onceward.Trace{
@@ -82,7 +83,7 @@ func TestAHookThatPanicsForgetsNoRetryAfter(t *testing.T) {
 
 // An operation whose attempt was running during a panic may have run.
 func TestAPanicDuringAnAttemptIsInDoubt(t *testing.T) {
-	each(t, "", func(t *testing.T, j journal.Journal) {
+	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(doing(func() { panic("a transport's") }, loses()))
 		p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(noKey)}})
 		assert.Panics(t, func() { p.Ask(named(t, "order-1"), to("POST", ownURL)) })
@@ -93,7 +94,7 @@ func TestAPanicDuringAnAttemptIsInDoubt(t *testing.T) {
 
 func TestRunSurvivesHooksThatPanic(t *testing.T) {
 	t.Parallel()
-	each(t, "on an operation that a claim settles, and on progress", func(t *testing.T, j journal.Journal) {
+	each(t, "on an operation that a claim settles, and on progress", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses(), loses())
 		short := own(func(e *providers.Endpoint) { e.Retention = time.Hour })
 		was := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{short}})
@@ -121,18 +122,18 @@ func TestRunSurvivesHooksThatPanic(t *testing.T) {
 
 // failsOnce is a journal that fails to record the first event of a kind.
 type failsOnce struct {
-	journal.Journal
-	kind       journal.EventKind
+	machine.Store
+	kind       machine.EventKind
 	alsoCancel bool
 	failed     int
 }
 
-func (j *failsOnce) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
-	if j.failed == 0 && ev.Kind == j.kind || j.failed == 1 && j.alsoCancel && ev.Kind == journal.EventCancel {
+func (j *failsOnce) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
+	if j.failed == 0 && ev.Kind == j.kind || j.failed == 1 && j.alsoCancel && ev.Kind == machine.EventCancel {
 		j.failed++
-		return journal.Result{}, errors.New("the disk is full")
+		return machine.Result{}, errors.New("the disk is full")
 	}
-	return j.Journal.Apply(ctx, ev)
+	return j.Store.Apply(ctx, ev)
 }
 
 func TestAPanicInTheCallersCodeLeavesNoClaim(t *testing.T) {
@@ -205,7 +206,7 @@ func TestPanicOverALostAnswerLeavesItOpen(t *testing.T) {
 		"where failures are not remembered":   {own(remembers(providers.SuccessesLostAnswers)), says(503, ""), onceward.StateUnknown, 1},
 		"where the key is known all the same": {own(), loses(), onceward.StateCompleted, 2},
 	} {
-		each(t, name, func(t *testing.T, j journal.Journal) {
+		each(t, name, func(t *testing.T, j machine.Store) {
 			l := (&line{}).Then(row.first)
 			bad := true
 			p := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{row.provider}, Trace: &onceward.Trace{

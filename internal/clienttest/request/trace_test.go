@@ -295,7 +295,7 @@ func TestTraceReportsTheReasonOfAClaim(t *testing.T) {
 			}
 			pass(time.Hour)
 			var why []onceward.Reason
-			p := start(t, l, onceward.Config{Journal: was.Journal.Journal, Trace: &onceward.Trace{
+			p := start(t, l, onceward.Config{Journal: was.Journal.Store, Trace: &onceward.Trace{
 				Started: func(ctx context.Context, _ onceward.Operation, w onceward.Why) context.Context {
 					why = append(why, w.Reason)
 					return ctx

@@ -19,8 +19,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -274,19 +274,19 @@ func TestUnsentIsNotProvenWithoutHooks(t *testing.T) {
 
 // fading is a journal whose sessions a test can lose.
 type fading struct {
-	journal.Journal
+	machine.Store
 	lost atomic.Bool
 }
 
 type fadingSession struct {
-	journal.Session
+	machine.Session
 	j *fading
 }
 
 func (s fadingSession) Lost() bool { return s.j.lost.Load() || s.Session.Lost() }
 
-func (j *fading) Join(ctx context.Context) (journal.Session, error) {
-	s, err := j.Journal.Join(ctx)
+func (j *fading) Join(ctx context.Context) (machine.Session, error) {
+	s, err := j.Store.Join(ctx)
 	return fadingSession{s, j}, err
 }
 
@@ -311,7 +311,7 @@ func TestNothingIsSentAfterTheLease(t *testing.T) {
 	for _, version := range []string{"HTTP/1", "HTTP/2"} {
 		t.Run(version, func(t *testing.T) {
 			srv, contract, requests := secured(t, version)
-			j := &fading{Journal: memory.New()}
+			j := &fading{Store: memory.New()}
 			var pass atomic.Bool
 			transport := srv.Client().Transport.(*http.Transport).Clone()
 			dial := transport.DialContext

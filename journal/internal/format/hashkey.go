@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -53,7 +54,7 @@ func (k *HashKey) OfMark(by byte, value string) int64 {
 
 // OfHeard is the sealed hash of an event. An event with the hash of another one would be taken for heard, so the hash
 // is long enough to make that unlikely.
-func (k *HashKey) OfHeard(heard journal.Heard) []byte {
+func (k *HashKey) OfHeard(heard machine.Heard) []byte {
 	b := append(make([]byte, 0, 128), k[:]...)
 	b = append(b, "heard"...)
 	for _, part := range [...]string{heard.Provider, heard.Account, heard.ID} {

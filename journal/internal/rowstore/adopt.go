@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
@@ -76,7 +77,7 @@ func (a *adoption) step(b *batch) error {
 	if err != nil {
 		return err
 	}
-	if err := a.page(b, page, b.s.prepare(journal.Event{Kind: journal.EventAdopt, At: at})); err != nil {
+	if err := a.page(b, page, b.s.prepare(machine.Event{Kind: machine.EventAdopt, At: at})); err != nil {
 		return err
 	}
 	b.keep = true

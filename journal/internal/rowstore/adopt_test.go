@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
@@ -22,7 +23,7 @@ func (p *process) restored(db *mapdb.Database) {
 
 func TestAdoptWaitsForRowsThatOthersHold(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		op := p.decide(p.park(p.executed("a"), 0), journal.Recorded)
+		op := p.decide(p.park(p.executed("a"), 0), machine.Recorded)
 		p.restored(db)
 		release := db.Hold([]int64{op.Handle}, nil)
 		adopted := make(chan error)
@@ -80,7 +81,7 @@ func TestAnAdoptionThatFailsLeavesTheJournalRestored(t *testing.T) {
 
 func TestAdoptPassesOverADamagedRowAndSaysSo(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		damaged, sound := p.executed("a"), p.decide(p.park(p.executed("b"), 0), journal.Recorded)
+		damaged, sound := p.executed("a"), p.decide(p.park(p.executed("b"), 0), machine.Recorded)
 		p.restored(db)
 		db.Damage(damaged.Handle)
 		err := p.j.Adopt(t.Context())
@@ -96,7 +97,7 @@ func TestAdoptTakesTheOperationsOfSessionsThatCameWithACopy(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
 		op := b.executed("a")
 		db.Strange(b.s.ID())
-		_, err := a.j.Claim(t.Context(), a.of(journal.EventClaim, journal.Operation{}), 10)
+		_, err := a.j.Claim(t.Context(), a.of(machine.EventClaim, journal.Operation{}), 10)
 		require.ErrorIs(t, err, journal.ErrRestored)
 		_, err = a.j.Apply(t.Context(), a.begin("a"))
 		require.ErrorIs(t, err, journal.ErrRestored)
@@ -111,7 +112,7 @@ func TestAdoptTakesTheOperationsOfSessionsThatCameWithACopy(t *testing.T) {
 
 func TestAdoptAsNamesTheDeployment(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		op := p.decide(p.park(p.executed("a"), 0), journal.Recorded)
+		op := p.decide(p.park(p.executed("a"), 0), machine.Recorded)
 		require.NoError(t, p.j.AdoptAs(t.Context(), "blue"))
 		assert.Equal(t, "blue", db.Head().Deployment)
 		assert.True(t, p.get(op.ID).Adopted)
@@ -125,17 +126,17 @@ func TestARestoredJournalWritesNothingInTheApplicationsTransaction(t *testing.T)
 		tx, err := p.j.BeginTx(t.Context())
 		require.NoError(t, err)
 		ev := p.begin("b")
-		ev.Kind, ev.Session, ev.Intent.Naming = journal.EventEnqueue, "", journal.Named
+		ev.Kind, ev.Session, ev.Intent.Naming = machine.EventEnqueue, "", journal.Named
 		_, err = p.j.EnqueueTx(t.Context(), tx, ev)
 		require.ErrorIs(t, err, journal.ErrRestored)
-		receive := journal.ReceiptEvent{Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Key: "k"}, At: ev.At, Place: "p", Fingerprint: "f"}
+		receive := machine.ReceiptEvent{Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Key: "k"}, At: ev.At, Place: "p", Fingerprint: "f"}
 		_, err = p.j.ReceiveTx(t.Context(), tx, receive)
 		require.ErrorIs(t, err, journal.ErrRestored)
 		_, err = p.j.AdvanceTx(t.Context(), tx, "source", "entity", 1)
 		require.ErrorIs(t, err, journal.ErrRestored)
 		require.NoError(t, tx.Rollback(t.Context()))
-		_, err = p.j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: ref("f"), At: ev.At, Session: p.s.ID()})
+		_, err = p.j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: ref("f"), At: ev.At, Session: p.s.ID()})
 		require.ErrorIs(t, err, journal.ErrRestored)
-		p.decide(p.complete(op), journal.Recorded)
+		p.decide(p.complete(op), machine.Recorded)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -15,14 +16,14 @@ import (
 
 // prepared is an event whose parts its caller has encoded.
 type prepared struct {
-	journal.Event
+	machine.Event
 	name            Digest // of Ref
 	request, answer *Part
 	answered        journal.Answer // that answer encodes
 }
 
 // prepare encodes the parts of an event, so that the transaction need not.
-func (s *Store) prepare(ev journal.Event) *prepared {
+func (s *Store) prepare(ev machine.Event) *prepared {
 	p := &prepared{Event: ev, name: NameDigest(&s.key, ev.Ref)}
 	if ev.Evidence != nil && ev.Answer != nil { // it is kept with the evidence
 		own := *ev.Answer
@@ -33,7 +34,7 @@ func (s *Store) prepare(ev journal.Event) *prepared {
 		body, compressed := format.Compress(ev.Intent.Request.Body)
 		p.request = &Part{Head: format.EncodeRequest(ev.Intent.Request, compressed), Body: body}
 	}
-	if ev.Kind == journal.EventComplete && ev.Answer != nil {
+	if ev.Kind == machine.EventComplete && ev.Answer != nil {
 		p.answered = *ev.Answer
 		p.answered.Generation = ev.Generation
 		p.answer = encodeAnswer(&p.answered)
@@ -57,7 +58,7 @@ func (p *prepared) size() int {
 func (p *prepared) keys(key *format.HashKey, sure bool, k *Keys) {
 	if p.Handle != 0 {
 		k.Handles = append(k.Handles, p.Handle)
-	} else if (!p.New || sure) && (p.Ref != journal.Ref{} || p.Kind == journal.EventBegin) {
+	} else if (!p.New || sure) && (p.Ref != journal.Ref{} || p.Kind == machine.EventBegin) {
 		k.Names = append(k.Names, p.name)
 	}
 	if p.Intent != nil {
@@ -70,10 +71,10 @@ func (p *prepared) keys(key *format.HashKey, sure bool, k *Keys) {
 	}
 }
 
-// outcome is a journal.Result whose parts are still encoded.
+// outcome is a machine.Result whose parts are still encoded.
 type outcome struct {
 	it                       *item // nil if there is no operation
-	decision                 journal.Decision
+	decision                 machine.Decision
 	last, unconfirmed, ahead time.Time
 	request                  *journal.Request // the caller's own, if it was recorded
 	answer                   *journal.Answer  // the new one
@@ -103,7 +104,7 @@ func (b *batch) apply(p *prepared) (*outcome, error) {
 }
 
 // mayApply returns ErrRestored for an event that would send, decide or forget by records that may have a gap.
-func (b *batch) mayApply(kind journal.EventKind) error {
+func (b *batch) mayApply(kind machine.EventKind) error {
 	if store.NeedsTrust(kind) {
 		return b.head.trusted()
 	}
@@ -124,7 +125,7 @@ func (b *batch) rival(e *entry, p *prepared) (*entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if holder != nil && journal.YieldsTo(&op, &holder.now.op) {
+		if holder != nil && machine.YieldsTo(&op, &holder.now.op) {
 			return holder, b.readWhole(holder)
 		}
 	}
@@ -136,7 +137,7 @@ func (b *batch) misuse(holder *entry, p *prepared) *outcome {
 		return nil
 	}
 	out := b.clock.outcome(p.At)
-	out.decision, out.it = journal.Misuse, holder.now
+	out.decision, out.it = machine.Misuse, holder.now
 	return out
 }
 
@@ -164,20 +165,20 @@ func (b *batch) decide(e *entry, p *prepared) (*outcome, error) {
 		return out, err
 	}
 	out.it = e.now
-	if e.now == nil || decision == journal.Recorded || out.request != nil {
+	if e.now == nil || decision == machine.Recorded || out.request != nil {
 		return out, nil
 	}
 	return out, b.readWhole(e)
 }
 
 // callNext runs Next. A panic in a function of the event is an error of its caller.
-func callNext(op journal.Operation, live bool, ev journal.Event) (next journal.Operation, decision journal.Decision, err error) {
+func callNext(op journal.Operation, live bool, ev machine.Event) (next journal.Operation, decision machine.Decision, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("a function of the %v event panicked, and nothing was recorded: %v", ev.Kind, p)
 		}
 	}()
-	return journal.Next(op, live, ev)
+	return machine.Next(op, live, ev)
 }
 
 // asNextReads returns the operation as Next reads it, and whether its holder lives. A claim, a begin and a look-up need
@@ -189,12 +190,12 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 	op = e.now.op
 	if readsLife(p.Kind, &op) {
 		live, err = b.live(op.Holder)
-		if err != nil && !(p.Kind == journal.EventAdopt && errors.Is(err, journal.ErrRestored)) { // its process runs elsewhere, or no more
+		if err != nil && !(p.Kind == machine.EventAdopt && errors.Is(err, journal.ErrRestored)) { // its process runs elsewhere, or no more
 			return op, live, err
 		}
 	}
-	replaces := op.State == journal.StateCompleted && (p.Kind == journal.EventComplete || p.Kind == journal.EventResolve || p.Kind == journal.EventEvidence)
-	if !replaces && p.Kind != journal.EventClaim && p.Kind != journal.EventBegin && p.Kind != journal.EventLook {
+	replaces := op.State == journal.StateCompleted && (p.Kind == machine.EventComplete || p.Kind == machine.EventResolve || p.Kind == machine.EventEvidence)
+	if !replaces && p.Kind != machine.EventClaim && p.Kind != machine.EventBegin && p.Kind != machine.EventLook {
 		return op, live, nil
 	}
 	if err := b.readWhole(e); err != nil {
@@ -205,11 +206,11 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 }
 
 // readsLife reports whether an event of this kind is decided by whether the operation's holder lives.
-func readsLife(kind journal.EventKind, op *journal.Operation) bool {
+func readsLife(kind machine.EventKind, op *journal.Operation) bool {
 	switch kind {
-	case journal.EventClaim:
+	case machine.EventClaim:
 		return op.Holder != ""
-	case journal.EventBegin, journal.EventResolve, journal.EventAdopt:
+	case machine.EventBegin, machine.EventResolve, machine.EventAdopt:
 		return op.Holder != "" && op.State == journal.StateInFlight
 	}
 	return false
@@ -255,10 +256,10 @@ func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *
 
 // changed reports whether Next changed the record. Most decisions change nothing but the window, unless the event is the
 // clock's.
-func changed(kind journal.EventKind, op, next *journal.Operation, decision journal.Decision) bool {
+func changed(kind machine.EventKind, op, next *journal.Operation, decision machine.Decision) bool {
 	switch decision {
-	case journal.Ignored, journal.Stale, journal.Wait, journal.Replay, journal.Misuse, journal.Gone, journal.Withdrawn:
-		if kind != journal.EventClock {
+	case machine.Ignored, machine.Stale, machine.Wait, machine.Replay, machine.Misuse, machine.Gone, machine.Withdrawn:
+		if kind != machine.EventClock {
 			return next.WindowClosed != op.WindowClosed && next.Terms.Window() > 0
 		}
 	}
@@ -287,8 +288,8 @@ func (p *prepared) answerOf(a *journal.Answer) *Part {
 }
 
 // result decodes the outcome for its caller.
-func (o *outcome) result() (journal.Result, error) {
-	result := journal.Result{Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
+func (o *outcome) result() (machine.Result, error) {
+	result := machine.Result{Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
 	if o.it == nil {
 		return result, nil
 	}
@@ -297,9 +298,9 @@ func (o *outcome) result() (journal.Result, error) {
 	switch {
 	case o.request != nil:
 		result.Operation.Request = *o.request
-	case o.it.whole && o.decision != journal.Recorded:
+	case o.it.whole && o.decision != machine.Recorded:
 		if result.Operation.Request, err = format.DecodeRequest(o.it.request.bytes()); err != nil {
-			return journal.Result{}, err
+			return machine.Result{}, err
 		}
 	}
 	switch {
@@ -312,7 +313,7 @@ func (o *outcome) result() (journal.Result, error) {
 }
 
 // taken reports whether the object that ev names for op proves another operation.
-func (b *batch) taken(op *journal.Operation, ev *journal.Event) (bool, error) {
+func (b *batch) taken(op *journal.Operation, ev *machine.Event) (bool, error) {
 	if !store.NamesObject(*ev) {
 		return false, nil
 	}
@@ -320,7 +321,7 @@ func (b *batch) taken(op *journal.Operation, ev *journal.Event) (bool, error) {
 }
 
 // sole reports whether no other operation has, or had, the caller's reference that ev shows.
-func (b *batch) sole(op *journal.Operation, ev *journal.Event) (bool, error) {
+func (b *batch) sole(op *journal.Operation, ev *machine.Event) (bool, error) {
 	reaped, is := store.NamesReference(op, *ev)
 	if !is {
 		return false, nil
@@ -331,12 +332,12 @@ func (b *batch) sole(op *journal.Operation, ev *journal.Event) (bool, error) {
 			return false, err
 		}
 	}
-	shared, err := b.anyMarked(journal.ByReference, ev.Reference, func(other *journal.Operation) bool { return store.Shares(other, op, *ev) })
+	shared, err := b.anyMarked(machine.ByReference, ev.Reference, func(other *journal.Operation) bool { return store.Shares(other, op, *ev) })
 	return !shared && err == nil, err
 }
 
 // anyMarked reports whether is holds for any operation that may have this mark.
-func (b *batch) anyMarked(by journal.By, value string, is func(*journal.Operation) bool) (bool, error) {
+func (b *batch) anyMarked(by machine.By, value string, is func(*journal.Operation) bool) (bool, error) {
 	handles, err := b.marked(b.s.key.OfMark(byte(by), store.MarkValue(by, value)))
 	if err != nil {
 		return false, err

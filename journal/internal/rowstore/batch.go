@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -34,7 +35,7 @@ type batch struct {
 	keep   bool            // commit the clock, even if no row changed
 	reset  bool            // the clock was set back
 	undone bool            // roll back, whatever has changed
-	swept  []journal.Event // sweeps that are due again if the transaction does not land
+	swept  []machine.Event // sweeps that are due again if the transaction does not land
 	broken error           // the transaction can't go on
 }
 
@@ -174,7 +175,7 @@ func (b *batch) named(p *prepared) (*entry, error) {
 			return e, err
 		}
 	}
-	if p.New && !b.sure || p.Ref == (journal.Ref{}) && p.Kind != journal.EventBegin {
+	if p.New && !b.sure || p.Ref == (journal.Ref{}) && p.Kind != machine.EventBegin {
 		return nil, nil
 	}
 	return b.byName(p.Ref, p.name)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -24,7 +25,7 @@ import (
 type process struct {
 	t     *testing.T
 	j     *rowstore.Store
-	s     journal.Session
+	s     machine.Session
 	log   *warnings
 	asker int64
 	now   time.Time
@@ -71,11 +72,11 @@ func history(t *testing.T, test func(t *testing.T, db *mapdb.Database, p *proces
 
 func ref(id string) journal.Ref { return journal.Ref{ID: id} }
 
-func (p *process) begin(id string) journal.Event {
+func (p *process) begin(id string) machine.Event {
 	p.asker++
-	return journal.Event{
-		Kind: journal.EventBegin, Ref: ref(id), At: p.now, Session: p.s.ID(), Asker: p.asker,
-		Intent: &journal.Intent{
+	return machine.Event{
+		Kind: machine.EventBegin, Ref: ref(id), At: p.now, Session: p.s.ID(), Asker: p.asker,
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
 			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
@@ -83,23 +84,23 @@ func (p *process) begin(id string) journal.Event {
 	}
 }
 
-func (p *process) of(kind journal.EventKind, op journal.Operation) journal.Event {
-	return journal.Event{Kind: kind, At: p.now, Session: p.s.ID(), Ref: op.Ref, Handle: op.Handle, Claim: op.Claim, Generation: op.Generation}
+func (p *process) of(kind machine.EventKind, op journal.Operation) machine.Event {
+	return machine.Event{Kind: kind, At: p.now, Session: p.s.ID(), Ref: op.Ref, Handle: op.Handle, Claim: op.Claim, Generation: op.Generation}
 }
 
-func (p *process) complete(op journal.Operation) journal.Event {
-	ev := p.of(journal.EventComplete, op)
+func (p *process) complete(op journal.Operation) machine.Event {
+	ev := p.of(machine.EventComplete, op)
 	ev.Answer, ev.Attempts = &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)}, 1
 	return ev
 }
 
-func (p *process) park(op journal.Operation, pause time.Duration) journal.Event {
-	ev := p.of(journal.EventPark, op)
+func (p *process) park(op journal.Operation, pause time.Duration) machine.Event {
+	ev := p.of(machine.EventPark, op)
 	ev.Open, ev.Attempts, ev.Due = true, 1, p.now.Add(pause)
 	return ev
 }
 
-func (p *process) apply(ev journal.Event) journal.Result {
+func (p *process) apply(ev machine.Event) machine.Result {
 	p.t.Helper()
 	r, err := p.j.Apply(p.t.Context(), ev)
 	require.NoError(p.t, err)
@@ -107,7 +108,7 @@ func (p *process) apply(ev journal.Event) journal.Result {
 }
 
 // decide applies an event that must be decided so.
-func (p *process) decide(ev journal.Event, want journal.Decision) journal.Operation {
+func (p *process) decide(ev machine.Event, want machine.Decision) journal.Operation {
 	p.t.Helper()
 	r := p.apply(ev)
 	require.Equal(p.t, want.String(), r.Decision.String())
@@ -117,7 +118,7 @@ func (p *process) decide(ev journal.Event, want journal.Decision) journal.Operat
 // executed begins a new operation.
 func (p *process) executed(id string) journal.Operation {
 	p.t.Helper()
-	return p.decide(p.begin(id), journal.Execute)
+	return p.decide(p.begin(id), machine.Execute)
 }
 
 func (p *process) get(id string) journal.Operation {
@@ -127,22 +128,22 @@ func (p *process) get(id string) journal.Operation {
 	return op
 }
 
-func (p *process) claim(limit int) []journal.Result {
+func (p *process) claim(limit int) []machine.Result {
 	p.t.Helper()
 	p.asker++
-	results, err := p.j.Claim(p.t.Context(), journal.Event{Kind: journal.EventClaim, At: p.now, Session: p.s.ID(), Asker: p.asker}, limit)
+	results, err := p.j.Claim(p.t.Context(), machine.Event{Kind: machine.EventClaim, At: p.now, Session: p.s.ID(), Asker: p.asker}, limit)
 	require.NoError(p.t, err)
 	return results
 }
 
 // reply is the result of an event that is applied beside others.
 type reply struct {
-	journal.Result
+	machine.Result
 	err error
 }
 
 // applied applies an event in a goroutine.
-func (p *process) applied(ev journal.Event) <-chan reply {
+func (p *process) applied(ev machine.Event) <-chan reply {
 	c := make(chan reply, 1)
 	go func() {
 		r, err := p.j.Apply(p.t.Context(), ev)
@@ -152,7 +153,7 @@ func (p *process) applied(ev journal.Event) <-chan reply {
 }
 
 // together applies events in one transaction: they arrive while another one commits.
-func (p *process) together(db *mapdb.Database, evs ...journal.Event) []reply {
+func (p *process) together(db *mapdb.Database, evs ...machine.Event) []reply {
 	p.t.Helper()
 	release := db.BlockCommits()
 	p.asker++
@@ -173,7 +174,7 @@ func (p *process) together(db *mapdb.Database, evs ...journal.Event) []reply {
 }
 
 // strangers are begins of operations that no other event is about.
-func (p *process) strangers(n int) (evs []journal.Event) {
+func (p *process) strangers(n int) (evs []machine.Event) {
 	for i := range n {
 		evs = append(evs, p.begin(fmt.Sprint("stranger-", p.asker, "-", i)))
 	}
@@ -185,7 +186,7 @@ func requireExecuted(t *testing.T, replies []reply) {
 	t.Helper()
 	for _, r := range replies {
 		require.NoError(t, r.err)
-		require.Equal(t, journal.Execute.String(), r.Decision.String())
+		require.Equal(t, machine.Execute.String(), r.Decision.String())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -19,8 +20,8 @@ const claimPast = 512
 // claimPage is how many places of an index a claim reads more than it needs, since some may turn out not to be claimable.
 const claimPage = 64
 
-// Claim implements journal.Journal.
-func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+// Claim implements machine.Store.
+func (s *Store) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -61,8 +62,8 @@ func (s *Store) Claim(ctx context.Context, ev journal.Event, limit int) ([]journ
 	}
 }
 
-func results(outs []*outcome) ([]journal.Result, error) {
-	all := make([]journal.Result, 0, len(outs))
+func results(outs []*outcome) ([]machine.Result, error) {
+	all := make([]machine.Result, 0, len(outs))
 	for _, out := range outs {
 		r, err := out.result()
 		if err != nil {
@@ -217,7 +218,7 @@ func (c *claim) one(handle int64) error {
 		c.passed = err
 	case err != nil:
 		return err
-	case out.decision != journal.Ignored:
+	case out.decision != machine.Ignored:
 		c.outs = append(c.outs, out)
 	}
 	return nil

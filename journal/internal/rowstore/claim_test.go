@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
@@ -19,15 +20,15 @@ import (
 func TestADecisionReadsWhatOtherProcessesWrote(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
 		op := b.executed("x")
-		a.decide(a.begin("x"), journal.Wait)
+		a.decide(a.begin("x"), machine.Wait)
 		assert.Empty(t, a.claim(10))
-		b.decide(b.park(op, 0), journal.Recorded)
+		b.decide(b.park(op, 0), machine.Recorded)
 		assert.Len(t, a.claim(10), 1)
 
-		parked := a.decide(a.park(a.executed("y"), time.Hour), journal.Recorded)
-		again := b.of(journal.EventResolve, parked)
+		parked := a.decide(a.park(a.executed("y"), time.Hour), machine.Recorded)
+		again := b.of(machine.EventResolve, parked)
 		again.Session, again.Resolution, again.By, again.Cause, again.Key = "", journal.SendAgain, "ann", "checked", "key-2"
-		b.decide(again, journal.Recorded)
+		b.decide(again, machine.Recorded)
 		assert.Len(t, a.claim(10), 1)
 	})
 }
@@ -37,7 +38,7 @@ func TestADecisionReadsWhatOtherProcessesWrote(t *testing.T) {
 func TestClaimsLockHardlyMoreRowsThanTheyTake(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
 		for i := range 30 {
-			a.decide(a.park(a.executed(fmt.Sprint("due-", i)), 0), journal.Recorded)
+			a.decide(a.park(a.executed(fmt.Sprint("due-", i)), 0), machine.Recorded)
 		}
 		for range 15 {
 			release := db.BlockCommits()
@@ -58,7 +59,7 @@ func TestAClaimSkipsRowsThatOthersHold(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		var held []int64
 		for i := range 20 {
-			op := p.decide(p.park(p.executed(fmt.Sprint("due-", i)), 0), journal.Recorded)
+			op := p.decide(p.park(p.executed(fmt.Sprint("due-", i)), 0), machine.Recorded)
 			if i < 15 {
 				held = append(held, op.Handle)
 			}
@@ -74,21 +75,21 @@ func TestAClaimSkipsRowsThatOthersHold(t *testing.T) {
 func TestASessionOfWhichNoOneKnowsKeepsItsOperationsAlone(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
 		b.executed("unsure")
-		a.decide(a.park(a.executed("due"), 0), journal.Recorded)
+		a.decide(a.park(a.executed("due"), 0), machine.Recorded)
 		db.Unsure(b.s.ID())
 		assert.Len(t, a.claim(10), 1)
 		replies := a.together(db, append(a.strangers(4), a.begin("unsure"))...)
 		requireExecuted(t, replies[:4])
 		assert.Error(t, replies[4].err)
-		_, err := a.j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: a.now, Session: a.s.ID()}, 10)
+		_, err := a.j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: a.now, Session: a.s.ID()}, 10)
 		assert.Error(t, err, "a claim that gets nothing says why")
 	})
 }
 
 func TestADamagedRowIsPassedOverByClaims(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		damaged := p.decide(p.park(p.executed("damaged"), 0), journal.Recorded)
-		p.decide(p.park(p.executed("due"), 0), journal.Recorded)
+		damaged := p.decide(p.park(p.executed("damaged"), 0), machine.Recorded)
+		p.decide(p.park(p.executed("due"), 0), machine.Recorded)
 		db.Damage(damaged.Handle)
 		assert.Len(t, p.claim(10), 1)
 	})
@@ -101,7 +102,7 @@ func TestAResetOfTheClockWaitsForHeldRows(t *testing.T) {
 		p.now = before.Add(2 * time.Hour)
 		var held journal.Operation
 		for _, id := range []string{"x", "y"} {
-			held = p.decide(p.park(p.executed(id), time.Minute), journal.Recorded)
+			held = p.decide(p.park(p.executed(id), time.Minute), machine.Recorded)
 		}
 		release := db.Hold([]int64{held.Handle}, nil)
 		reset := make(chan error, 1)
@@ -122,10 +123,10 @@ func owes(t *testing.T, db *mapdb.Database, p *process) {
 	t.Helper()
 	before := p.now
 	p.now = before.Add(2 * time.Hour)
-	p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+	p.decide(p.park(p.executed("x"), time.Minute), machine.Recorded)
 	p.now = before
 	p.executed("while the clock is behind")
-	p.now = before.Add(journal.Confirmation)
+	p.now = before.Add(machine.Confirmation)
 	db.NextCommits(mapdb.Fails)
 	_, err := p.j.Apply(t.Context(), p.begin("once it is believed"))
 	require.Error(t, err)
@@ -137,10 +138,10 @@ func TestACallerLeavesDuringItsOwnSweep(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		before := p.now
 		p.now = before.Add(2 * time.Hour)
-		held := p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+		held := p.decide(p.park(p.executed("x"), time.Minute), machine.Recorded)
 		p.now = before
 		p.executed("while the clock is behind")
-		p.now = before.Add(journal.Confirmation)
+		p.now = before.Add(machine.Confirmation)
 		release := db.Hold([]int64{held.Handle}, nil)
 		defer release()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -168,7 +169,7 @@ func TestASweepThatFailedIsRepeated(t *testing.T) {
 func TestASweepThatFailedOutlivesAnEventWithoutOperation(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		owes(t, db, p)
-		_, first, err := p.j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, nil)
+		_, first, err := p.j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, nil)
 		require.NoError(t, err)
 		require.True(t, first)
 		p.executed("next")
@@ -181,7 +182,7 @@ func TestAResetOfTheClockThatFails(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		before := p.now
 		p.now = before.Add(2 * time.Hour)
-		p.decide(p.park(p.executed("x"), time.Minute), journal.Recorded)
+		p.decide(p.park(p.executed("x"), time.Minute), machine.Recorded)
 		for range 3 {
 			db.NextCommits(mapdb.Fails)
 			require.Error(t, p.j.ResetClock(t.Context(), before))
@@ -211,16 +212,16 @@ func TestAProcessFollowsAResetBehindItsOwnLatestCommit(t *testing.T) {
 
 func TestAProcessFollowsTheClockOfAnother(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
-		b.now = b.now.Add(journal.Leap)
+		b.now = b.now.Add(machine.Leap)
 		b.executed("w")
 		last := a.apply(a.begin("z")).Last
 		assert.Equal(t, b.now.UnixMilli(), last.UnixMilli())
 	})
 }
 
-func (p *process) flow(id string) journal.FlowEvent {
-	return journal.FlowEvent{
-		Kind: journal.FlowEventBegin, Ref: ref(id), At: p.now, Session: p.s.ID(),
+func (p *process) flow(id string) machine.FlowEvent {
+	return machine.FlowEvent{
+		Kind: machine.FlowEventBegin, Ref: ref(id), At: p.now, Session: p.s.ID(),
 		Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: "key-of-" + id, Input: []byte("{}"), InputDigest: "v1:" + id,
 	}
 }
@@ -231,8 +232,8 @@ func (p *process) waits(id string) journal.Flow {
 	begun, err := p.j.ApplyFlow(p.t.Context(), p.flow(id))
 	require.NoError(p.t, err)
 	f := begun.Flow
-	parked, err := p.j.ApplyFlow(p.t.Context(), journal.FlowEvent{
-		Kind: journal.FlowEventPark, Ref: f.Ref, Handle: f.Handle, At: p.now, Session: p.s.ID(), Claim: f.Claim, Due: p.now.Add(time.Hour),
+	parked, err := p.j.ApplyFlow(p.t.Context(), machine.FlowEvent{
+		Kind: machine.FlowEventPark, Ref: f.Ref, Handle: f.Handle, At: p.now, Session: p.s.ID(), Claim: f.Claim, Due: p.now.Add(time.Hour),
 	})
 	require.NoError(p.t, err)
 	return parked.Flow
@@ -269,7 +270,7 @@ func TestAResetOfTheClockSweepsManyRows(t *testing.T) {
 		before := p.now
 		p.now = before.Add(3 * 24 * time.Hour)
 		for i := range many {
-			p.decide(p.park(p.executed(fmt.Sprint("op-", i)), time.Minute), journal.Recorded)
+			p.decide(p.park(p.executed(fmt.Sprint("op-", i)), time.Minute), machine.Recorded)
 			p.waits(fmt.Sprint("flow-", i))
 		}
 		require.NoError(t, p.j.ResetClock(t.Context(), before))
@@ -296,7 +297,7 @@ func TestClaimPassesOverARefusedOperation(t *testing.T) {
 		db.Refuse(func(r *rowstore.Row) bool { return r.Handle == refused && r.Holder != "" })
 		claimed := 0
 		for {
-			results, err := p.j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: p.now, Session: p.s.ID()}, 10)
+			results, err := p.j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: p.now, Session: p.s.ID()}, 10)
 			if len(results) == 0 {
 				assert.ErrorIs(t, err, rowstore.ErrRefused, "it says what it passed over")
 				break
@@ -308,7 +309,7 @@ func TestClaimPassesOverARefusedOperation(t *testing.T) {
 		assert.Contains(t, p.log.text.String(), "refuses the claim")
 		db.Refuse(nil)
 		time.Sleep(time.Minute + 1)
-		results, err := p.j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: p.now, Session: p.s.ID()}, 10)
+		results, err := p.j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: p.now, Session: p.s.ID()}, 10)
 		require.NoError(t, err)
 		require.Len(t, results, 1)
 		assert.Equal(t, refused, results[0].Operation.Handle)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -14,7 +15,7 @@ type clock struct {
 	is       store.Clock
 	number   int64           // of the latest commit whose clock is known
 	recorded time.Time       // the latest time as of that commit; only a reset sets it back
-	owed     []journal.Event // sweeps of transactions that failed
+	owed     []machine.Event // sweeps of transactions that failed
 }
 
 // take adds what other processes have recorded. A head that is older than this process's own commits has no news, but
@@ -61,7 +62,7 @@ func (c *clock) committed(head *Head) {
 }
 
 // see notes a caller's clock, and returns the event that is due for each operation without an answer.
-func (c *clock) see(at time.Time) (sweep journal.Event, due bool) {
+func (c *clock) see(at time.Time) (sweep machine.Event, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.is.See(at) {
@@ -71,7 +72,7 @@ func (c *clock) see(at time.Time) (sweep journal.Event, due bool) {
 }
 
 // reset makes now the latest time.
-func (c *clock) reset(now time.Time) journal.Event {
+func (c *clock) reset(now time.Time) machine.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.is.Reset(now)
@@ -98,14 +99,14 @@ func (c *clock) kept() store.Clock {
 }
 
 // owe has the next transaction repeat sweeps.
-func (c *clock) owe(sweeps []journal.Event) {
+func (c *clock) owe(sweeps []machine.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owed = append(c.owed, sweeps...)
 }
 
 // takeOwed returns the sweeps to be repeated.
-func (c *clock) takeOwed() []journal.Event {
+func (c *clock) takeOwed() []machine.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	owed := c.owed

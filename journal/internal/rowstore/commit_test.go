@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
@@ -50,7 +51,7 @@ func TestACommitThatFailedRecordedNothing(t *testing.T) {
 		_, err := p.j.Apply(t.Context(), ev)
 		require.Error(t, err)
 		assert.NotErrorIs(t, err, rowstore.ErrUndecided)
-		p.decide(ev, journal.Execute)
+		p.decide(ev, machine.Execute)
 	})
 }
 
@@ -62,22 +63,22 @@ func TestNothingIsDecidedBeforeACommitInDoubtIsResolved(t *testing.T) {
 				op := p.executed("a")
 				db.NextCommits(fate)
 				ev := p.begin("b")
-				for i, ev := range []journal.Event{ev, p.complete(op), p.begin("a")} {
+				for i, ev := range []machine.Event{ev, p.complete(op), p.begin("a")} {
 					_, err := p.j.Apply(t.Context(), ev)
 					assert.ErrorIs(t, err, rowstore.ErrUndecided, fmt.Sprint("event ", i))
 					db.Unreachable(true)
 				}
 				db.Unreachable(false)
-				cancel := p.of(journal.EventCancel, journal.Operation{Ref: ev.Ref})
+				cancel := p.of(machine.EventCancel, journal.Operation{Ref: ev.Ref})
 				cancel.Asker, cancel.Unsent = ev.Asker, true
 				if fate == mapdb.LosesAnswer {
-					p.decide(cancel, journal.Recorded)
+					p.decide(cancel, machine.Recorded)
 				} else {
-					p.decide(cancel, journal.Stale)
+					p.decide(cancel, machine.Stale)
 				}
 				assert.Equal(t, 1, db.Resolved())
-				p.decide(ev, journal.Execute)
-				p.decide(p.complete(op), journal.Recorded)
+				p.decide(ev, machine.Execute)
+				p.decide(p.complete(op), machine.Recorded)
 			})
 		})
 	}
@@ -97,7 +98,7 @@ func TestAFencedProcessDecidesNothing(t *testing.T) {
 }
 
 // race has two processes decide before either commits, and returns both decisions. Either may commit first.
-func race(t *testing.T, db *mapdb.Database, a, b *process, ofA, ofB journal.Event) (decisions [2]journal.Decision) {
+func race(t *testing.T, db *mapdb.Database, a, b *process, ofA, ofB machine.Event) (decisions [2]machine.Decision) {
 	t.Helper()
 	release := db.BlockCommits()
 	first := a.applied(ofA)
@@ -122,7 +123,7 @@ func pair(t *testing.T, test func(t *testing.T, db *mapdb.Database, a, b *proces
 	})
 }
 
-func count(decisions [2]journal.Decision, of journal.Decision) (n int) {
+func count(decisions [2]machine.Decision, of machine.Decision) (n int) {
 	for _, d := range decisions {
 		if d == of {
 			n++
@@ -134,23 +135,23 @@ func count(decisions [2]journal.Decision, of journal.Decision) (n int) {
 // A name and another operation's second name are one name, whoever comes first.
 func TestANameAndASecondNameAtTwoProcessesExecuteOnce(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
-		withAlias := func(p *process, id, key string) journal.Event {
+		withAlias := func(p *process, id, key string) machine.Event {
 			ev := p.begin(id)
 			ev.Intent.Alias, ev.Intent.Key, ev.Intent.KeyCarried = ref(key), "key-of-"+key, true
 			return ev
 		}
-		carried := func(p *process, key string) journal.Event {
+		carried := func(p *process, key string) machine.Event {
 			ev := p.begin(key)
 			ev.Intent.KeyCarried = true
 			return ev
 		}
-		for i, race := range [][2]journal.Decision{
+		for i, race := range [][2]machine.Decision{
 			race(t, db, a, b, withAlias(a, "name-1", "key-1"), carried(b, "key-1")),
 			race(t, db, a, b, carried(a, "key-2"), withAlias(b, "name-2", "key-2")),
 			race(t, db, a, b, withAlias(a, "name-3", "key-3"), withAlias(b, "name-4", "key-3")),
 		} {
-			assert.Equal(t, 1, count(race, journal.Execute), fmt.Sprint(i, race))
-			assert.Equal(t, 1, count(race, journal.Misuse), fmt.Sprint(i, race))
+			assert.Equal(t, 1, count(race, machine.Execute), fmt.Sprint(i, race))
+			assert.Equal(t, 1, count(race, machine.Misuse), fmt.Sprint(i, race))
 		}
 	})
 }
@@ -161,33 +162,33 @@ func TestANameMadeUpTwiceExecutesOnce(t *testing.T) {
 		made := a.begin("key")
 		made.New, made.Intent.Naming = true, journal.Generated
 		decisions := race(t, db, a, b, made, b.begin("key"))
-		assert.Equal(t, 1, count(decisions, journal.Execute))
-		assert.Equal(t, 1, count(decisions, journal.Wait))
+		assert.Equal(t, 1, count(decisions, machine.Execute))
+		assert.Equal(t, 1, count(decisions, machine.Wait))
 		again := b.begin("key")
 		again.New = true
-		b.decide(again, journal.Wait)
+		b.decide(again, machine.Wait)
 	})
 }
 
 func TestOneNameAtTwoProcessesExecutesOnce(t *testing.T) {
 	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
 		decisions := race(t, db, a, b, a.begin("a"), b.begin("a"))
-		assert.Equal(t, 1, count(decisions, journal.Execute))
-		assert.Equal(t, 1, count(decisions, journal.Wait))
+		assert.Equal(t, 1, count(decisions, machine.Execute))
+		assert.Equal(t, 1, count(decisions, machine.Wait))
 	})
 }
 
 // unknown makes an operation unknown.
 func (p *process) unknown(id string) journal.Operation {
 	p.t.Helper()
-	ev := p.of(journal.EventDoubt, p.executed(id))
+	ev := p.of(machine.EventDoubt, p.executed(id))
 	ev.Attempts, ev.Account, ev.Open = 1, "acct", true
-	return p.decide(ev, journal.Recorded)
+	return p.decide(ev, machine.Recorded)
 }
 
 // proof is evidence that the operation took effect as this object.
-func (p *process) proof(op journal.Operation, object string) journal.Event {
-	ev := p.of(journal.EventEvidence, op)
+func (p *process) proof(op journal.Operation, object string) machine.Event {
+	ev := p.of(machine.EventEvidence, op)
 	ev.Session, ev.Account, ev.Object = "", "acct", object
 	ev.Evidence = &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisKey}
 	ev.Answer = &journal.Answer{Status: 200, Body: []byte(`{"id":"ch_1"}`)}

@@ -2,7 +2,7 @@
 // writes rows, and knows no rule.
 //
 // Requests that arrive together share a transaction (group). A batch finds and locks the rows of their names, runs
-// journal.Next on each operation, and writes the rows that changed. If a row is to blame for an error, the others are
+// machine.Next on each operation, and writes the rows that changed. If a row is to blame for an error, the others are
 // committed without it. A request that meets a held row waits in a transaction of its own (aside), and so do claims, reaps
 // and other scans.
 //

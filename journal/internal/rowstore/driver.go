@@ -169,7 +169,7 @@ type Head struct {
 	Newest   int64 // the latest handle
 	Number   int64 // rises with each commit whose clock others may not know
 	Clock    store.Clock
-	Hook     bool   // see journal.HookKeeper. Commit records it if it differs from what Begin returned
+	Hook     bool   // see machine.HookKeeper. Commit records it if it differs from what Begin returned
 	Naming   string // of receipts' keys, likewise; "" means that none was made
 	Reset    bool   // Commit: the clock was set back, and replaces what other transactions have recorded
 

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // applyFlow runs NextFlow on the flow that ev names, and writes the result.
-func (b *batch) applyFlow(ev journal.FlowEvent, lock Lock) (result journal.FlowResult, err error) {
+func (b *batch) applyFlow(ev machine.FlowEvent, lock Lock) (result machine.FlowResult, err error) {
 	row, err := b.tx.Flow(b.ctx, ev.Handle, NameDigest(&b.s.key, ev.Ref), lock)
 	if err != nil {
 		return result, b.fail(err)
@@ -32,19 +33,19 @@ func (b *batch) applyFlow(ev journal.FlowEvent, lock Lock) (result journal.FlowR
 	return b.nextFlow(f, ev)
 }
 
-func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+func (b *batch) nextFlow(f journal.Flow, ev machine.FlowEvent) (result machine.FlowResult, err error) {
 	live := false
-	if f.State == journal.FlowStateRunning && (ev.Kind == journal.FlowEventBegin || ev.Kind == journal.FlowEventClaim || ev.Kind == journal.FlowEventGiveUp) {
+	if f.State == journal.FlowStateRunning && (ev.Kind == machine.FlowEventBegin || ev.Kind == machine.FlowEventClaim || ev.Kind == machine.FlowEventGiveUp) {
 		if live, err = b.live(f.Holder); err != nil {
 			return result, err
 		}
 	}
-	next, decision, err := journal.NextFlow(f, live, ev)
+	next, decision, err := machine.NextFlow(f, live, ev)
 	if err != nil {
 		return result, err
 	}
 	var steps []journal.StepRecord
-	if f.Handle != 0 && (decision == journal.Execute || decision == journal.Replay) {
+	if f.Handle != 0 && (decision == machine.Execute || decision == machine.Replay) {
 		// Before the flow is written: one whose steps are damaged is no one's.
 		if steps, err = stepsOf(b.ctx, b.tx, f.Handle); err != nil {
 			if !errors.Is(err, format.ErrDamaged) {
@@ -53,19 +54,19 @@ func (b *batch) nextFlow(f journal.Flow, ev journal.FlowEvent) (result journal.F
 			return result, err
 		}
 	}
-	if decision == journal.Execute || decision == journal.Recorded {
+	if decision == machine.Execute || decision == machine.Recorded {
 		if err := b.putFlow(&f, &next, ev); err != nil {
 			return result, b.fail(err)
 		}
 	}
-	if decision == journal.Execute || decision == journal.Replay {
+	if decision == machine.Execute || decision == machine.Replay {
 		next.Steps = steps
 	}
-	return journal.FlowResult{Flow: next, Decision: decision}, nil
+	return machine.FlowResult{Flow: next, Decision: decision}, nil
 }
 
 // putFlow writes what a flow has become, and the steps of the event.
-func (b *batch) putFlow(f, next *journal.Flow, ev journal.FlowEvent) (err error) {
+func (b *batch) putFlow(f, next *journal.Flow, ev machine.FlowEvent) (err error) {
 	b.keep = true
 	insert := f.State == journal.FlowStateAbsent
 	if insert {
@@ -73,7 +74,7 @@ func (b *batch) putFlow(f, next *journal.Flow, ev journal.FlowEvent) (err error)
 			return err
 		}
 	}
-	if ev.Kind != journal.FlowEventRecord {
+	if ev.Kind != machine.FlowEventRecord {
 		if err := b.tx.PutFlow(b.ctx, encodeFlow(&b.s.key, next), insert); err != nil {
 			return err
 		}

@@ -3,12 +3,13 @@ package rowstore
 import (
 	"context"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// ApplyFlow implements journal.Flows. A step's record is durable when it returns, too.
-func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+// ApplyFlow implements machine.Flows. A step's record is durable when it returns, too.
+func (s *Store) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (result machine.FlowResult, err error) {
 	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
@@ -19,7 +20,7 @@ func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result jou
 		if err := b.mayApplyFlow(&ev); err != nil {
 			return err
 		}
-		if ev.Kind == journal.FlowEventBegin {
+		if ev.Kind == machine.FlowEventBegin {
 			if err := s.sessions.require(ev.Session); err != nil {
 				return err
 			}
@@ -33,8 +34,8 @@ func (s *Store) ApplyFlow(ctx context.Context, ev journal.FlowEvent) (result jou
 	return result, err
 }
 
-// ApplyFlowTx implements journal.LocalFlows.
-func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowEvent) (result journal.FlowResult, err error) {
+// ApplyFlowTx implements machine.LocalFlows.
+func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev machine.FlowEvent) (result machine.FlowResult, err error) {
 	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
@@ -42,7 +43,7 @@ func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowE
 		return result, err
 	}
 	lock := WaitLock
-	if ev.Kind == journal.FlowEventRecord {
+	if ev.Kind == machine.FlowEventRecord {
 		lock = ShareLock // local steps that run at once don't wait for each other
 	}
 	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
@@ -53,13 +54,13 @@ func (s *Store) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev journal.FlowE
 }
 
 // mayApplyFlow is mayApply for a flow's event. The end of a flow's claim is recorded.
-func (b *batch) mayApplyFlow(ev *journal.FlowEvent) error {
+func (b *batch) mayApplyFlow(ev *machine.FlowEvent) error {
 	switch ev.Kind {
-	case journal.FlowEventBegin, journal.FlowEventGiveUp, journal.FlowEventRetry:
+	case machine.FlowEventBegin, machine.FlowEventGiveUp, machine.FlowEventRetry:
 		if ev.Claim == 0 {
 			return b.head.trusted()
 		}
-	case journal.FlowEventClaim, journal.FlowEventReap:
+	case machine.FlowEventClaim, machine.FlowEventReap:
 		return b.head.trusted()
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
@@ -51,7 +52,7 @@ func TestClaimOfFewAmongManyDueFlows(t *testing.T) {
 			p.waits(fmt.Sprint("flow-", n))
 			p.now = p.now.Add(time.Millisecond)
 		}
-		claim := journal.FlowEvent{Kind: journal.FlowEventClaim, At: p.now.Add(2 * time.Hour), Session: s.ID(), Functions: []journal.FlowFunction{{Name: "ride", Version: 1}}}
+		claim := machine.FlowEvent{Kind: machine.FlowEventClaim, At: p.now.Add(2 * time.Hour), Session: s.ID(), Functions: []journal.FlowFunction{{Name: "ride", Version: 1}}}
 		results, err := j.ClaimFlows(t.Context(), claim, 10)
 		require.NoError(t, err)
 		require.Len(t, results, 10)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -16,7 +17,7 @@ import (
 // flowPage is how many flows are read at once.
 const flowPage = 256
 
-// GetFlow implements journal.Flows.
+// GetFlow implements machine.Flows.
 func (s *Store) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, err error) {
 	if err := s.open(ctx); err != nil {
 		return f, err
@@ -38,7 +39,7 @@ func (s *Store) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, e
 	return f, err
 }
 
-// ListFlows implements journal.Flows.
+// ListFlows implements machine.Flows.
 func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error] {
 	scan := FlowScan{Newest: filter.Newest, Limit: flowPage}
 	switch {
@@ -115,8 +116,8 @@ func selectsFlow(filter *journal.FlowFilter, f *journal.Flow) bool {
 		(len(filter.States) == 0 || slices.Contains(filter.States, f.State)) && (len(filter.Functions) == 0 || slices.Contains(filter.Functions, f.Function))
 }
 
-// ClaimFlows implements journal.Flows.
-func (s *Store) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int) (results []journal.FlowResult, err error) {
+// ClaimFlows implements machine.Flows.
+func (s *Store) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit int) (results []machine.FlowResult, err error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (s *Store) ClaimFlows(ctx context.Context, ev journal.FlowEvent, limit int)
 	return results, err
 }
 
-func (b *batch) claimFlows(ev journal.FlowEvent, limit int) ([]journal.FlowResult, error) {
+func (b *batch) claimFlows(ev machine.FlowEvent, limit int) ([]machine.FlowResult, error) {
 	if err := b.mayApplyFlow(&ev); err != nil {
 		return nil, err
 	}
@@ -163,10 +164,10 @@ var putOff = Position{Key: math.MinInt64}
 // flowClaim is one ClaimFlows in a transaction.
 type flowClaim struct {
 	b            *batch
-	ev           journal.FlowEvent
+	ev           machine.FlowEvent
 	limit        int
 	mine, others []journal.Flow // that may be claimable
-	claimed      []journal.FlowResult
+	claimed      []machine.FlowResult
 	passed       error // why a flow that no living session holds was passed over, for a caller that gets none
 }
 
@@ -209,7 +210,7 @@ func (c *flowClaim) take() error {
 			c.passed = cmp.Or(c.passed, passedOver(err))
 		case err != nil:
 			return c.b.fail(err)
-		case result.Decision != journal.Ignored:
+		case result.Decision != machine.Ignored:
 			c.claimed = append(c.claimed, result)
 		}
 	}
@@ -217,12 +218,12 @@ func (c *flowClaim) take() error {
 }
 
 // all returns the flows that were claimed, and then some whose function the caller lacks.
-func (c *flowClaim) all() ([]journal.FlowResult, error) {
-	slices.SortFunc(c.claimed, func(a, b journal.FlowResult) int { return cmp.Compare(a.Flow.Handle, b.Flow.Handle) })
+func (c *flowClaim) all() ([]machine.FlowResult, error) {
+	slices.SortFunc(c.claimed, func(a, b machine.FlowResult) int { return cmp.Compare(a.Flow.Handle, b.Flow.Handle) })
 	slices.SortFunc(c.others, func(a, b journal.Flow) int { return cmp.Compare(a.Handle, b.Handle) })
 	results := c.claimed
 	for _, f := range c.others[:min(max(c.limit-len(results), 0), len(c.others))] {
-		results = append(results, journal.FlowResult{Flow: f, Decision: journal.Ignored})
+		results = append(results, machine.FlowResult{Flow: f, Decision: machine.Ignored})
 	}
 	if len(results) == 0 {
 		return nil, c.passed
@@ -260,8 +261,8 @@ func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error) (mor
 	}
 }
 
-// ReapFlows implements journal.Flows.
-func (s *Store) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) (reaped int, err error) {
+// ReapFlows implements machine.Flows.
+func (s *Store) ReapFlows(ctx context.Context, ev machine.FlowEvent, limit int) (reaped int, err error) {
 	if err := s.writable(ctx); err != nil {
 		return 0, err
 	}
@@ -295,7 +296,7 @@ func (s *Store) ReapFlows(ctx context.Context, ev journal.FlowEvent, limit int) 
 				damaged = cmp.Or(damaged, passedOver(err))
 			case err != nil:
 				return b.fail(err)
-			case result.Decision == journal.Recorded:
+			case result.Decision == machine.Recorded:
 				reaped++
 			}
 		}

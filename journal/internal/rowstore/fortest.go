@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -13,7 +14,7 @@ import (
 func (s *Store) Digest(ref journal.Ref) Digest { return NameDigest(&s.key, ref) }
 
 // Kill ends a session as the death of its process does, where the driver can show that (Drop). Else it leaves.
-func Kill(of journal.Session) {
+func Kill(of machine.Session) {
 	n := of.(*session)
 	if n.s.sessions.remove(n.id) == nil {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -74,7 +75,7 @@ func TestARefusedRowFailsItsOwnRequestAlone(t *testing.T) {
 // A request that has changed a row before it fails leaves the row as it was, and the others of its transaction go on.
 func TestAFailedRequestUndoesItsOwnChangesAlone(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		op := p.decide(p.park(p.executed("a"), 0), journal.Recorded)
+		op := p.decide(p.park(p.executed("a"), 0), machine.Recorded)
 		panics := p.begin("a")
 		panics.Intent.Fingerprint = "v1:salted anew"
 		panics.Intent.Same = func(string) bool { panic("a caller's function") }
@@ -82,14 +83,14 @@ func TestAFailedRequestUndoesItsOwnChangesAlone(t *testing.T) {
 		requireExecuted(t, replies[:4])
 		assert.ErrorContains(t, replies[4].err, "a caller's function")
 		assert.Equal(t, op.UpdatedAt, p.get("a").UpdatedAt)
-		p.decide(p.begin("a"), journal.Execute)
+		p.decide(p.begin("a"), machine.Execute)
 	})
 }
 
 // complete1 completes an operation whose outcome is still to be delivered.
 func (p *process) complete1(id string) journal.Operation {
 	p.t.Helper()
-	return p.decide(p.complete(p.executed(id)), journal.Recorded)
+	return p.decide(p.complete(p.executed(id)), machine.Recorded)
 }
 
 // A delivery and evidence share a commit. Neither is found with its answer, which stays.
@@ -97,9 +98,9 @@ func TestTwoEventsOfACommitKeepTheAnswer(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
 		want := p.get("a").Answer.Body
-		for _, r := range p.together(db, p.of(journal.EventDeliver, op), p.proof(op, "charge ch_1")) {
+		for _, r := range p.together(db, p.of(machine.EventDeliver, op), p.proof(op, "charge ch_1")) {
 			require.NoError(t, r.err)
-			assert.Equal(t, journal.Recorded, r.Decision)
+			assert.Equal(t, machine.Recorded, r.Decision)
 		}
 		got := p.get("a")
 		assert.Equal(t, want, got.Answer.Body)
@@ -112,7 +113,7 @@ func TestARefusedDeliveryFailsNoOtherRequest(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
 		db.Refuse(func(r *rowstore.Row) bool { return r.Handle == op.Handle })
-		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		for i := range 20 {
 			p.executed(fmt.Sprint("later-", i))
 		}
@@ -127,7 +128,7 @@ func TestARefusedDeliveryFailsNoOtherRequest(t *testing.T) {
 func TestADeliveryWaitsForTheNextCommitWhileTheDatabaseIsAway(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
-		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		db.Unreachable(true)
 		_, err := p.j.Apply(t.Context(), p.begin("b"))
 		require.Error(t, err)
@@ -144,10 +145,10 @@ func TestADeliveryBesideACommitThatFails(t *testing.T) {
 		first, second := p.complete1("a"), p.complete1("b")
 		db.NextCommits(mapdb.Fails, mapdb.Fails)
 		release := db.BlockCommits()
-		p.decide(p.of(journal.EventDeliver, first), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, first), machine.Recorded)
 		begun := p.applied(p.begin("begun"))
 		synctest.Wait() // its commit has begun, with the delivery of a
-		p.decide(p.of(journal.EventDeliver, second), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, second), machine.Recorded)
 		release()
 		require.Error(t, (<-begun).err)
 		p.executed("c")
@@ -160,16 +161,16 @@ func TestADeliveryBesideACommitThatFails(t *testing.T) {
 // A request that records nothing does not show that the database can be written: the delivery waits on, without a warning.
 func TestADeliveryWaitsUntilSomethingIsRecorded(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		p.decide(p.of(journal.EventDeliver, p.complete1("a")), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, p.complete1("a")), machine.Recorded)
 		db.NextCommits(mapdb.Fails)
 		require.Error(t, p.j.Flush(t.Context()))
 		db.NextCommits(mapdb.Fails)
-		p.decide(p.begin("a"), journal.Replay)
+		p.decide(p.begin("a"), machine.Replay)
 		assert.False(t, p.get("a").Delivered)
 		assert.Zero(t, p.log.count())
 		p.executed("b")
 		assert.True(t, p.get("a").Delivered)
-		p.decide(p.of(journal.EventDeliver, p.complete1("c")), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, p.complete1("c")), machine.Recorded)
 		db.NextCommits(mapdb.Fails)
 		require.Error(t, p.j.Close(), "the delivery is lost")
 	})
@@ -179,7 +180,7 @@ func TestAHeldDeliveryDelaysNoOtherRequest(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
 		release := db.Hold([]int64{op.Handle}, nil)
-		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		began := time.Now()
 		for i := range 8 {
 			p.executed(fmt.Sprint("later-", i))
@@ -195,7 +196,7 @@ func TestAHeldDeliveryDelaysNoOtherRequest(t *testing.T) {
 func TestCloseRecordsADeliveryWhoseRowIsHeldForAMoment(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
-		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		time.AfterFunc(300*time.Millisecond, db.Hold([]int64{op.Handle}, nil))
 		require.NoError(t, p.j.Close())
 		next := newProcess(t, db)
@@ -207,7 +208,7 @@ func TestCloseRecordsADeliveryWhoseRowIsHeldForAMoment(t *testing.T) {
 func TestCloseEndsHoweverLongARowIsHeld(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		delivered, asked := p.complete1("a"), p.executed("b")
-		p.decide(p.of(journal.EventDeliver, delivered), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, delivered), machine.Recorded)
 		release := db.Hold([]int64{delivered.Handle, asked.Handle}, nil)
 		waits := p.applied(p.begin("b"))
 		synctest.Wait()
@@ -222,7 +223,7 @@ func TestASessionsEndRecordsItsDeliveries(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
 		time.AfterFunc(time.Second, db.Hold([]int64{op.Handle}, nil))
-		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		require.NoError(t, p.s.End(t.Context()))
 		assert.True(t, p.get("a").Delivered)
 	})
@@ -233,7 +234,7 @@ func TestHeldNamesDelayNoOthers(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		var handles []int64
 		var names []rowstore.Digest
-		var evs []journal.Event
+		var evs []machine.Event
 		for i := range 50 {
 			exists, comes := fmt.Sprint("exists-", i), fmt.Sprint("comes-", i)
 			handles = append(handles, p.executed(exists).Handle)
@@ -256,13 +257,13 @@ func TestHeldNamesDelayNoOthers(t *testing.T) {
 		assert.Zero(t, time.Since(began))
 		assert.Equal(t, 100, db.Begun()-transactions, "a name that is known to be held costs the others no transaction")
 		release()
-		decisions := map[journal.Decision]int{}
+		decisions := map[machine.Decision]int{}
 		for _, c := range held {
 			r := <-c
 			require.NoError(t, r.err)
 			decisions[r.Decision]++
 		}
-		assert.Equal(t, map[journal.Decision]int{journal.Wait: 150, journal.Execute: 50}, decisions)
+		assert.Equal(t, map[machine.Decision]int{machine.Wait: 150, machine.Execute: 50}, decisions)
 	})
 }
 
@@ -284,7 +285,7 @@ func TestAnIdleStoreRunsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := mapdb.New()
 		p := newProcess(t, db)
-		p.decide(p.of(journal.EventDeliver, p.complete1("a")), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, p.complete1("a")), machine.Recorded)
 		requireExecuted(t, p.together(db, p.strangers(8)...))
 		assert.Empty(t, p.claim(1))
 	})
@@ -294,7 +295,7 @@ func TestAnIdleStoreRunsNoGoroutine(t *testing.T) {
 func (p *process) delivers(db *mapdb.Database, fate mapdb.Fate) (reply, journal.Operation) {
 	p.t.Helper()
 	op := p.complete1("delivered")
-	p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+	p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 	db.NextCommits(fate)
 	return <-p.applied(p.begin("begun")), op
 }
@@ -330,7 +331,7 @@ func TestACommitInDoubtWithADeliveryIsNotRepeated(t *testing.T) {
 func TestADeliveryOfADamagedRowIsAWarning(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
-		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		db.Damage(op.Handle)
 		p.executed("next")
 		assert.Equal(t, 1, p.log.count())
@@ -342,7 +343,7 @@ func TestCloseRecordsTheClock(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		p.executed("a")
 		p.now = p.now.Add(time.Minute)
-		p.decide(p.begin("a"), journal.Wait)
+		p.decide(p.begin("a"), machine.Wait)
 		require.NoError(t, p.j.Close())
 		assert.Equal(t, p.now.UnixMilli(), db.Head().Clock.Last.UnixMilli())
 	})
@@ -352,7 +353,7 @@ func TestCloseSaysThatItsCommitFailed(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		p.executed("a")
 		p.now = p.now.Add(time.Minute)
-		p.decide(p.begin("a"), journal.Wait)
+		p.decide(p.begin("a"), machine.Wait)
 		db.Unreachable(true)
 		assert.Error(t, p.j.Close())
 		db.Unreachable(false)
@@ -364,12 +365,12 @@ func TestARequestThatFailsAtItsSecondEventChangesNothing(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		a, damaged := p.unknown("a"), p.unknown("b")
 		db.Damage(damaged.Handle)
-		heard := journal.Heard{Provider: "ledger", ID: "evt_1"}
-		_, _, err := p.j.Hear(t.Context(), heard, []journal.Event{p.proof(a, "charge ch_1"), p.proof(damaged, "charge ch_2")})
+		heard := machine.Heard{Provider: "ledger", ID: "evt_1"}
+		_, _, err := p.j.Hear(t.Context(), heard, []machine.Event{p.proof(a, "charge ch_1"), p.proof(damaged, "charge ch_2")})
 		require.ErrorIs(t, err, format.ErrDamaged)
 		p.executed("next")
 		assert.Equal(t, journal.StateUnknown, p.get("a").State)
-		_, first, err := p.j.Hear(t.Context(), heard, []journal.Event{p.proof(a, "charge ch_1")})
+		_, first, err := p.j.Hear(t.Context(), heard, []machine.Event{p.proof(a, "charge ch_1")})
 		require.NoError(t, err)
 		assert.True(t, first, "nor is the event remembered")
 	})
@@ -413,12 +414,12 @@ func TestADamagedRequestFailsItsOwnLookUpAlone(t *testing.T) {
 		p.unknown("b")
 		db.DamageRequest(op.Handle)
 		before := db.Record(op.Handle)
-		look := p.of(journal.EventLook, op)
+		look := p.of(machine.EventLook, op)
 		look.Due = p.now.Add(time.Minute)
 		replies := p.together(db, append(p.strangers(4), look)...)
 		requireExecuted(t, replies[:4])
 		require.ErrorIs(t, replies[4].err, format.ErrDamaged)
-		results, err := p.j.Looks(t.Context(), journal.Event{Kind: journal.EventLook, At: p.now, Due: look.Due}, 10)
+		results, err := p.j.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: p.now, Due: look.Due}, 10)
 		require.NoError(t, err)
 		require.Len(t, results, 1)
 		assert.Equal(t, "b", results[0].Operation.ID)

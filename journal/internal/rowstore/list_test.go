@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
@@ -45,7 +46,7 @@ func TestListsReadNoBodies(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		var key string
 		for n := range 20 {
-			op := p.decide(p.complete(p.executed(fmt.Sprint("invoice-", n))), journal.Recorded)
+			op := p.decide(p.complete(p.executed(fmt.Sprint("invoice-", n))), machine.Recorded)
 			key = op.Key
 		}
 		p.executed("in flight")
@@ -61,7 +62,7 @@ func TestListsReadNoBodies(t *testing.T) {
 			listed++
 		}
 		assert.Equal(t, 21, listed)
-		_, err = j.FindBy(t.Context(), "ledger", journal.ByKey, key)
+		_, err = j.FindBy(t.Context(), "ledger", machine.ByKey, key)
 		require.NoError(t, err)
 		assert.Zero(t, w.bytes)
 		_, err = j.Get(t.Context(), ref("invoice-0"))

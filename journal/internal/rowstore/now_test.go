@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
 )
@@ -21,7 +21,7 @@ func TestClockAheadOfTheDatabases(t *testing.T) {
 			ev.At = ev.At.Add(ahead)
 			_, err := p.j.Apply(t.Context(), ev)
 			require.ErrorIs(t, err, want, ahead)
-			_, err = p.j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: ev.At, Session: p.s.ID()}, 1)
+			_, err = p.j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: ev.At, Session: p.s.ID()}, 1)
 			require.ErrorIs(t, err, want, ahead)
 		}
 		stats, err := p.j.ReadStats(t.Context())

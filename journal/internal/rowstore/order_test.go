@@ -7,15 +7,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
 )
 
 // passes lets time pass, and the journal believe it.
 func (p *process) passes(d time.Duration) {
-	for _, d := range []time.Duration{d, journal.Confirmation} {
+	for _, d := range []time.Duration{d, machine.Confirmation} {
 		time.Sleep(d)
-		p.apply(journal.Event{Kind: journal.EventClock, At: time.Now(), Ref: ref("none")})
+		p.apply(machine.Event{Kind: machine.EventClock, At: time.Now(), Ref: ref("none")})
 	}
 }
 
@@ -23,8 +24,8 @@ func TestAReapSeesTheDeliveriesBeforeIt(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		op := p.complete1("a")
 		p.passes(60 * 24 * time.Hour)
-		p.decide(p.of(journal.EventDeliver, op), journal.Recorded)
-		reaped, err := p.j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 10)
+		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
+		reaped, err := p.j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now()}, 10)
 		require.NoError(t, err)
 		assert.Equal(t, 1, reaped)
 	})
@@ -32,17 +33,17 @@ func TestAReapSeesTheDeliveriesBeforeIt(t *testing.T) {
 
 func TestAReapForgetsEventsWhetherOrNotItReaches(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		heard := journal.Heard{Provider: "ledger", ID: "evt_1"}
+		heard := machine.Heard{Provider: "ledger", ID: "evt_1"}
 		ev := p.proof(p.unknown("a"), "charge ch_1")
 		hears := func() bool {
-			_, first, err := p.j.Hear(t.Context(), heard, []journal.Event{ev})
+			_, first, err := p.j.Hear(t.Context(), heard, []machine.Event{ev})
 			require.NoError(t, err)
 			return first
 		}
 		assert.True(t, hears())
 		assert.False(t, hears())
-		p.passes(2 * journal.EvidenceKeep)
-		_, err := p.j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 0)
+		p.passes(2 * machine.EvidenceKeep)
+		_, err := p.j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now()}, 0)
 		require.NoError(t, err)
 		assert.True(t, hears())
 	})
@@ -54,7 +55,7 @@ func TestARefusedEventThatIsHeardMovesNoClock(t *testing.T) {
 		ev := p.proof(p.unknown("a"), "charge ch_1")
 		last := p.apply(p.begin("b")).Last
 		ev.At, ev.Evidence = ev.At.Add(time.Hour), nil
-		_, _, err := p.j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "evt_1"}, []journal.Event{ev})
+		_, _, err := p.j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, []machine.Event{ev})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 		assert.Equal(t, last, p.apply(p.begin("c")).Last)
 	})
@@ -67,14 +68,14 @@ func TestALookUpClosesTheWindowOfAMissingAnswer(t *testing.T) {
 		now := time.Now()
 		begin := p.begin("cut")
 		begin.At = now.Add(20 * time.Hour)
-		complete := p.complete(p.decide(begin, journal.Execute))
+		complete := p.complete(p.decide(begin, machine.Execute))
 		complete.At, complete.Answer.Cut = begin.At, true
-		p.decide(complete, journal.Recorded)
+		p.decide(complete, machine.Recorded)
 		require.NoError(t, p.j.ResetClock(t.Context(), now))
-		look := p.of(journal.EventLook, p.get("cut"))
+		look := p.of(machine.EventLook, p.get("cut"))
 		look.At, look.Asked = begin.At.Add(time.Hour), true
 		look.Due = look.At.Add(time.Minute)
-		assert.True(t, p.decide(look, journal.Look).WindowClosed)
+		assert.True(t, p.decide(look, machine.Look).WindowClosed)
 		assert.True(t, p.get("cut").WindowClosed)
 	})
 }

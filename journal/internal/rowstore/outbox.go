@@ -6,11 +6,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// BeginTx implements journal.Outbox.
+// BeginTx implements machine.Outbox.
 func (s *Store) BeginTx(ctx context.Context) (journal.Tx, error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
@@ -18,45 +19,45 @@ func (s *Store) BeginTx(ctx context.Context) (journal.Tx, error) {
 	return s.driver.BeginTx(ctx, false)
 }
 
-// EnqueueTx implements journal.Outbox.
-func (s *Store) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+// EnqueueTx implements machine.Outbox.
+func (s *Store) EnqueueTx(ctx context.Context, tx journal.Tx, ev machine.Event) (machine.Result, error) {
 	if err := s.writable(ctx); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	if err := store.CheckEnqueue(ev); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	return s.applyIn(ctx, tx, ev)
 }
 
-// DeliverTx implements journal.Outbox.
-func (s *Store) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+// DeliverTx implements machine.Outbox.
+func (s *Store) DeliverTx(ctx context.Context, ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Result, error) {
 	if err := s.writable(ctx); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	if err := store.CheckDeliver(ev); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	tx, err := s.driver.BeginTx(ctx, true)
 	if err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after Commit it does nothing
 	result, err := s.applyIn(ctx, tx, ev)
-	if err != nil || result.Decision != journal.Recorded {
+	if err != nil || result.Decision != machine.Recorded {
 		return result, err
 	}
 	if err := f(ctx, tx); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	return result, nil
 }
 
 // applyIn applies an event in a transaction of the application's. After an error of Next nothing was written.
-func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev journal.Event) (journal.Result, error) {
+func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev machine.Event) (machine.Result, error) {
 	p := s.prepare(ev)
 	defer s.notes(ev.At)
 	var out *outcome
@@ -65,7 +66,7 @@ func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev journal.Event
 		return err
 	})
 	if err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	return out.result()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
@@ -44,7 +45,7 @@ func TestStoreThatOnlyReads(t *testing.T) {
 		assert.Equal(t, many, listed)
 		op, err := j.Get(t.Context(), ref("invoice-0"))
 		require.NoError(t, err)
-		found, err := j.FindBy(t.Context(), op.Provider, journal.ByKey, op.Key)
+		found, err := j.FindBy(t.Context(), op.Provider, machine.ByKey, op.Key)
 		require.NoError(t, err)
 		assert.Len(t, found, 1)
 		hook, err := j.HasHook(t.Context())
@@ -66,25 +67,25 @@ func TestStoreThatOnlyReadsRefusesToWrite(t *testing.T) {
 	defer j.Close()
 	ctx := t.Context()
 	for name, write := range map[string]func() error{
-		"Apply":        func() error { _, err := j.Apply(ctx, journal.Event{}); return err },
-		"Claim":        func() error { _, err := j.Claim(ctx, journal.Event{}, 1); return err },
-		"Reap":         func() error { _, err := j.Reap(ctx, journal.Event{}, 1); return err },
+		"Apply":        func() error { _, err := j.Apply(ctx, machine.Event{}); return err },
+		"Claim":        func() error { _, err := j.Claim(ctx, machine.Event{}, 1); return err },
+		"Reap":         func() error { _, err := j.Reap(ctx, machine.Event{}, 1); return err },
 		"Join":         func() error { _, err := j.Join(ctx); return err },
 		"ResetClock":   func() error { return j.ResetClock(ctx, time.Now()) },
-		"Looks":        func() error { _, err := j.Looks(ctx, journal.Event{}, 1); return err },
-		"Hear":         func() error { _, _, err := j.Hear(ctx, journal.Heard{}, nil); return err },
+		"Looks":        func() error { _, err := j.Looks(ctx, machine.Event{}, 1); return err },
+		"Hear":         func() error { _, _, err := j.Hear(ctx, machine.Heard{}, nil); return err },
 		"KeepHook":     func() error { return j.KeepHook(ctx, true) },
-		"ApplyFlow":    func() error { _, err := j.ApplyFlow(ctx, journal.FlowEvent{}); return err },
-		"ApplyFlowTx":  func() error { _, err := j.ApplyFlowTx(ctx, nil, journal.FlowEvent{}); return err },
-		"ClaimFlows":   func() error { _, err := j.ClaimFlows(ctx, journal.FlowEvent{}, 1); return err },
-		"ReapFlows":    func() error { _, err := j.ReapFlows(ctx, journal.FlowEvent{}, 1); return err },
+		"ApplyFlow":    func() error { _, err := j.ApplyFlow(ctx, machine.FlowEvent{}); return err },
+		"ApplyFlowTx":  func() error { _, err := j.ApplyFlowTx(ctx, nil, machine.FlowEvent{}); return err },
+		"ClaimFlows":   func() error { _, err := j.ClaimFlows(ctx, machine.FlowEvent{}, 1); return err },
+		"ReapFlows":    func() error { _, err := j.ReapFlows(ctx, machine.FlowEvent{}, 1); return err },
 		"BeginTx":      func() error { _, err := j.BeginTx(ctx); return err },
-		"EnqueueTx":    func() error { _, err := j.EnqueueTx(ctx, nil, journal.Event{}); return err },
-		"DeliverTx":    func() error { _, err := j.DeliverTx(ctx, journal.Event{}, nil); return err },
+		"EnqueueTx":    func() error { _, err := j.EnqueueTx(ctx, nil, machine.Event{}); return err },
+		"DeliverTx":    func() error { _, err := j.DeliverTx(ctx, machine.Event{}, nil); return err },
 		"MakeReceipts": func() error { return j.MakeReceipts(ctx, "") },
-		"ReceiveTx":    func() error { _, err := j.ReceiveTx(ctx, nil, journal.ReceiptEvent{}); return err },
+		"ReceiveTx":    func() error { _, err := j.ReceiveTx(ctx, nil, machine.ReceiptEvent{}); return err },
 		"AdvanceTx":    func() error { _, err := j.AdvanceTx(ctx, nil, "", "", 1); return err },
-		"ReapReceipts": func() error { _, err := j.ReapReceipts(ctx, journal.ReceiptEvent{}, 1); return err },
+		"ReapReceipts": func() error { _, err := j.ReapReceipts(ctx, machine.ReceiptEvent{}, 1); return err },
 	} {
 		assert.ErrorIs(t, write(), errToRead, name)
 	}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -20,9 +20,9 @@ const (
 	forgetAtOnce = 1000
 )
 
-// Reap implements journal.Journal. Each commit is a page of operations. After an error in the middle, the number counts
+// Reap implements machine.Store. Each commit is a page of operations. After an error in the middle, the number counts
 // the operations before it. It reads rows alone, so an operation with a damaged answer is reaped too.
-func (s *Store) Reap(ctx context.Context, ev journal.Event, limit int) (reaped int, err error) {
+func (s *Store) Reap(ctx context.Context, ev machine.Event, limit int) (reaped int, err error) {
 	if err := s.writable(ctx); err != nil {
 		return 0, err
 	}
@@ -144,7 +144,7 @@ func (r *reap) one(b *batch, handle int64) (bool, error) {
 		r.damaged = cmp.Or(r.damaged, passedOver(err))
 		return false, nil
 	}
-	return err == nil && out.decision == journal.Recorded, err
+	return err == nil && out.decision == machine.Recorded, err
 }
 
 func passedOver(err error) error { return fmt.Errorf("%w: it is passed over", err) }

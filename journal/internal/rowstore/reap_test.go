@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
 )
@@ -16,13 +16,13 @@ import (
 // old completes operations, and lets their time pass.
 func (p *process) old(ids ...string) {
 	for _, id := range ids {
-		p.decide(p.of(journal.EventDeliver, p.complete1(id)), journal.Recorded)
+		p.decide(p.of(machine.EventDeliver, p.complete1(id)), machine.Recorded)
 	}
 	p.passes(60 * 24 * time.Hour)
 }
 
 func (p *process) reap(limit int) (int, error) {
-	return p.j.Reap(p.t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, limit)
+	return p.j.Reap(p.t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now()}, limit)
 }
 
 func TestAReapTakesNoMoreThanItsLimitAndThoseSettledFirst(t *testing.T) {
@@ -88,7 +88,7 @@ func TestACommitReapsNoMoreThanAMegabyteOfSeveral(t *testing.T) {
 			for k := range ev.Answer.Body {
 				ev.Answer.Body[k] = byte(random.Uint32()) // which no compression makes shorter
 			}
-			p.decide(p.of(journal.EventDeliver, p.decide(ev, journal.Recorded)), journal.Recorded)
+			p.decide(p.of(machine.EventDeliver, p.decide(ev, machine.Recorded)), machine.Recorded)
 		}
 		p.passes(60 * 24 * time.Hour)
 		before := db.Begun()

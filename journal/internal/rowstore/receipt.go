@@ -7,11 +7,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// MakeReceipts implements journal.Receipts. The tables are there.
+// MakeReceipts implements machine.Receipts. The tables are there.
 func (s *Store) MakeReceipts(ctx context.Context, naming string) error {
 	if err := s.writable(ctx); err != nil {
 		return err
@@ -28,8 +29,8 @@ func (s *Store) MakeReceipts(ctx context.Context, naming string) error {
 	}})
 }
 
-// ReceiveTx implements journal.Receipts.
-func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (result journal.ReceiptResult, err error) {
+// ReceiveTx implements machine.Receipts.
+func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.ReceiptEvent) (result machine.ReceiptResult, err error) {
 	if err := s.writable(ctx); err != nil {
 		return result, err
 	}
@@ -53,21 +54,21 @@ var errNotReserved = errors.New("receive a request: another transaction has rese
 
 // decidesLater returns a function that applies ev anew, and tells its caller, if a receipt that was to be written later
 // could not be. Nil means that the caller needs the decision at once.
-func (s *Store) decidesLater(tx journal.Tx, ev *journal.ReceiptEvent) func(context.Context, error) error {
+func (s *Store) decidesLater(tx journal.Tx, ev *machine.ReceiptEvent) func(context.Context, error) error {
 	if ev.Decided == nil {
 		return nil
 	}
 	anew, decided := *ev, ev.Decided
 	anew.Decided = nil
 	return func(ctx context.Context, err error) error {
-		var result journal.ReceiptResult
+		var result machine.ReceiptResult
 		if errors.Is(err, ErrMissed) {
 			result, err = s.ReceiveTx(ctx, tx, anew)
 		}
 		switch err := decided(result, err); {
 		case err != nil:
 			return err
-		case result.Decision != journal.Execute:
+		case result.Decision != machine.Execute:
 			return errNotReserved
 		}
 		return nil
@@ -76,20 +77,20 @@ func (s *Store) decidesLater(tx journal.Tx, ev *journal.ReceiptEvent) func(conte
 
 // receiveUnread applies an event to the receipt that its caller expects: a new one, or the one that the caller has
 // reserved. It reports whether that was written.
-func (b *batch) receiveUnread(ev *journal.ReceiptEvent, later func(context.Context, error) error) (result journal.ReceiptResult, written bool, err error) {
+func (b *batch) receiveUnread(ev *machine.ReceiptEvent, later func(context.Context, error) error) (result machine.ReceiptResult, written bool, err error) {
 	var was journal.Receipt
 	switch {
-	case ev.Kind == journal.ReceiptComplete && ev.Reserved != nil:
+	case ev.Kind == machine.ReceiptComplete && ev.Reserved != nil:
 		was = *ev.Reserved
-	case ev.Kind == journal.ReceiptComplete, ev.Kind == journal.ReceiptResolve:
+	case ev.Kind == machine.ReceiptComplete, ev.Kind == machine.ReceiptResolve:
 		return result, false, nil
 	}
 	b.clock.shows(ev)
-	result, err = journal.NextReceipt(was, *ev)
-	if err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded {
+	result, err = machine.NextReceipt(was, *ev)
+	if err != nil || result.Decision != machine.Execute && result.Decision != machine.Recorded {
 		return result, false, err
 	}
-	if ev.Kind == journal.ReceiptComplete {
+	if ev.Kind == machine.ReceiptComplete {
 		result.Receipt.Handle = was.Handle
 		written, err = b.tx.CompleteReceipt(b.ctx, encodeReceipt(&was), encodeReceipt(&result.Receipt))
 	} else {
@@ -98,8 +99,8 @@ func (b *batch) receiveUnread(ev *journal.ReceiptEvent, later func(context.Conte
 			return encodeReceipt(&result.Receipt)
 		}, later)
 	}
-	if errors.Is(err, ErrMissed) && ev.Kind != journal.ReceiptComplete {
-		return journal.ReceiptResult{Decision: journal.Wait}, true, nil
+	if errors.Is(err, ErrMissed) && ev.Kind != machine.ReceiptComplete {
+		return machine.ReceiptResult{Decision: machine.Wait}, true, nil
 	}
 	return result, written, b.fail(err)
 }
@@ -108,10 +109,10 @@ func (b *batch) receiveUnread(ev *journal.ReceiptEvent, later func(context.Conte
 var errEndedBefore = errors.New("receive a request: the handler committed the transaction that reserved the key, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
 
 // receive runs NextReceipt on the receipt of a key, and writes the result.
-func (b *batch) receive(ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (b *batch) receive(ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	found, was, err := b.receipt(ev.ReceiptKey)
 	if err != nil {
-		return journal.ReceiptResult{}, err
+		return machine.ReceiptResult{}, err
 	}
 	return b.receiveOn(found, was, ev)
 }
@@ -128,16 +129,16 @@ func (b *batch) receipt(key journal.ReceiptKey) (found FoundReceipt, is journal.
 }
 
 // receiveOn is receive for a receipt that was found.
-func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	b.clock.shows(&ev)
-	result, err := journal.NextReceipt(was, ev)
+	result, err := machine.NextReceipt(was, ev)
 	switch {
-	case err != nil || result.Decision != journal.Execute && result.Decision != journal.Recorded:
+	case err != nil || result.Decision != machine.Execute && result.Decision != machine.Recorded:
 		return result, err
 	case found.Held:
-		return journal.ReceiptResult{Decision: journal.Wait}, nil
-	case ev.Kind == journal.ReceiptComplete && !found.Receipt.Own:
-		return journal.ReceiptResult{}, errEndedBefore
+		return machine.ReceiptResult{Decision: machine.Wait}, nil
+	case ev.Kind == machine.ReceiptComplete && !found.Receipt.Own:
+		return machine.ReceiptResult{}, errEndedBefore
 	case found.Receipt == nil:
 		if result.Receipt.Handle, err = b.tx.ReceiptHandle(b.ctx); err != nil {
 			return result, b.fail(err)
@@ -150,13 +151,13 @@ func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev journal.Re
 		err = b.tx.UpdateReceipt(b.ctx, encodeReceipt(&result.Receipt))
 	}
 	if errors.Is(err, ErrMissed) {
-		return journal.ReceiptResult{Decision: journal.Wait}, nil
+		return machine.ReceiptResult{Decision: machine.Wait}, nil
 	}
 	return result, b.fail(err)
 }
 
 // shows notes a caller's clock, unless that has jumped, and has the event know what is known of it.
-func (c *clock) shows(ev *journal.ReceiptEvent) (passed time.Time) {
+func (c *clock) shows(ev *machine.ReceiptEvent) (passed time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seen := c.is
@@ -202,7 +203,7 @@ func decodeReceiptLight(row *Receipt) (journal.Receipt, error) {
 	return r, err
 }
 
-// AdvanceTx implements journal.Receipts.
+// AdvanceTx implements machine.Receipts.
 func (s *Store) AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (later bool, err error) {
 	if err := s.writable(ctx); err != nil {
 		return false, err

@@ -8,18 +8,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// LookReceipt implements journal.Receipts.
-func (s *Store) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (result journal.ReceiptResult, err error) {
+// LookReceipt implements machine.Receipts.
+func (s *Store) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (result machine.ReceiptResult, err error) {
 	if err := s.checkTime(ev.At); err != nil {
 		return result, err
 	}
 	err = s.readReceipt(ctx, ev.ReceiptKey, func(rd Reader, r journal.Receipt) error {
 		s.clock.shows(&ev)
-		if result, err = journal.NextReceipt(r, ev); err != nil || result.Decision != journal.Execute {
+		if result, err = machine.NextReceipt(r, ev); err != nil || result.Decision != machine.Execute {
 			return err
 		}
 		return trusted(ctx, rd)
@@ -45,7 +46,7 @@ func (s *Store) readReceipt(ctx context.Context, key journal.ReceiptKey, f func(
 	})
 }
 
-// GetReceipt implements journal.Receipts.
+// GetReceipt implements machine.Receipts.
 func (s *Store) GetReceipt(ctx context.Context, key journal.ReceiptKey) (r journal.Receipt, err error) {
 	err = s.readReceipt(ctx, key, func(_ Reader, is journal.Receipt) error {
 		if r = is; r.State == journal.ReceiptAbsent {
@@ -59,7 +60,7 @@ func (s *Store) GetReceipt(ctx context.Context, key journal.ReceiptKey) (r journ
 // receiptPage is how many receipts are read at once. Nothing is open between two pages.
 const receiptPage = 500
 
-// ListReceipts implements journal.Receipts.
+// ListReceipts implements machine.Receipts.
 func (s *Store) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error] {
 	scan := ReceiptScan{
 		After: Position{Handle: f.After}, Before: f.Before, Newest: f.Newest, Limit: receiptPage,

@@ -5,17 +5,18 @@ import (
 	"context"
 	"errors"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// ReapReceipts implements journal.Receipts. Each commit is a page of receipts.
-func (s *Store) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (reaped int, err error) {
+// ReapReceipts implements machine.Receipts. Each commit is a page of receipts.
+func (s *Store) ReapReceipts(ctx context.Context, ev machine.ReceiptEvent, limit int) (reaped int, err error) {
 	if err := s.writable(ctx); err != nil {
 		return 0, err
 	}
-	if ev.Kind != journal.ReceiptReap || ev.At.IsZero() {
-		return 0, &journal.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
+	if ev.Kind != machine.ReceiptReap || ev.At.IsZero() {
+		return 0, &machine.ReceiptEventError{Kind: ev.Kind, Reason: "ReapReceipts needs a reap and the caller's clock"}
 	}
 	if err := s.trusted(ctx); err != nil {
 		return 0, err
@@ -41,7 +42,7 @@ func (s *Store) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit
 // receiptReap is one ReapReceipts.
 type receiptReap struct {
 	s       *Store
-	ev      journal.ReceiptEvent
+	ev      machine.ReceiptEvent
 	ends    int64 // by when those have ended that may be reaped
 	after   Position
 	damaged error // the first
@@ -103,5 +104,5 @@ func (r *receiptReap) one(b *batch, key journal.ReceiptKey) (bool, error) {
 	ev := r.ev
 	ev.ReceiptKey = key
 	result, err := b.receiveOn(found, is, ev)
-	return err == nil && result.Decision == journal.Recorded, b.fail(err)
+	return err == nil && result.Decision == machine.Recorded, b.fail(err)
 }

@@ -6,15 +6,15 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-var _ journal.Reconciler = (*Store)(nil)
+var _ machine.Reconciler = (*Store)(nil)
 
-// Looks implements journal.Reconciler.
-func (s *Store) Looks(ctx context.Context, ev journal.Event, limit int) ([]journal.Result, error) {
+// Looks implements machine.Reconciler.
+func (s *Store) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (b *batch) look(handle int64, p *prepared) (out *outcome, size int, err err
 	return out, size, err
 }
 
-// Hear implements journal.Reconciler.
-func (s *Store) Hear(ctx context.Context, heard journal.Heard, evs []journal.Event) (all []journal.Result, first bool, err error) {
+// Hear implements machine.Reconciler.
+func (s *Store) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) (all []machine.Result, first bool, err error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, false, err
 	}
@@ -175,8 +175,8 @@ func (b *batch) refuses(p *prepared) error {
 	return err
 }
 
-// FindBy implements journal.Reconciler.
-func (s *Store) FindBy(ctx context.Context, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+// FindBy implements machine.Reconciler.
+func (s *Store) FindBy(ctx context.Context, provider string, by machine.By, value string) (matches []machine.Match, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s *Store) FindBy(ctx context.Context, provider string, by journal.By, valu
 		matches = nil
 		known, err := marked(ctx, r, s.key.OfMark(byte(by), store.MarkValue(by, value)))
 		handles := slices.Clone(known)
-		if err == nil && by == journal.ByKey {
+		if err == nil && by == machine.ByKey {
 			err = inFlight(ctx, r, func(page []int64) { handles = append(handles, page...) })
 		}
 		if err != nil {
@@ -228,7 +228,7 @@ func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
 
 // matching returns the operations of the provider that have the value. It passes over damaged ones that are not known to
 // have its mark: otherwise one of them would keep events from all other operations.
-func matching(ctx context.Context, r Reader, handles, known []int64, provider string, by journal.By, value string) (matches []journal.Match, err error) {
+func matching(ctx context.Context, r Reader, handles, known []int64, provider string, by machine.By, value string) (matches []machine.Match, err error) {
 	found, err := r.Find(ctx, Keys{Handles: handles, Heads: true})
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func matching(ctx context.Context, r Reader, handles, known []int64, provider st
 		if err != nil {
 			return nil, err
 		}
-		if _, is := journal.RoundBy(&it.op, by, value); !is || it.op.Provider != provider {
+		if _, is := machine.RoundBy(&it.op, by, value); !is || it.op.Provider != provider {
 			continue
 		}
 		op, err := it.operation(false)

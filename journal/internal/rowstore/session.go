@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -24,8 +25,8 @@ type session struct {
 	done atomic.Bool
 }
 
-// Join implements journal.Journal.
-func (s *Store) Join(ctx context.Context) (journal.Session, error) {
+// Join implements machine.Store.
+func (s *Store) Join(ctx context.Context) (machine.Session, error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -209,7 +210,7 @@ func isRemembered(name string) bool { return (name[len(name)-1]-'0')%2 == 0 }
 func maker(op *journal.Operation) string { return string(op.Request.Body) }
 
 // now dates an event, and gives its intent the provider's terms.
-func now(ev journal.Event) journal.Event {
+func now(ev machine.Event) machine.Event {
 	ev.At, ev.Intent.Terms = time.Now(), journal.Terms{}
 	if isRemembered(ev.Ref.ID) {
 		ev.Intent.Terms = journal.Terms{Remembers: memory.Everything, Retention: remembers, Guard: true}
@@ -249,24 +250,24 @@ func (w *world) begins(p *pod) func() {
 			w.claimed(p, &result, sends)
 			return
 		}
-		cancel := p.of(journal.EventCancel, journal.Operation{Ref: ev.Ref})
+		cancel := p.of(machine.EventCancel, journal.Operation{Ref: ev.Ref})
 		cancel.Asker, cancel.Unsent, cancel.At = ev.Asker, true, time.Now()
 		_, _ = p.j.Apply(w.t.Context(), cancel)
 	}
 }
 
 // claimed notes a result. With a claim, the request goes out, unless its process is dead.
-func (w *world) claimed(p *pod, result *journal.Result, sends bool) {
+func (w *world) claimed(p *pod, result *machine.Result, sends bool) {
 	op := result.Operation
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.there[op.ID], w.known[op.ID] = true, op.Handle
-	if result.Decision != journal.Execute || p.dead {
+	if result.Decision != machine.Execute || p.dead {
 		return
 	}
 	// A client asks the rule once more before each attempt, since the commit may have taken long.
-	rule := journal.Progress{Now: time.Now(), Last: result.Last, Unconfirmed: result.Unconfirmed}.Question(&op, time.Now())
-	if sends = sends && journal.MaySend(rule).Answer == journal.SendNow; sends {
+	rule := machine.Progress{Now: time.Now(), Last: result.Last, Unconfirmed: result.Unconfirmed}.Question(&op, time.Now())
+	if sends = sends && machine.MaySend(rule).Answer == machine.SendNow; sends {
 		w.send(&op)
 	}
 	p.holds = append(p.holds, held{op, sends})
@@ -285,16 +286,16 @@ func (w *world) ends(p *pod) func() {
 	ev, how := p.complete(h.op), w.rnd.IntN(3)
 	switch {
 	case !h.sent && how == 0:
-		ev = p.of(journal.EventCancel, h.op)
+		ev = p.of(machine.EventCancel, h.op)
 		ev.Unsent = true
 	case !h.sent:
-		ev = p.of(journal.EventPark, h.op)
+		ev = p.of(machine.EventPark, h.op)
 		ev.Unsent = true
 	case how == 1 && isRemembered(maker(&h.op)):
-		ev = p.of(journal.EventPark, h.op)
+		ev = p.of(machine.EventPark, h.op)
 		ev.Open, ev.Attempts = true, 1
 	case how < 2:
-		ev = p.of(journal.EventDoubt, h.op)
+		ev = p.of(machine.EventDoubt, h.op)
 		ev.Open, ev.Attempts, ev.Account = true, 1, "acct"
 	}
 	ev.At = time.Now()
@@ -308,21 +309,21 @@ func (w *world) ends(p *pod) func() {
 		}
 		w.mu.Lock()
 		switch {
-		case ev.Kind == journal.EventComplete && result.Decision == journal.Recorded:
+		case ev.Kind == machine.EventComplete && result.Decision == machine.Recorded:
 			w.paid[h.op.ID] = true
-		case ev.Kind == journal.EventDoubt && result.Decision == journal.Recorded:
+		case ev.Kind == machine.EventDoubt && result.Decision == machine.Recorded:
 			w.doubts = append(w.doubts, result.Operation)
 		}
 		w.mu.Unlock()
-		if ev.Kind == journal.EventComplete {
-			_, _ = p.j.Apply(w.t.Context(), p.of(journal.EventDeliver, result.Operation))
+		if ev.Kind == machine.EventComplete {
+			_, _ = p.j.Apply(w.t.Context(), p.of(machine.EventDeliver, result.Operation))
 		}
 	}
 }
 
 // claims takes operations that are due, or that a dead process has left.
 func (w *world) claims(p *pod) func() {
-	ev := journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: p.s.ID(), Asker: 1000 + int64(w.rnd.IntN(1<<30))}
+	ev := machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: p.s.ID(), Asker: 1000 + int64(w.rnd.IntN(1<<30))}
 	limit := 1 + w.rnd.IntN(4)
 	return func() {
 		results, err := p.j.Claim(w.t.Context(), ev, limit)
@@ -345,16 +346,16 @@ func (w *world) proves(p *pod) func() {
 	latest := w.doubts[max(len(w.doubts)-3, 0):]
 	ev := p.proof(latest[w.rnd.IntN(len(latest))], fmt.Sprint("charge ch_", len(w.doubts)/3))
 	ev.At = time.Now()
-	heard := journal.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", w.rnd.IntN(100))}
+	heard := machine.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", w.rnd.IntN(100))}
 	alone := w.one(2)
 	return func() {
-		var results []journal.Result
+		var results []machine.Result
 		var err error
 		if alone {
-			results = make([]journal.Result, 1)
+			results = make([]machine.Result, 1)
 			results[0], err = p.j.Apply(w.t.Context(), ev)
 		} else {
-			results, _, err = p.j.Hear(w.t.Context(), heard, []journal.Event{ev})
+			results, _, err = p.j.Hear(w.t.Context(), heard, []machine.Event{ev})
 		}
 		if err != nil {
 			return
@@ -372,7 +373,7 @@ func (w *world) proves(p *pod) func() {
 // enqueues enqueues a name in a transaction of the application's.
 func (w *world) enqueues(p *pod) func() {
 	ev := now(p.begin(w.name()))
-	ev.Kind, ev.Session, ev.Asker, ev.Intent.Naming = journal.EventEnqueue, "", 0, journal.Named
+	ev.Kind, ev.Session, ev.Asker, ev.Intent.Naming = machine.EventEnqueue, "", 0, journal.Named
 	commits := !w.one(4)
 	pause := time.Duration(w.rnd.IntN(200)) * time.Millisecond
 	return func() {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -37,13 +38,13 @@ type Store struct {
 }
 
 var (
-	_ journal.Journal        = (*Store)(nil)
-	_ journal.ClockResetter  = (*Store)(nil)
-	_ journal.HookKeeper     = (*Store)(nil)
+	_ machine.Store          = (*Store)(nil)
+	_ machine.ClockResetter  = (*Store)(nil)
+	_ machine.HookKeeper     = (*Store)(nil)
 	_ journal.StatsReader    = (*Store)(nil)
-	_ journal.Outbox         = (*Store)(nil)
+	_ machine.Outbox         = (*Store)(nil)
 	_ journal.ReceiptCounter = (*Store)(nil)
-	_ journal.LocalFlows     = (*Store)(nil)
+	_ machine.LocalFlows     = (*Store)(nil)
 )
 
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
@@ -140,16 +141,16 @@ func (s *Store) now() time.Time {
 	return time.Now()
 }
 
-// Apply implements journal.Journal.
-func (s *Store) Apply(ctx context.Context, ev journal.Event) (journal.Result, error) {
+// Apply implements machine.Store.
+func (s *Store) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	if err := s.writable(ctx); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	if err := store.CheckApply(ev); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	p := s.prepare(ev)
-	if ev.Kind == journal.EventDeliver && !s.opts.DeliverAtOnce {
+	if ev.Kind == machine.EventDeliver && !s.opts.DeliverAtOnce {
 		return s.ride(ctx, p)
 	}
 	var out *outcome
@@ -158,19 +159,19 @@ func (s *Store) Apply(ctx context.Context, ev journal.Event) (journal.Result, er
 		return err
 	}})
 	if err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	return out.result()
 }
 
 // ride notes a delivery for the next commit. Only a great many make one.
-func (s *Store) ride(ctx context.Context, p *prepared) (journal.Result, error) {
+func (s *Store) ride(ctx context.Context, p *prepared) (machine.Result, error) {
 	r := newRequest(context.Background(), &request{event: p, rides: true})
 	r.run = func(b *batch) error {
 		_, err := b.apply(p)
 		return err
 	}
-	result := journal.Result{Decision: journal.Recorded, Last: s.clock.outcome(p.At).last}
+	result := machine.Result{Decision: machine.Recorded, Last: s.clock.outcome(p.At).last}
 	if s.group.defers(r) {
 		return result, s.Flush(ctx)
 	}
@@ -185,11 +186,11 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.aside.wait(ctx)
 }
 
-// ResetClock implements journal.ClockResetter. Another process may write by the former clock after the sweep has read, and
+// ResetClock implements machine.ClockResetter. Another process may write by the former clock after the sweep has read, and
 // before the commit. From the commit on, all decide by the new one. So a second sweep finds what the first has missed.
 func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
 	err := s.writable(ctx)
-	var sweep journal.Event // as of the first: the clock has forgotten its former time then
+	var sweep machine.Event // as of the first: the clock has forgotten its former time then
 	for n := 0; n < 2 && err == nil; n++ {
 		var b *batch
 		err = s.alone(ctx, &request{run: func(is *batch) error {
@@ -209,7 +210,7 @@ func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// KeepHook implements journal.HookKeeper.
+// KeepHook implements machine.HookKeeper.
 func (s *Store) KeepHook(ctx context.Context, kept bool) error {
 	if err := s.writable(ctx); err != nil {
 		return err
@@ -220,7 +221,7 @@ func (s *Store) KeepHook(ctx context.Context, kept bool) error {
 	}})
 }
 
-// HasHook implements journal.HookKeeper.
+// HasHook implements machine.HookKeeper.
 func (s *Store) HasHook(ctx context.Context) (kept bool, err error) {
 	if err := s.open(ctx); err != nil {
 		return false, err

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -40,13 +40,13 @@ func (b *batch) see(at time.Time) error {
 const sweepPage = 256
 
 // sweep gives each operation without an answer the event. If the transaction fails, the next one does.
-func (b *batch) sweep(ev journal.Event) error {
+func (b *batch) sweep(ev machine.Event) error {
 	b.swept = append(b.swept, ev)
 	return b.sweepAll(ev)
 }
 
 // sweepAll waits for rows that other transactions hold, since a window that stays open by mistake is resent.
-func (b *batch) sweepAll(ev journal.Event) error {
+func (b *batch) sweepAll(ev machine.Event) error {
 	b.keep = true
 	for after := int64(0); ; {
 		if err := b.flush(); err != nil {
@@ -66,7 +66,7 @@ func (b *batch) sweepAll(ev journal.Event) error {
 	}
 }
 
-func (b *batch) sweepOver(page []Position, ev journal.Event) error {
+func (b *batch) sweepOver(page []Position, ev machine.Event) error {
 	known := len(b.order)
 	if err := b.read(page); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (b *batch) sweepOver(page []Position, ev journal.Event) error {
 			continue // it is damaged, and refused to everyone
 		}
 		// EventClock has no error.
-		if next, _, _ := journal.Next(e.now.op, false, ev); store.Changes(e.now.op, next, journal.Ignored) {
+		if next, _, _ := machine.Next(e.now.op, false, ev); store.Changes(e.now.op, next, machine.Ignored) {
 			b.replace(e, e.now.after(&next))
 		}
 	}
@@ -108,8 +108,8 @@ func (b *batch) read(page []Position) error {
 }
 
 // sweepFlows gives each waiting flow the event of the clock. It waits for rows that others hold, if they change.
-func (b *batch) sweepFlows(ev journal.Event) error {
-	clock := journal.FlowEvent{Kind: journal.FlowEventClock, At: ev.At, Last: ev.Last}
+func (b *batch) sweepFlows(ev machine.Event) error {
+	clock := machine.FlowEvent{Kind: machine.FlowEventClock, At: ev.At, Last: ev.Last}
 	for scan := (FlowScan{Index: FlowsByDue, By: math.MaxInt64, After: Position{Key: math.MinInt64}, Limit: sweepPage}); ; {
 		rows, err := b.tx.Flows(b.ctx, scan)
 		if err != nil {
@@ -119,7 +119,7 @@ func (b *batch) sweepFlows(ev journal.Event) error {
 			scan.After = Position{Key: row.Due, Handle: row.Handle}
 			f, err := decodeFlow(row)
 			if err == nil {
-				if _, decision, _ := journal.NextFlow(f, false, clock); decision == journal.Ignored {
+				if _, decision, _ := machine.NextFlow(f, false, clock); decision == machine.Ignored {
 					continue
 				}
 				clock.Handle = row.Handle

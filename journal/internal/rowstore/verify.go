@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
@@ -139,7 +140,7 @@ func (v *verification) row(handle int64, row *Row) *item {
 		v.operation(&it.op, false, "its request and its answer can be read")
 		return it
 	}
-	for _, broken := range journal.Violations(op, v.head.Clock.Last) {
+	for _, broken := range machine.Violations(op, v.head.Clock.Last) {
 		v.operation(&op, false, broken)
 	}
 	least := v.head.Clock.LeastMargin
@@ -244,7 +245,7 @@ func (v *verification) flow(r Reader, row *Flow) error {
 	if err != nil {
 		return err
 	}
-	for _, broken := range journal.FlowViolations(f) {
+	for _, broken := range machine.FlowViolations(f) {
 		must(false, broken)
 	}
 	return nil
@@ -276,7 +277,7 @@ func (v *verification) receipts(r Reader) (more bool, err error) {
 			must(false, "it is as it was written")
 			continue
 		}
-		for _, broken := range journal.ReceiptViolations(is) {
+		for _, broken := range machine.ReceiptViolations(is) {
 			must(false, broken)
 		}
 	}

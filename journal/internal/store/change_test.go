@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -24,17 +25,17 @@ func TestClockRecordsOnlyRelevantChanges(t *testing.T) {
 	} {
 		after := before
 		row.change(&after)
-		assert.Equal(t, row.want, store.Changes(before, after, journal.Later), name)
+		assert.Equal(t, row.want, store.Changes(before, after, machine.Later), name)
 	}
-	assert.True(t, store.Changes(before, before, journal.Recorded))
+	assert.True(t, store.Changes(before, before, machine.Recorded))
 	windowless := journal.Operation{State: journal.StateUnknown}
 	closed := windowless
 	closed.WindowClosed = true
-	assert.False(t, store.Changes(windowless, closed, journal.Ignored))
+	assert.False(t, store.Changes(windowless, closed, machine.Ignored))
 }
 
 // A claim wakes operations by its due time, or by its asker's clock if it has none.
 func TestClaimWakesByItsDueTime(t *testing.T) {
-	assert.Equal(t, noon, store.WakeBy(journal.Event{At: noon}))
-	assert.Equal(t, noon.Add(-time.Hour), store.WakeBy(journal.Event{At: noon, Due: noon.Add(-time.Hour)}))
+	assert.Equal(t, noon, store.WakeBy(machine.Event{At: noon}))
+	assert.Equal(t, noon.Add(-time.Hour), store.WakeBy(machine.Event{At: noon, Due: noon.Add(-time.Hour)}))
 }

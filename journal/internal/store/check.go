@@ -3,104 +3,105 @@ package store
 import (
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
-// CheckApply refuses an event that Apply can't take, with a *journal.EventError.
-func CheckApply(ev journal.Event) error {
+// CheckApply refuses an event that Apply can't take, with a *machine.EventError.
+func CheckApply(ev machine.Event) error {
 	if ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "needs the caller's clock"}
+		return &machine.EventError{Kind: ev.Kind, Reason: "needs the caller's clock"}
 	}
 	return nil
 }
 
 // CheckClaim does so for Claim.
-func CheckClaim(ev journal.Event) error {
-	if ev.Kind != journal.EventClaim || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the caller's clock"}
+func CheckClaim(ev machine.Event) error {
+	if ev.Kind != machine.EventClaim || ev.At.IsZero() {
+		return &machine.EventError{Kind: ev.Kind, Reason: "Claim needs a claim and the caller's clock"}
 	}
 	return nil
 }
 
 // CheckReap does so for Reap.
-func CheckReap(ev journal.Event) error {
-	if ev.Kind != journal.EventReap || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the caller's clock"}
+func CheckReap(ev machine.Event) error {
+	if ev.Kind != machine.EventReap || ev.At.IsZero() {
+		return &machine.EventError{Kind: ev.Kind, Reason: "Reap needs a reap and the caller's clock"}
 	}
 	return nil
 }
 
 // CheckEnqueue does so for EnqueueTx.
-func CheckEnqueue(ev journal.Event) error {
-	if ev.Kind != journal.EventEnqueue || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "EnqueueTx needs an enqueue and the caller's clock"}
+func CheckEnqueue(ev machine.Event) error {
+	if ev.Kind != machine.EventEnqueue || ev.At.IsZero() {
+		return &machine.EventError{Kind: ev.Kind, Reason: "EnqueueTx needs an enqueue and the caller's clock"}
 	}
 	return nil
 }
 
 // CheckDeliver does so for DeliverTx.
-func CheckDeliver(ev journal.Event) error {
-	if ev.Kind != journal.EventDeliver || ev.At.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "DeliverTx needs a delivery and the caller's clock"}
+func CheckDeliver(ev machine.Event) error {
+	if ev.Kind != machine.EventDeliver || ev.At.IsZero() {
+		return &machine.EventError{Kind: ev.Kind, Reason: "DeliverTx needs a delivery and the caller's clock"}
 	}
 	return nil
 }
 
-// CheckApplyFlow refuses an event that ApplyFlow can't take, with a *journal.FlowEventError.
-func CheckApplyFlow(ev journal.FlowEvent) error {
+// CheckApplyFlow refuses an event that ApplyFlow can't take, with a *machine.FlowEventError.
+func CheckApplyFlow(ev machine.FlowEvent) error {
 	if ev.At.IsZero() {
-		return &journal.FlowEventError{Kind: ev.Kind, Reason: "needs the caller's clock"}
+		return &machine.FlowEventError{Kind: ev.Kind, Reason: "needs the caller's clock"}
 	}
 	return nil
 }
 
 // CheckApplyFlowTx does so for ApplyFlowTx.
-func CheckApplyFlowTx(ev journal.FlowEvent) error {
-	if ev.Kind != journal.FlowEventRecord && ev.Kind != journal.FlowEventEnqueue || ev.At.IsZero() {
-		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record or an enqueue, and the caller's clock"}
+func CheckApplyFlowTx(ev machine.FlowEvent) error {
+	if ev.Kind != machine.FlowEventRecord && ev.Kind != machine.FlowEventEnqueue || ev.At.IsZero() {
+		return &machine.FlowEventError{Kind: ev.Kind, Reason: "ApplyFlowTx needs a record or an enqueue, and the caller's clock"}
 	}
 	return nil
 }
 
 // CheckClaimFlows does so for ClaimFlows.
-func CheckClaimFlows(ev journal.FlowEvent) error {
-	if ev.Kind != journal.FlowEventClaim || ev.At.IsZero() {
-		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ClaimFlows needs a claim and the caller's clock"}
+func CheckClaimFlows(ev machine.FlowEvent) error {
+	if ev.Kind != machine.FlowEventClaim || ev.At.IsZero() {
+		return &machine.FlowEventError{Kind: ev.Kind, Reason: "ClaimFlows needs a claim and the caller's clock"}
 	}
 	return nil
 }
 
 // CheckReapFlows does so for ReapFlows.
-func CheckReapFlows(ev journal.FlowEvent) error {
-	if ev.Kind != journal.FlowEventReap || ev.At.IsZero() {
-		return &journal.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the caller's clock"}
+func CheckReapFlows(ev machine.FlowEvent) error {
+	if ev.Kind != machine.FlowEventReap || ev.At.IsZero() {
+		return &machine.FlowEventError{Kind: ev.Kind, Reason: "ReapFlows needs a reap and the caller's clock"}
 	}
 	return nil
 }
 
 // NeedsSession tells whether who applies an event of this kind has to be alive.
-func NeedsSession(kind journal.EventKind) bool {
-	return kind == journal.EventBegin || kind == journal.EventClaim
+func NeedsSession(kind machine.EventKind) bool {
+	return kind == machine.EventBegin || kind == machine.EventClaim
 }
 
 // TakesRequest reports whether the operation takes its request and terms from the event's intent. It does only if
 // nothing may have run of the earlier request.
-func TakesRequest(kind journal.EventKind, decision journal.Decision, next *journal.Operation) bool {
+func TakesRequest(kind machine.EventKind, decision machine.Decision, next *journal.Operation) bool {
 	switch kind {
-	case journal.EventBegin:
-		return decision == journal.Execute && !next.Found.MayHaveRun
-	case journal.EventEnqueue:
-		return decision == journal.Recorded
+	case machine.EventBegin:
+		return decision == machine.Execute && !next.Found.MayHaveRun
+	case machine.EventEnqueue:
+		return decision == machine.Recorded
 	}
 	return false
 }
 
 // NeedsTrust reports whether an event of this kind sends, decides or forgets by the journal's records. A journal that
 // may have a gap refuses such an event.
-func NeedsTrust(kind journal.EventKind) bool {
+func NeedsTrust(kind machine.EventKind) bool {
 	switch kind {
-	case journal.EventBegin, journal.EventEnqueue, journal.EventClaim, journal.EventResolve, journal.EventReap,
-		journal.EventLook, journal.EventHint, journal.EventEvidence:
+	case machine.EventBegin, machine.EventEnqueue, machine.EventClaim, machine.EventResolve, machine.EventReap,
+		machine.EventLook, machine.EventHint, machine.EventEvidence:
 		return true
 	}
 	return false

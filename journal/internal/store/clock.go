@@ -3,6 +3,7 @@ package store
 import (
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -10,9 +11,9 @@ import (
 // before the window of any operation is in question. The zero Clock has seen nothing. It is not safe for concurrent
 // use.
 //
-// A clock that jumps further ahead than journal.Leap, or further behind than the least margin, is not believed until
-// it has gone on for journal.Confirmation. So a minute of a clock that is a year ahead moves nothing. If no process
-// looks for that long and the next reading is more than journal.Leap further ahead, Last moves on by the smaller of
+// A clock that jumps further ahead than machine.Leap, or further behind than the least margin, is not believed until
+// it has gone on for machine.Confirmation. So a minute of a clock that is a year ahead moves nothing. If no process
+// looks for that long and the next reading is more than machine.Leap further ahead, Last moves on by the smaller of
 // the two distances. At least that much time has passed, whichever of the two readings is wrong.
 type Clock struct {
 	// Last is the latest time seen that is believed, to the millisecond. It never goes
@@ -35,7 +36,7 @@ type Clock struct {
 	stood    time.Time     // the latest clock that was seen since, while it is behind
 	closed   time.Time     // by the askers' clock, when windows were last closed for Jumped, which is behind; zero: they were not
 	others   bool          // operations may have come in since that are to be looked at
-	sweep    journal.Event // what See asked for
+	sweep    machine.Event // what See asked for
 }
 
 // The position of an asker's clock relative to Last.
@@ -47,7 +48,7 @@ const (
 
 func (c *Clock) stands(at time.Time) int {
 	switch {
-	case !c.Last.IsZero() && at.Sub(c.Last) > journal.Leap:
+	case !c.Last.IsZero() && at.Sub(c.Last) > machine.Leap:
 		return ahead
 	case c.LeastMargin > 0 && c.Last.Sub(at) > c.LeastMargin:
 		return behind
@@ -74,7 +75,7 @@ func (c *Clock) See(at time.Time) bool {
 	switch {
 	case was != near && is != was:
 		sweep = is != behind // which is not believed yet
-		c.sweep = journal.Event{Kind: journal.EventClock, At: at}
+		c.sweep = machine.Event{Kind: machine.EventClock, At: at}
 		if then := c.before(at); was == behind && c.closed.IsZero() && c.Last.Sub(then) > c.LeastMargin {
 			c.sweep.At = then // it went on from there, and was right
 		}
@@ -82,20 +83,20 @@ func (c *Clock) See(at time.Time) bool {
 	case is == near:
 	case was == near, at.Before(c.Jumped),
 		is == ahead && c.Jumped.Sub(c.before(at)) > c.LeastMargin, // it was set back since, and is elsewhere ahead now
-		is == ahead && at.Sub(c.Jumped) <= journal.Leap && c.another(at),
+		is == ahead && at.Sub(c.Jumped) <= machine.Leap && c.another(at),
 		is == behind && c.stood.Sub(at) > c.LeastMargin:
 		c.jump(at, is)
-	case is == ahead && at.Sub(c.Jumped) > journal.Leap && !c.watched(at):
+	case is == ahead && at.Sub(c.Jumped) > machine.Leap && !c.watched(at):
 		if sweep = c.stride(at); sweep {
-			c.sweep = journal.Event{Kind: journal.EventClock, At: at}
+			c.sweep = machine.Event{Kind: machine.EventClock, At: at}
 		}
 	case is == behind:
 		c.stood = latest(c.stood, at)
 		if c.sweep, sweep = c.closing(at); sweep {
 			c.closed, c.others = at, false
 		}
-	case at.Sub(c.Jumped) >= journal.Confirmation:
-		c.sweep = journal.Event{Kind: journal.EventClock, At: at, Last: c.Last, Since: c.Jumped}
+	case at.Sub(c.Jumped) >= machine.Confirmation:
+		c.sweep = machine.Event{Kind: machine.EventClock, At: at, Last: c.Last, Since: c.Jumped}
 		c.jump(time.Time{}, near)
 		c.Last = at
 		return true
@@ -119,12 +120,12 @@ func (c *Clock) See(at time.Time) bool {
 // its window. Half a margin passes before that, and the event is dated half a margin later than now: right clocks
 // differ by less, so that no stamp of theirs is in question. A clock that has since gone further ahead than the
 // margin is found all the same.
-func (c *Clock) closing(at time.Time) (sweep journal.Event, due bool) {
+func (c *Clock) closing(at time.Time) (sweep machine.Event, due bool) {
 	half := c.LeastMargin / 2
 	if c.closed.IsZero() {
-		return journal.Event{Kind: journal.EventClock, At: c.Jumped}, at.Sub(c.Jumped) >= journal.Confirmation
+		return machine.Event{Kind: machine.EventClock, At: c.Jumped}, at.Sub(c.Jumped) >= machine.Confirmation
 	}
-	return journal.Event{Kind: journal.EventClock, At: stamp(at.Add(half))}, c.others && at.Sub(c.closed) >= half
+	return machine.Event{Kind: machine.EventClock, At: stamp(at.Add(half))}, c.others && at.Sub(c.closed) >= half
 }
 
 // jump notes a clock that shows at since now. With near, no jump is noted any more.
@@ -142,22 +143,22 @@ func (c *Clock) jump(at time.Time, is int) {
 // watched reports whether the asker's clock went on from its jump by itself: as much of this process's own time has
 // passed meanwhile.
 func (c *Clock) watched(at time.Time) bool {
-	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) <= journal.Confirmation
+	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) <= machine.Confirmation
 }
 
 // another reports whether this is another clock than the one that jumped. It is if it is further ahead than this
 // process's own time allows, by more than two right clocks differ. It does not confirm the jump of the other one.
 func (c *Clock) another(at time.Time) bool {
-	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) > max(c.LeastMargin, journal.Confirmation)
+	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) > max(c.LeastMargin, machine.Confirmation)
 }
 
-// stride is called for an asker's clock that is more than journal.Leap ahead of the jump. The two readings must be of
-// different processes, or of one that has seen the clock ahead for journal.Confirmation of its own time. Operations
+// stride is called for an asker's clock that is more than machine.Leap ahead of the jump. The two readings must be of
+// different processes, or of one that has seen the clock ahead for machine.Confirmation of its own time. Operations
 // sent meanwhile keep their dates, since only a clock that was seen to go on dates them. stride reports whether Last
 // has moved.
 func (c *Clock) stride(at time.Time) (moved bool) {
 	aheadAt := c.aheadAt
-	if moved = aheadAt.IsZero() || time.Since(aheadAt) >= journal.Confirmation; moved {
+	if moved = aheadAt.IsZero() || time.Since(aheadAt) >= machine.Confirmation; moved {
 		c.Last = c.Last.Add(min(c.Jumped.Sub(c.Last), at.Sub(c.Jumped)))
 	}
 	c.jump(at, ahead)
@@ -177,16 +178,16 @@ func (c *Clock) before(at time.Time) time.Time {
 }
 
 // Sweep returns the event that See asked for.
-func (c *Clock) Sweep() journal.Event { return c.sweep }
+func (c *Clock) Sweep() machine.Event { return c.sweep }
 
 // Unconfirmed returns when an asker's clock, which was seen, will be believed, or the
 // zero time if it is.
 func (c *Clock) Unconfirmed(at time.Time) time.Time {
 	at = stamp(at)
-	if c.Jumped.IsZero() || at.Sub(c.Jumped) >= journal.Confirmation || c.stands(at) == near {
+	if c.Jumped.IsZero() || at.Sub(c.Jumped) >= machine.Confirmation || c.stands(at) == near {
 		return time.Time{}
 	}
-	return c.Jumped.Add(journal.Confirmation)
+	return c.Jumped.Add(machine.Confirmation)
 }
 
 // Passed returns the latest time that has surely passed, by an asker's clock that was seen. That is the clock's own
@@ -201,7 +202,7 @@ func (c *Clock) Passed(at time.Time) time.Time {
 // Reset makes at the latest time, since an operator said so. A sweep is due then.
 func (c *Clock) Reset(at time.Time) {
 	at = stamp(at)
-	c.sweep = journal.Event{Kind: journal.EventClock, At: at, Last: latest(c.Last, at)}
+	c.sweep = machine.Event{Kind: machine.EventClock, At: at, Last: latest(c.Last, at)}
 	c.jump(time.Time{}, near)
 	if c.Last.After(at) {
 		c.Ahead = latest(c.Ahead, c.Last)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
@@ -28,7 +29,7 @@ type sighting struct {
 	unconfirmed time.Duration // until when the clock is unconfirmed, if it is
 }
 
-const soon = journal.Confirmation
+const soon = machine.Confirmation
 
 func look(t *testing.T, c *store.Clock, sightings []sighting) {
 	t.Helper()
@@ -318,7 +319,7 @@ func TestAClockIsReset(t *testing.T) {
 	c.See(noon.Add(1000 * time.Hour))
 	c.Reset(noon)
 	assert.Equal(t, noon, c.Last)
-	assert.Equal(t, journal.Event{Kind: journal.EventClock, At: noon, Last: noon.Add(1000 * time.Hour)}, c.Sweep())
+	assert.Equal(t, machine.Event{Kind: machine.EventClock, At: noon, Last: noon.Add(1000 * time.Hour)}, c.Sweep())
 	look(t, &c, []sighting{{at: 0}})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
@@ -18,7 +19,7 @@ func TakesReceipt(f *journal.ReceiptFilter, r *journal.Receipt) bool {
 }
 
 // OldestReserved is when the first of the reserved receipts was created. It reads up to the first that is damaged.
-func OldestReserved(ctx context.Context, j journal.Receipts) (oldest time.Time, err error) {
+func OldestReserved(ctx context.Context, j machine.Receipts) (oldest time.Time, err error) {
 	for r, err := range j.ListReceipts(ctx, journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}}) {
 		if errors.Is(err, format.ErrDamaged) {
 			return oldest, nil

@@ -6,32 +6,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
-// CheckLooks refuses an event that Looks can't take, with a *journal.EventError.
-func CheckLooks(ev journal.Event) error {
-	if ev.Kind != journal.EventLook || ev.At.IsZero() || ev.Due.IsZero() {
-		return &journal.EventError{Kind: ev.Kind, Reason: "Looks needs a look, the caller's clock and Due, the end of the lease"}
+// CheckLooks refuses an event that Looks can't take, with a *machine.EventError.
+func CheckLooks(ev machine.Event) error {
+	if ev.Kind != machine.EventLook || ev.At.IsZero() || ev.Due.IsZero() {
+		return &machine.EventError{Kind: ev.Kind, Reason: "Looks needs a look, the caller's clock and Due, the end of the lease"}
 	}
 	return nil
 }
 
 // CheckHear does so for Hear.
-func CheckHear(heard journal.Heard, evs []journal.Event) error {
+func CheckHear(heard machine.Heard, evs []machine.Event) error {
 	if heard.ID == "" {
-		return &journal.EventError{Kind: journal.EventEvidence, Reason: "Hear needs the event's ID, or a digest in its place"}
+		return &machine.EventError{Kind: machine.EventEvidence, Reason: "Hear needs the event's ID, or a digest in its place"}
 	}
 	for _, ev := range evs {
-		if ev.Kind != journal.EventEvidence && ev.Kind != journal.EventHint || ev.At.IsZero() {
-			return &journal.EventError{Kind: ev.Kind, Reason: "Hear needs evidence and hints, and the caller's clock"}
+		if ev.Kind != machine.EventEvidence && ev.Kind != machine.EventHint || ev.At.IsZero() {
+			return &machine.EventError{Kind: ev.Kind, Reason: "Hear needs evidence and hints, and the caller's clock"}
 		}
 	}
 	return nil
 }
 
 // LookIsDue tells whether a Looks at that time takes the operation.
-func LookIsDue(ev journal.Event, op *journal.Operation) bool {
+func LookIsDue(ev machine.Event, op *journal.Operation) bool {
 	return op.State == journal.StateUnknown && !op.LookAt.IsZero() && !op.LookAt.After(ev.At) &&
 		(ev.From == nil || slices.Contains(ev.From, op.Provider))
 }
@@ -39,39 +40,39 @@ func LookIsDue(ev journal.Event, op *journal.Operation) bool {
 // HeardBefore is until when what was heard may be forgotten, by an EventReap that has passed
 // for its time.
 func HeardBefore(keep time.Duration, passed time.Time) time.Time {
-	return passed.Add(-max(keep, journal.EvidenceKeep))
+	return passed.Add(-max(keep, machine.EvidenceKeep))
 }
 
 // NamesObject tells whether the event is one whose object may be taken.
-func NamesObject(ev journal.Event) bool {
-	return ev.Object != "" && (ev.Kind == journal.EventEvidence || ev.Kind == journal.EventComplete || ev.Kind == journal.EventResolve)
+func NamesObject(ev machine.Event) bool {
+	return ev.Object != "" && (ev.Kind == machine.EventEvidence || ev.Kind == machine.EventComplete || ev.Kind == machine.EventResolve)
 }
 
 // ByFound is for objects that a look or an event found.
-const ByFound journal.By = 255
+const ByFound machine.By = 255
 
 // TakenBy returns the kind of marks among which the object of ev is looked for. Only an object that was found
 // contradicts the object of an operation's own answer.
-func TakenBy(ev journal.Event) journal.By {
-	if ev.Kind == journal.EventComplete {
+func TakenBy(ev machine.Event) machine.By {
+	if ev.Kind == machine.EventComplete {
 		return ByFound
 	}
-	return journal.ByObject
+	return machine.ByObject
 }
 
 // Takes tells whether other is proven by the object that ev names for op.
-func Takes(other, op *journal.Operation, ev journal.Event) bool {
+func Takes(other, op *journal.Operation, ev machine.Event) bool {
 	account := cmp.Or(op.Account, ev.Account)
-	if other.Handle == op.Handle || other.Provider != op.Provider || !journal.Proves(other, account, ev.Object) {
+	if other.Handle == op.Handle || other.Provider != op.Provider || !machine.Proves(other, account, ev.Object) {
 		return false
 	}
-	return ev.Kind != journal.EventComplete || slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool {
+	return ev.Kind != machine.EventComplete || slices.ContainsFunc(other.Evidence, func(e journal.Evidence) bool {
 		return e.Finding.TookEffect() && journal.SameObject(e.Object, ev.Object)
 	})
 }
 
 // ByReaped is for the callers' references of operations that were removed.
-const ByReaped journal.By = 254
+const ByReaped machine.By = 254
 
 // Reaped is the mark that stays when an operation is removed, and whether there is one. A later operation
 // with the same caller's reference is not the only one that had it.
@@ -83,29 +84,29 @@ func reapedAs(provider, reference string) Mark { return Mark{ByReaped, provider 
 
 // NamesReference reports whether the event shows a caller's reference. It returns the marks of reaped operations that
 // had it.
-func NamesReference(op *journal.Operation, ev journal.Event) (reaped []Mark, is bool) {
-	if ev.Kind != journal.EventEvidence || ev.Reference == "" {
+func NamesReference(op *journal.Operation, ev machine.Event) (reaped []Mark, is bool) {
+	if ev.Kind != machine.EventEvidence || ev.Reference == "" {
 		return nil, false
 	}
 	return []Mark{reapedAs(op.Provider, ev.Reference)}, true
 }
 
 // Shares tells whether other has, or had, the reference that ev shows of op, in an account and mode that may be its own.
-func Shares(other, op *journal.Operation, ev journal.Event) bool {
-	return other.Handle != op.Handle && other.Provider == op.Provider && journal.MayBeIn(other, op.Account) &&
+func Shares(other, op *journal.Operation, ev machine.Event) bool {
+	return other.Handle != op.Handle && other.Provider == op.Provider && machine.MayBeIn(other, op.Account) &&
 		(other.Mode == op.Mode || other.Mode == "" || op.Mode == "") &&
 		(other.Reference == ev.Reference || slices.ContainsFunc(other.Rounds, func(r journal.Round) bool { return r.Reference == ev.Reference }))
 }
 
 // Mark is something that an operation is found by.
 type Mark struct {
-	By    journal.By
+	By    machine.By
 	Value string
 }
 
 // MarkValue returns the value by which marks are looked for. All names of one object have the same: its id, without a kind.
-func MarkValue(by journal.By, value string) string {
-	if by != journal.ByObject && by != ByFound {
+func MarkValue(by machine.By, value string) string {
+	if by != machine.ByObject && by != ByFound {
 		return value
 	}
 	if _, id, found := strings.Cut(value, " "); found {
@@ -127,21 +128,21 @@ func AllMarks(op *journal.Operation) []Mark {
 
 // Marks are what the operation can be found by: in all its generations, each once.
 func Marks(op *journal.Operation) (marks []Mark) {
-	add := func(by journal.By, value string) {
+	add := func(by machine.By, value string) {
 		if m := (Mark{by, value}); value != "" && !slices.Contains(marks, m) {
 			marks = append(marks, m)
 		}
 	}
-	add(journal.ByKey, op.Key)
-	add(journal.ByReference, op.Reference)
+	add(machine.ByKey, op.Key)
+	add(machine.ByReference, op.Reference)
 	for _, r := range op.Rounds {
-		add(journal.ByKey, r.Key)
-		add(journal.ByReference, r.Reference)
+		add(machine.ByKey, r.Key)
+		add(machine.ByReference, r.Reference)
 	}
-	add(journal.ByObject, op.Object)
+	add(machine.ByObject, op.Object)
 	for _, e := range op.Evidence {
 		for _, object := range e.Objects() {
-			add(journal.ByObject, object)
+			add(machine.ByObject, object)
 		}
 		if e.Finding.TookEffect() {
 			add(ByFound, e.Object)
@@ -152,9 +153,9 @@ func Marks(op *journal.Operation) (marks []Mark) {
 
 // Match is an operation that was found by a value, with its answer if it has one. The answer may be of an earlier
 // generation than the latest.
-func Match(op journal.Operation, by journal.By, value string) journal.Match {
-	generation, _ := journal.RoundBy(&op, by, value)
-	return journal.Match{Operation: op, Generation: generation}
+func Match(op journal.Operation, by machine.By, value string) machine.Match {
+	generation, _ := machine.RoundBy(&op, by, value)
+	return machine.Match{Operation: op, Generation: generation}
 }
 
 // Marked reports whether an operation must be found by its marks: it has no final outcome, or it has a mark that

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 )
@@ -23,8 +24,8 @@ var Steps = []string{"begun", "enqueued", "ordered", "committed", "claimed", "se
 
 // Till enqueues orders, sends those that are due, and books their outcomes. It reports each step.
 type Till struct {
-	Journal journal.Outbox
-	Session journal.Session
+	Journal machine.Outbox
+	Session machine.Session
 	Begin   func(ctx context.Context) (journal.Tx, error)                   // the application's transactions
 	Insert  func(ctx context.Context, tx journal.Tx, into, id string) error // into orders, where a second one changes nothing, or booked
 	Ledger  string                                                          // the provider's file: a line for each request that it got, with its key
@@ -32,7 +33,7 @@ type Till struct {
 }
 
 func (s *Till) now() time.Time {
-	if clock, is := s.Journal.(journal.Clock); is {
+	if clock, is := s.Journal.(machine.Clock); is {
 		return clock.Now()
 	}
 	return time.Now()
@@ -46,9 +47,9 @@ func (s *Till) Order(ctx context.Context, id string) error {
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
 	s.Step("begun")
-	if _, err := s.Journal.EnqueueTx(ctx, tx, journal.Event{
-		Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: s.now(),
-		Intent: &journal.Intent{
+	if _, err := s.Journal.EnqueueTx(ctx, tx, machine.Event{
+		Kind: machine.EventEnqueue, Ref: journal.Ref{ID: id}, At: s.now(),
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id, Terms: journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
 		},
@@ -69,20 +70,20 @@ func (s *Till) Order(ctx context.Context, id string) error {
 
 // Settle sends the operations that are due, and books each outcome.
 func (s *Till) Settle(ctx context.Context) error {
-	results, err := s.Journal.Claim(ctx, journal.Event{Kind: journal.EventClaim, At: s.now(), Session: s.Session.ID()}, 10)
+	results, err := s.Journal.Claim(ctx, machine.Event{Kind: machine.EventClaim, At: s.now(), Session: s.Session.ID()}, 10)
 	if err != nil {
 		return err
 	}
 	for _, res := range results {
 		s.Step("claimed")
 		op := res.Operation
-		if res.Decision == journal.Execute {
+		if res.Decision == machine.Execute {
 			if err := s.send(op.Key); err != nil {
 				return err
 			}
 			s.Step("sent")
-			res, err = s.Journal.Apply(ctx, journal.Event{
-				Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, At: s.now(), Session: s.Session.ID(),
+			res, err = s.Journal.Apply(ctx, machine.Event{
+				Kind: machine.EventComplete, Ref: op.Ref, Handle: op.Handle, At: s.now(), Session: s.Session.ID(),
 				Claim: op.Claim, Generation: op.Generation, Attempts: 1, Answer: &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)},
 			})
 			if err != nil {
@@ -91,8 +92,8 @@ func (s *Till) Settle(ctx context.Context) error {
 			op = res.Operation
 			s.Step("completed")
 		}
-		_, err := s.Journal.DeliverTx(ctx, journal.Event{
-			Kind: journal.EventDeliver, Ref: op.Ref, Handle: op.Handle, At: s.now(), Generation: op.Generation, Outcome: op.State,
+		_, err := s.Journal.DeliverTx(ctx, machine.Event{
+			Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, At: s.now(), Generation: op.Generation, Outcome: op.State,
 		}, func(ctx context.Context, tx journal.Tx) error {
 			s.Step("delivering")
 			err := s.Insert(ctx, tx, "booked", op.ID)
@@ -139,7 +140,7 @@ type Shop interface {
 	Child(t *testing.T) *exec.Cmd                           // another process that calls Sell; not started
 	Open(t *testing.T) *Till                                // one of this process
 	Count(t *testing.T, table string) int                   // of orders or booked
-	Verify(t *testing.T, j journal.Outbox) (wrong []string) // what is wrong with the journal
+	Verify(t *testing.T, j machine.Outbox) (wrong []string) // what is wrong with the journal
 }
 
 // KilledAtEachStep kills a process after each step. The order and the operation are there together or not at all, the
@@ -207,7 +208,7 @@ func killedAfter(t *testing.T, child *exec.Cmd, steps []string) {
 	}
 }
 
-func operations(t *testing.T, j journal.Journal) (ops []journal.Operation) {
+func operations(t *testing.T, j machine.Store) (ops []journal.Operation) {
 	t.Helper()
 	for op, err := range j.List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/proof/model/receipt"
@@ -15,22 +16,22 @@ import (
 
 // weakened are rules that change the receipt and the event before NextReceipt sees them. only limits the check to one
 // invariant, if another one is broken earlier.
-func weakened(change func(r *journal.Receipt, ev *journal.ReceiptEvent), only ...int) receipt.Rules {
+func weakened(change func(r *journal.Receipt, ev *machine.ReceiptEvent), only ...int) receipt.Rules {
 	rules := receipt.Real()
 	for _, rules.Only = range only {
 	}
-	rules.NextReceipt = func(r journal.Receipt, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+	rules.NextReceipt = func(r journal.Receipt, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 		change(&r, &ev)
-		return journal.NextReceipt(r, ev)
+		return machine.NextReceipt(r, ev)
 	}
 	return rules
 }
 
 // altered are rules that change the result of NextReceipt.
-func altered(change func(before journal.Receipt, ev journal.ReceiptEvent, result *journal.ReceiptResult)) receipt.Rules {
+func altered(change func(before journal.Receipt, ev machine.ReceiptEvent, result *machine.ReceiptResult)) receipt.Rules {
 	rules := receipt.Real()
-	rules.NextReceipt = func(r journal.Receipt, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
-		result, err := journal.NextReceipt(r, ev)
+	rules.NextReceipt = func(r journal.Receipt, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
+		result, err := machine.NextReceipt(r, ev)
 		change(r, ev, &result)
 		return result, err
 	}
@@ -73,61 +74,61 @@ func TestInvariantsAreBroken(t *testing.T) {
 		{2, "the handler commits", "the answer is recorded at the end, without a reservation", without(func(r *receipt.Rules) { r.Late = true })},
 		{2, "the database rolls back", "the service does not look whether the transaction is open", without(func(r *receipt.Rules) { r.Trustful = true })},
 		{3, "one file", "the answer leaves before the commit", without(func(r *receipt.Rules) { r.Hasty = true })},
-		{3, "repeatable", "a second answer replaces the first", weakened(func(r *journal.Receipt, ev *journal.ReceiptEvent) {
-			if ev.Kind == journal.ReceiptRecord {
+		{3, "repeatable", "a second answer replaces the first", weakened(func(r *journal.Receipt, ev *machine.ReceiptEvent) {
+			if ev.Kind == machine.ReceiptRecord {
 				*r = journal.Receipt{}
 			}
 		}, 3)},
 		{3, "one file", "a decline goes out, and is not recorded", keeping(func(status int, touched bool) bool {
 			return status != 402 && receipts.Kept(status, touched)
 		})},
-		{3, "days pass, clocks are wrong", "an answer that was reaped is given again", altered(func(before journal.Receipt, ev journal.ReceiptEvent, result *journal.ReceiptResult) {
-			if ev.Kind == journal.ReceiptReserve && result.Decision == journal.Gone && ev.At.Before(before.ExpiresAt) {
-				result.Decision = journal.Replay
+		{3, "days pass, clocks are wrong", "an answer that was reaped is given again", altered(func(before journal.Receipt, ev machine.ReceiptEvent, result *machine.ReceiptResult) {
+			if ev.Kind == machine.ReceiptReserve && result.Decision == machine.Gone && ev.At.Before(before.ExpiresAt) {
+				result.Decision = machine.Replay
 			}
 		})},
-		{4, "another request", "the request is not compared with the receipt", weakened(func(_ *journal.Receipt, ev *journal.ReceiptEvent) { ev.Same = anyone })},
-		{4, "one file", "no request is the recorded one", weakened(func(_ *journal.Receipt, ev *journal.ReceiptEvent) {
+		{4, "another request", "the request is not compared with the receipt", weakened(func(_ *journal.Receipt, ev *machine.ReceiptEvent) { ev.Same = anyone })},
+		{4, "one file", "no request is the recorded one", weakened(func(_ *journal.Receipt, ev *machine.ReceiptEvent) {
 			ev.Same = func(*journal.Receipt) (bool, error) { return false, nil }
 		})},
-		{5, "one file", "a recorded answer does not keep the handler from running", weakened(func(r *journal.Receipt, ev *journal.ReceiptEvent) {
-			if ev.Kind == journal.ReceiptReserve && r.State == journal.ReceiptCompleted {
+		{5, "one file", "a recorded answer does not keep the handler from running", weakened(func(r *journal.Receipt, ev *machine.ReceiptEvent) {
+			if ev.Kind == machine.ReceiptReserve && r.State == journal.ReceiptCompleted {
 				*r = journal.Receipt{}
 			}
 		})},
-		{5, "days pass, clocks are wrong", "a clock that leaps is believed", weakened(func(_ *journal.Receipt, ev *journal.ReceiptEvent) {
-			if ev.Kind == journal.ReceiptReserve {
+		{5, "days pass, clocks are wrong", "a clock that leaps is believed", weakened(func(_ *journal.Receipt, ev *machine.ReceiptEvent) {
+			if ev.Kind == machine.ReceiptReserve {
 				ev.Unconfirmed = time.Time{}
 			}
 		})},
-		{6, "days pass", "an answer is reaped before its time", weakened(func(_ *journal.Receipt, ev *journal.ReceiptEvent) {
-			if ev.Kind == journal.ReceiptReap {
+		{6, "days pass", "an answer is reaped before its time", weakened(func(_ *journal.Receipt, ev *machine.ReceiptEvent) {
+			if ev.Kind == machine.ReceiptReap {
 				ev.At = ev.At.Add(24 * time.Hour)
 			}
 		})},
-		{6, "days pass", "a key is refused before its time", weakened(func(r *journal.Receipt, ev *journal.ReceiptEvent) {
-			if ev.Kind == journal.ReceiptReserve {
+		{6, "days pass", "a key is refused before its time", weakened(func(r *journal.Receipt, ev *machine.ReceiptEvent) {
+			if ev.Kind == machine.ReceiptReserve {
 				r.ExpiresAt = r.CreatedAt
 			}
 		})},
-		{6, "days pass, the handler commits", "what is reserved is reaped", altered(func(before journal.Receipt, ev journal.ReceiptEvent, result *journal.ReceiptResult) {
-			if ev.Kind == journal.ReceiptReap && before.State == journal.ReceiptReserved {
-				*result = journal.ReceiptResult{Decision: journal.Recorded}
+		{6, "days pass, the handler commits", "what is reserved is reaped", altered(func(before journal.Receipt, ev machine.ReceiptEvent, result *machine.ReceiptResult) {
+			if ev.Kind == machine.ReceiptReap && before.State == journal.ReceiptReserved {
+				*result = machine.ReceiptResult{Decision: machine.Recorded}
 			}
 		})},
 		{7, "one database", "a commit in doubt counts as one that failed", without(func(r *receipt.Rules) { r.Hopeful = true })},
-		{8, "the handler commits", "a committed reservation is taken for nothing", weakened(func(r *journal.Receipt, ev *journal.ReceiptEvent) {
-			if ev.Kind == journal.ReceiptReserve && r.State == journal.ReceiptReserved {
+		{8, "the handler commits", "a committed reservation is taken for nothing", weakened(func(r *journal.Receipt, ev *machine.ReceiptEvent) {
+			if ev.Kind == machine.ReceiptReserve && r.State == journal.ReceiptReserved {
 				*r = journal.Receipt{}
 			}
 		}, 8)},
-		{2, "the handler commits", "an operator's word counts for a later reservation", weakened(func(r *journal.Receipt, ev *journal.ReceiptEvent) {
-			if ev.Kind == journal.ReceiptResolve {
+		{2, "the handler commits", "an operator's word counts for a later reservation", weakened(func(r *journal.Receipt, ev *machine.ReceiptEvent) {
+			if ev.Kind == machine.ReceiptResolve {
 				ev.Handle = r.Handle
 			}
 		})},
-		{9, "one file", "a receipt says nothing of the request", altered(func(_ journal.Receipt, ev journal.ReceiptEvent, result *journal.ReceiptResult) {
-			if ev.Kind == journal.ReceiptComplete {
+		{9, "one file", "a receipt says nothing of the request", altered(func(_ journal.Receipt, ev machine.ReceiptEvent, result *machine.ReceiptResult) {
+			if ev.Kind == machine.ReceiptComplete {
 				result.Receipt.Fingerprint = ""
 			}
 		})},
@@ -135,10 +136,10 @@ func TestInvariantsAreBroken(t *testing.T) {
 		{10, "no transaction", "a refusal without an effect is recorded", keeping(func(status int, _ bool) bool { return status < 500 })},
 		{10, "another request", "a request waits for another one's answer", without(func(r *receipt.Rules) {
 			r.Forgetful = true
-			r.NextReceipt = func(was journal.Receipt, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
-				result, err := journal.NextReceipt(was, ev)
-				if result.Decision == journal.Misuse {
-					result.Decision = journal.Wait
+			r.NextReceipt = func(was journal.Receipt, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
+				result, err := machine.NextReceipt(was, ev)
+				if result.Decision == machine.Misuse {
+					result.Decision = machine.Wait
 				}
 				return result, err
 			}

@@ -1,7 +1,7 @@
 // Package receipt explores every interleaving of the life of one key at a service: two callers, two processes, the
 // database, an operator, the reaper and the clock.
 //
-// The state machine is not modelled. Each step calls journal.NextReceipt with real times, and receipts.Kept says which
+// The state machine is not modelled. Each step calls machine.NextReceipt with real times, and receipts.Kept says which
 // answers are recorded. The model has the parts around them:
 //
 //   - A process serves a request as package server does. It looks at the receipt, calls the handler, reserves the key,

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
 	"github.com/onceward/onceward/journal"
 )
 
 // Rules are the functions that a search asks, and the checks that its service leaves out.
 type Rules struct {
-	NextReceipt func(journal.Receipt, journal.ReceiptEvent) (journal.ReceiptResult, error)
+	NextReceipt func(journal.Receipt, machine.ReceiptEvent) (machine.ReceiptResult, error)
 	Kept        func(status int, outcome bool) bool
 
 	// An Unlocked database has transactions that don't exclude each other. A Late service records the answer, and
@@ -25,7 +26,7 @@ type Rules struct {
 }
 
 // Real are the rules that package server goes by.
-func Real() Rules { return Rules{NextReceipt: journal.NextReceipt, Kept: receipts.Kept} }
+func Real() Rules { return Rules{NextReceipt: machine.NextReceipt, Kept: receipts.Kept} }
 
 // Result is the result of a search.
 type Result struct {
@@ -133,7 +134,7 @@ func Explore(cfg *Config, rules Rules, limit int) (Result, error) {
 }
 
 var kinds = [...]string{
-	journal.ReceiptReserve: "reserve", journal.ReceiptComplete: "complete", journal.ReceiptRecord: "record", journal.ReceiptResolve: "resolve", journal.ReceiptReap: "reap",
+	machine.ReceiptReserve: "reserve", machine.ReceiptComplete: "complete", machine.ReceiptRecord: "record", machine.ReceiptResolve: "resolve", machine.ReceiptReap: "reap",
 }
 
 // decisions are those that NextReceipt was seen to make.
@@ -301,7 +302,7 @@ func (x *explorer) ask(s *state, process int, rec uint16, a asked) outcome {
 	if !known {
 		result, err := x.rules.NextReceipt(x.rec(rec).receipt(), a.event())
 		out = outcome{rec: x.number(recordOf(&result.Receipt)), decision: result.Decision, err: err}
-		out.unsound = result.Receipt.State != journal.ReceiptAbsent && len(journal.ReceiptViolations(result.Receipt)) > 0
+		out.unsound = result.Receipt.State != journal.ReceiptAbsent && len(machine.ReceiptViolations(result.Receipt)) > 0
 		x.answers[a] = out
 	}
 	x.unsound = x.unsound || out.unsound
@@ -358,16 +359,16 @@ func (x *explorer) asks(s state, p, c int) {
 		return
 	}
 	did := step{what: asks, of: int8(c), at: int8(p)}
-	out := x.ask(&s, p, s.Rec, asked{kind: journal.ReceiptReserve, request: x.request(c)})
+	out := x.ask(&s, p, s.Rec, asked{kind: machine.ReceiptReserve, request: x.request(c)})
 	did.says = out.decision
-	if out.decision != journal.Execute {
+	if out.decision != machine.Execute {
 		x.hears(s, c, s.Rec, out.decision, did)
 		return
 	}
 	r := &s.Runs[p]
 	switch {
 	case r.Phase != idle && r.Request != x.request(c) && !x.rules.Forgetful:
-		did.says = journal.Misuse
+		did.says = machine.Misuse
 		s.Callers[c].Heard = misuse
 		x.emit(s, did, facts{heard: misuse, by: c, differs: true})
 	case r.Phase != idle: // in flight: it asks again
@@ -379,21 +380,21 @@ func (x *explorer) asks(s state, p, c int) {
 }
 
 // hears answers a caller by a decision on the committed receipt.
-func (x *explorer) hears(s state, c int, rec uint16, d journal.Decision, did step) {
+func (x *explorer) hears(s state, c int, rec uint16, d machine.Decision, did step) {
 	f := facts{by: c, differs: s.Request != x.request(c)}
 	switch d {
-	case journal.Replay:
+	case machine.Replay:
 		r := x.rec(rec)
 		if r.HasAnswer && !final(r.Status) {
 			x.emit(s, did, facts{}) // it asks again
 			return
 		}
 		f.heard, f.answer = anAnswer, r.Answer
-	case journal.Misuse:
+	case machine.Misuse:
 		f.heard = misuse
-	case journal.Gone:
+	case machine.Gone:
 		f.heard = gone
-	case journal.Stop:
+	case machine.Stop:
 		f.heard = unknown
 	default:
 		return
@@ -411,11 +412,11 @@ func (s *state) ends(p int) {
 }
 
 // refuses ends a run by a decision on the committed receipt.
-func (x *explorer) refuses(s state, p int, d journal.Decision, did step) {
+func (x *explorer) refuses(s state, p int, d machine.Decision, did step) {
 	owner := s.Runs[p].Owner
 	s.ends(p)
 	did.says = d
-	if owner == 0 || d == journal.Wait {
+	if owner == 0 || d == machine.Wait {
 		x.emit(s, did, facts{})
 		return
 	}
@@ -551,7 +552,7 @@ func (x *explorer) reserves(s state, p int) {
 	did := step{what: reserves, of: int8(p)}
 	if blocked, waits := x.blocked(&s, p); blocked {
 		if !waits {
-			x.refuses(s, p, journal.Wait, did)
+			x.refuses(s, p, machine.Wait, did)
 		}
 		return
 	}
@@ -561,8 +562,8 @@ func (x *explorer) reserves(s state, p int) {
 		x.emit(s, did, facts{})
 		return
 	}
-	out := x.ask(&s, p, s.Rec, asked{kind: journal.ReceiptReserve, request: s.Runs[p].Request})
-	if out.decision != journal.Execute {
+	out := x.ask(&s, p, s.Rec, asked{kind: machine.ReceiptReserve, request: s.Runs[p].Request})
+	if out.decision != machine.Execute {
 		x.refuses(s, p, out.decision, did)
 		return
 	}
@@ -590,7 +591,7 @@ func (x *explorer) finishes(s state, p int, status uint16, touched, faulty bool)
 	f := facts{faulty: faulty}
 	switch {
 	case r.Phase == broken && x.rules.Trustful:
-		out := x.ask(&s, p, r.Rec, asked{kind: journal.ReceiptComplete, claim: x.rec(r.Rec).Claim, answer: r.Answer, status: status})
+		out := x.ask(&s, p, r.Rec, asked{kind: machine.ReceiptComplete, claim: x.rec(r.Rec).Claim, answer: r.Answer, status: status})
 		if x.rec(s.Rec).State != journal.ReceiptAbsent {
 			r.Phase = settling
 			break
@@ -602,8 +603,8 @@ func (x *explorer) finishes(s state, p int, status uint16, touched, faulty bool)
 		r.Phase = settling // the store looks whether the transaction is open
 	case touched && !x.rules.Late:
 		t := &s.Txs[p]
-		out := x.ask(&s, p, t.Rec, asked{kind: journal.ReceiptComplete, claim: x.rec(t.Rec).Claim, answer: r.Answer, status: status})
-		if out.decision != journal.Recorded {
+		out := x.ask(&s, p, t.Rec, asked{kind: machine.ReceiptComplete, claim: x.rec(t.Rec).Claim, answer: r.Answer, status: status})
+		if out.decision != machine.Recorded {
 			x.denies(s, p, did, f)
 			return
 		}
@@ -611,12 +612,12 @@ func (x *explorer) finishes(s state, p int, status uint16, touched, faulty bool)
 	default:
 		if blocked, waits := x.blocked(&s, p); blocked {
 			if !waits {
-				x.refuses(s, p, journal.Wait, did)
+				x.refuses(s, p, machine.Wait, did)
 			}
 			return
 		}
-		out := x.ask(&s, p, s.Rec, asked{kind: journal.ReceiptRecord, request: r.Request, answer: r.Answer, status: status})
-		if out.decision != journal.Recorded {
+		out := x.ask(&s, p, s.Rec, asked{kind: machine.ReceiptRecord, request: r.Request, answer: r.Answer, status: status})
+		if out.decision != machine.Recorded {
 			x.refuses(s, p, out.decision, did)
 			return
 		}
@@ -631,14 +632,14 @@ func (x *explorer) finishes(s state, p int, status uint16, touched, faulty bool)
 func (x *explorer) settles(s state, p int) {
 	did := step{what: settles, of: int8(p)}
 	if blocked, _ := x.blocked(&s, p); blocked && !x.rules.Hopeful {
-		did.says = journal.Wait
+		did.says = machine.Wait
 		n := s
 		n.ends(p) // after a while its caller is told to ask again
 		x.emit(n, did, facts{})
 		return
 	}
-	out := x.ask(&s, p, s.Rec, asked{kind: journal.ReceiptReserve, request: s.Runs[p].Request})
-	if out.decision == journal.Execute {
+	out := x.ask(&s, p, s.Rec, asked{kind: machine.ReceiptReserve, request: s.Runs[p].Request})
+	if out.decision == machine.Execute {
 		x.denies(s, p, did, facts{})
 		return
 	}
@@ -721,7 +722,7 @@ func (x *explorer) operators(s state) {
 			continue
 		}
 		n.Seen[i] = seen{}
-		ask := asked{kind: journal.ReceiptResolve, resolution: journal.NotExecuted, claim: saw.Claim, handle: row}
+		ask := asked{kind: machine.ReceiptResolve, resolution: journal.NotExecuted, claim: saw.Claim, handle: row}
 		if saw.Moved {
 			ask.handle = anotherRow
 		}
@@ -730,7 +731,7 @@ func (x *explorer) operators(s state) {
 		}
 		out := x.ask(&s, -1, s.Rec, ask)
 		f := facts{resolved: true}
-		if out.err == nil && out.decision == journal.Recorded {
+		if out.err == nil && out.decision == machine.Recorded {
 			n.Rec = out.rec
 			if saw.Row {
 				f.replaced = s.Answer != 0
@@ -782,8 +783,8 @@ func (x *explorer) reaps(s state, p int) {
 	if s.Txs != [3]tx{} {
 		return
 	}
-	out := x.ask(&s, p, s.Rec, asked{kind: journal.ReceiptReap})
-	if out.decision != journal.Recorded {
+	out := x.ask(&s, p, s.Rec, asked{kind: machine.ReceiptReap})
+	if out.decision != machine.Recorded {
 		return
 	}
 	before, after := x.rec(s.Rec), x.rec(out.rec)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 )
 
 var whats = [...]string{
@@ -44,7 +44,7 @@ func (s step) text(swapped bool) string {
 	if s.status != 0 {
 		text += fmt.Sprintf(" %d %s", s.status, http.StatusText(int(s.status)))
 	}
-	if s.says != journal.Decision(0) {
+	if s.says != machine.Decision(0) {
 		text += ": " + s.says.String()
 	}
 	return text

@@ -55,7 +55,7 @@ var Invariants = []Invariant{
 		before, after := c.rec(c.before.Rec), c.rec(c.after.Rec)
 		return before.State != journal.ReceiptReserved || c.resolved || after.State == before.State && after.Claim == before.Claim
 	}},
-	{9, "receipts are sound", "Every receipt that NextReceipt returns keeps the invariants of journal.ReceiptViolations.", func(c *change) bool {
+	{9, "receipts are sound", "Every receipt that NextReceipt returns keeps the invariants of machine.ReceiptViolations.", func(c *change) bool {
 		return !c.unsound
 	}},
 	{10, "there is an end", "From every state a path without faults leads to callers that have an answer or a refusal, and to nothing under way.", nil},

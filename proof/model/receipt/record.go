@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -106,7 +107,7 @@ var requests = [...]string{"request 0", "request 1"}
 // asked is one use of NextReceipt, comparable.
 type asked struct {
 	rec        uint16
-	kind       journal.ReceiptEventKind
+	kind       machine.ReceiptEventKind
 	request    uint8
 	at         int8
 	leapt      bool
@@ -119,24 +120,24 @@ type asked struct {
 
 type outcome struct {
 	rec      uint16
-	decision journal.Decision
-	unsound  bool // the receipt breaks journal.ReceiptViolations
+	decision machine.Decision
+	unsound  bool // the receipt breaks machine.ReceiptViolations
 	err      error
 }
 
-func (a *asked) event() journal.ReceiptEvent {
-	ev := journal.ReceiptEvent{Kind: a.kind, ReceiptKey: key, At: in(a.at), Last: noon}
+func (a *asked) event() machine.ReceiptEvent {
+	ev := machine.ReceiptEvent{Kind: a.kind, ReceiptKey: key, At: in(a.at), Last: noon}
 	if a.leapt {
-		ev.Unconfirmed = ev.At.Add(journal.Confirmation)
+		ev.Unconfirmed = ev.At.Add(machine.Confirmation)
 	}
 	switch a.kind {
-	case journal.ReceiptReserve, journal.ReceiptRecord:
+	case machine.ReceiptReserve, machine.ReceiptRecord:
 		request := requests[a.request]
 		ev.Place, ev.Fingerprint, ev.Keep, ev.Refuse = place, request, day, day
 		ev.Same = func(r *journal.Receipt) (bool, error) { return r.Fingerprint == request, nil }
-	case journal.ReceiptComplete:
+	case machine.ReceiptComplete:
 		ev.Claim = a.claim
-	case journal.ReceiptResolve:
+	case machine.ReceiptResolve:
 		ev.Handle, ev.Claim, ev.Resolution, ev.By = a.handle, a.claim, a.resolution, "ada"
 	}
 	if a.status != 0 {

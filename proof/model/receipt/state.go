@@ -1,6 +1,8 @@
 package receipt
 
-import "github.com/onceward/onceward/journal"
+import (
+	"github.com/onceward/onceward/internal/machine"
+)
 
 // state is one state of the world, comparable.
 type state struct {
@@ -108,7 +110,7 @@ type step struct {
 	of     int8 // a process, or a caller
 	at     int8 // a caller's process
 	status uint16
-	says   journal.Decision
+	says   machine.Decision
 }
 
 type what uint8

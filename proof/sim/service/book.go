@@ -5,14 +5,15 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 var (
-	_ journal.Receipts = (*book)(nil)
-	_ journal.Outbox   = (*book)(nil)
+	_ machine.Receipts = (*book)(nil)
+	_ machine.Outbox   = (*book)(nil)
 )
 
 // book is the journal as one process of the service sees it. A kill cuts the process off.
@@ -64,16 +65,16 @@ func (b *book) BeginTx(ctx context.Context) (journal.Tx, error) {
 	return &cutTx{tx, b}, nil
 }
 
-func (b *book) EnqueueTx(ctx context.Context, tx journal.Tx, ev journal.Event) (journal.Result, error) {
+func (b *book) EnqueueTx(ctx context.Context, tx journal.Tx, ev machine.Event) (machine.Result, error) {
 	if err := b.Alive(); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	return b.whole.EnqueueTx(ctx, tx.(*cutTx).Tx, ev)
 }
 
-func (b *book) DeliverTx(ctx context.Context, ev journal.Event, f func(context.Context, journal.Tx) error) (journal.Result, error) {
+func (b *book) DeliverTx(ctx context.Context, ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Result, error) {
 	if err := b.Alive(); err != nil {
-		return journal.Result{}, err
+		return machine.Result{}, err
 	}
 	return b.whole.DeliverTx(ctx, ev, f)
 }
@@ -83,24 +84,24 @@ func (b *book) MakeReceipts(ctx context.Context, naming string) error {
 }
 
 // keyed gives each process receipts of its own, if the life is to fail.
-func (b *book) keyed(ev journal.ReceiptEvent) journal.ReceiptEvent {
+func (b *book) keyed(ev machine.ReceiptEvent) machine.ReceiptEvent {
 	if b.process.forgetful {
 		ev.Key += " at " + b.process.name
 	}
 	return ev
 }
 
-func (b *book) ReceiveTx(ctx context.Context, tx journal.Tx, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (b *book) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	b.process.step()
 	if err := b.Alive(); err != nil {
-		return journal.ReceiptResult{}, err
+		return machine.ReceiptResult{}, err
 	}
 	return b.whole.ReceiveTx(ctx, tx.(*cutTx).Tx, b.keyed(ev))
 }
 
-func (b *book) LookReceipt(ctx context.Context, ev journal.ReceiptEvent) (journal.ReceiptResult, error) {
+func (b *book) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	if err := b.Alive(); err != nil {
-		return journal.ReceiptResult{}, err
+		return machine.ReceiptResult{}, err
 	}
 	return b.whole.LookReceipt(ctx, b.keyed(ev))
 }
@@ -113,7 +114,7 @@ func (b *book) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.S
 	return b.whole.ListReceipts(ctx, f)
 }
 
-func (b *book) ReapReceipts(ctx context.Context, ev journal.ReceiptEvent, limit int) (int, error) {
+func (b *book) ReapReceipts(ctx context.Context, ev machine.ReceiptEvent, limit int) (int, error) {
 	if err := b.Alive(); err != nil {
 		return 0, err
 	}

@@ -35,7 +35,7 @@ type payer struct {
 
 func (l *life) pays(name string, of int) *payer {
 	random := l.dice("payer", name)
-	p := &payer{life: l, name: name, of: of, book: &severed.Journal{Journal: l.ledgers[of]}, dead: make(chan struct{})}
+	p := &payer{life: l, name: name, of: of, book: &severed.Journal{Store: l.ledgers[of]}, dead: make(chan struct{})}
 	var err error
 	p.client, err = onceward.New(onceward.Config{
 		Journal: p.book, Providers: []providers.Provider{providers.Onceward(month, shop)}, HTTPClient: &http.Client{Transport: line{p}}, Secret: secret,

@@ -178,7 +178,7 @@ func (l *life) opens(name string, right bool) *process {
 	if !right && random.IntN(3) > 0 {
 		p.left = 1 + random.IntN(40)
 	}
-	p.book = &book{Journal: &severed.Journal{Journal: l.journal}, whole: l.journal, process: p}
+	p.book = &book{Journal: &severed.Journal{Store: l.journal}, whole: l.journal, process: p}
 	var err error
 	p.client, err = onceward.New(onceward.Config{
 		Journal: p.book, Providers: []providers.Provider{l.bank.Provider()}, HTTPClient: &http.Client{Transport: toBank{p}}, Secret: secret,

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
@@ -27,18 +27,18 @@ func harness(t *testing.T) journaltest.Harness {
 	return journaltest.Harness{
 		Journal: first,
 		Seed:    soak.Seed(t, 1),
-		Open:    func(t *testing.T) journal.Journal { return open(t, db) },
-		Reopen:  func(t *testing.T) journal.Journal { _ = first.Close(); return open(t, db) },
-		Kill:    func(t *testing.T, s journal.Session) { rowstore.Kill(s) },
-		Crash:   func(t *testing.T) journal.Journal { return open(t, db.Copy()) },
-		Restored: func(t *testing.T) journal.Journal {
+		Open:    func(t *testing.T) machine.Store { return open(t, db) },
+		Reopen:  func(t *testing.T) machine.Store { _ = first.Close(); return open(t, db) },
+		Kill:    func(t *testing.T, s machine.Session) { rowstore.Kill(s) },
+		Crash:   func(t *testing.T) machine.Store { return open(t, db.Copy()) },
+		Restored: func(t *testing.T) machine.Store {
 			old := db.Copy()
 			require.NoError(t, open(t, db).KeepHook(t.Context(), true))
 			_ = first.Close()
 			db.Restore(old)
 			return open(t, db)
 		},
-		Freeze: func(t *testing.T, s journal.Session) func() { return db.Lose(s.ID()) },
+		Freeze: func(t *testing.T, s machine.Session) func() { return db.Lose(s.ID()) },
 	}
 }
 

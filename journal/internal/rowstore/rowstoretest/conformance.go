@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/journaltest"
 )
@@ -41,7 +42,7 @@ func Conformance(t *testing.T, open func(t *testing.T) journaltest.Harness, skip
 	assert.GreaterOrEqual(t, c.ran, least, "tests ran")
 }
 
-func requireSound(t *testing.T, j journal.Journal) {
+func requireSound(t *testing.T, j machine.Store) {
 	t.Helper()
 	found, err := j.(interface {
 		Verify(ctx context.Context) ([]journal.Violation, error)

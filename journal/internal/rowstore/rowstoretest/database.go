@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -65,7 +66,7 @@ func Histories(t *testing.T, open func(t *testing.T) Database) {
 // process is a store and a session.
 type process struct {
 	*rowstore.Store
-	s journal.Session
+	s machine.Session
 }
 
 func (db Database) join(t *testing.T) *process {
@@ -76,10 +77,10 @@ func (db Database) join(t *testing.T) *process {
 	return &process{j, s}
 }
 
-func (p *process) begin(id string) journal.Event {
-	return journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: p.s.ID(),
-		Intent: &journal.Intent{
+func (p *process) begin(id string) machine.Event {
+	return machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: p.s.ID(),
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
 			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
@@ -87,17 +88,17 @@ func (p *process) begin(id string) journal.Event {
 	}
 }
 
-func (p *process) of(kind journal.EventKind, op journal.Operation) journal.Event {
-	return journal.Event{Kind: kind, At: time.Now(), Session: p.s.ID(), Ref: op.Ref, Handle: op.Handle, Claim: op.Claim, Generation: op.Generation}
+func (p *process) of(kind machine.EventKind, op journal.Operation) machine.Event {
+	return machine.Event{Kind: kind, At: time.Now(), Session: p.s.ID(), Ref: op.Ref, Handle: op.Handle, Claim: op.Claim, Generation: op.Generation}
 }
 
-func (p *process) complete(op journal.Operation) journal.Event {
-	ev := p.of(journal.EventComplete, op)
+func (p *process) complete(op journal.Operation) machine.Event {
+	ev := p.of(machine.EventComplete, op)
 	ev.Answer, ev.Attempts = &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)}, 1
 	return ev
 }
 
-func (p *process) do(t *testing.T, ev journal.Event) journal.Operation {
+func (p *process) do(t *testing.T, ev machine.Event) journal.Operation {
 	t.Helper()
 	result, err := p.Apply(t.Context(), ev)
 	require.NoError(t, err)
@@ -113,7 +114,7 @@ func (p *process) beside(t *testing.T, others func()) {
 			for n := range 8 {
 				result, err := p.Apply(t.Context(), p.begin(fmt.Sprint("other-", g, "-", n)))
 				assert.NoError(t, err)
-				assert.Equal(t, journal.Execute, result.Decision)
+				assert.Equal(t, machine.Execute, result.Decision)
 				others()
 			}
 		})
@@ -128,7 +129,7 @@ func wholeRow(t *testing.T, db Database) {
 	go func() {
 		defer close(over)
 		for range 100 {
-			cancel := p.of(journal.EventCancel, op)
+			cancel := p.of(machine.EventCancel, op)
 			cancel.Unsent = true
 			_, err := p.Apply(t.Context(), cancel)
 			assert.NoError(t, err)
@@ -157,7 +158,7 @@ func damagedRow(t *testing.T, db Database) {
 	op := p.do(t, p.begin("damaged"))
 	db.Damage(t, op.Handle)
 	p.beside(t, func() {
-		for _, ev := range []journal.Event{p.begin("damaged"), p.complete(op)} {
+		for _, ev := range []machine.Event{p.begin("damaged"), p.complete(op)} {
 			_, err := p.Apply(t.Context(), ev)
 			assert.ErrorIs(t, err, format.ErrDamaged)
 		}
@@ -174,7 +175,7 @@ func refusedRow(t *testing.T, db Database) {
 	p := db.join(t)
 	op := p.do(t, p.complete(p.do(t, p.begin("delivered"))))
 	db.Refuse(t, "refused", op.Handle)
-	p.do(t, p.of(journal.EventDeliver, op))
+	p.do(t, p.of(machine.EventDeliver, op))
 	p.beside(t, func() {
 		ev := p.begin("refused")
 		ev.Intent.Provider = "refused"
@@ -190,8 +191,8 @@ func heldRow(t *testing.T, db Database) {
 	p := db.join(t)
 	asked, delivered := p.do(t, p.begin("asked")), p.do(t, p.complete(p.do(t, p.begin("delivered"))))
 	releases := []func(){db.Hold(t, asked.Handle), db.Hold(t, delivered.Handle)}
-	p.do(t, p.of(journal.EventDeliver, delivered))
-	waits := make(chan journal.Decision, 50)
+	p.do(t, p.of(machine.EventDeliver, delivered))
+	waits := make(chan machine.Decision, 50)
 	for range cap(waits) {
 		go func() {
 			result, err := p.Apply(t.Context(), p.begin("asked"))
@@ -205,7 +206,7 @@ func heldRow(t *testing.T, db Database) {
 		release()
 	}
 	for range cap(waits) {
-		assert.Equal(t, journal.Wait, <-waits)
+		assert.Equal(t, machine.Wait, <-waits)
 	}
 	require.NoError(t, p.s.End(t.Context()))
 	got, err := p.Get(t.Context(), delivered.Ref)
@@ -223,7 +224,7 @@ func heldName(t *testing.T, db Database) {
 	for n := range names {
 		releases = append(releases, db.HoldName(t, p.Digest(journal.Ref{ID: fmt.Sprint("coming-", n)})))
 	}
-	waits := make(chan journal.Decision, names*each)
+	waits := make(chan machine.Decision, names*each)
 	for i := range cap(waits) {
 		go func() {
 			result, err := p.Apply(t.Context(), p.begin(fmt.Sprint("coming-", i%names)))
@@ -236,18 +237,18 @@ func heldName(t *testing.T, db Database) {
 	for _, release := range releases {
 		release()
 	}
-	decisions := map[journal.Decision]int{}
+	decisions := map[machine.Decision]int{}
 	for range cap(waits) {
 		decisions[<-waits]++
 	}
-	assert.Equal(t, map[journal.Decision]int{journal.Execute: names, journal.Wait: names * (each - 1)}, decisions)
+	assert.Equal(t, map[machine.Decision]int{machine.Execute: names, machine.Wait: names * (each - 1)}, decisions)
 }
 
 // race has two processes apply events at once, several times, and returns the decisions of each time.
-func race(t *testing.T, db Database, times int, events func(i int, p [2]*process) [2]journal.Event) (all [][2]journal.Result) {
+func race(t *testing.T, db Database, times int, events func(i int, p [2]*process) [2]machine.Event) (all [][2]machine.Result) {
 	t.Helper()
 	p := [2]*process{db.join(t), db.join(t)}
-	all = make([][2]journal.Result, times)
+	all = make([][2]machine.Result, times)
 	var wg sync.WaitGroup
 	for i := range times {
 		for k, ev := range events(i, p) {
@@ -263,35 +264,35 @@ func race(t *testing.T, db Database, times int, events func(i int, p [2]*process
 }
 
 func oneExecution(t *testing.T, db Database) {
-	for i, decisions := range race(t, db, 40, func(i int, p [2]*process) [2]journal.Event {
+	for i, decisions := range race(t, db, 40, func(i int, p [2]*process) [2]machine.Event {
 		a, b := p[0].begin(fmt.Sprint("name-", i)), p[1].begin(fmt.Sprint("name-", i))
 		if i%2 == 0 { // made up by one, and brought along by the other
 			a.New, a.Intent.Naming = true, journal.Generated
 		}
-		return [2]journal.Event{a, b}
+		return [2]machine.Event{a, b}
 	}) {
-		assert.ElementsMatch(t, []journal.Decision{journal.Execute, journal.Wait}, []journal.Decision{decisions[0].Decision, decisions[1].Decision}, i)
+		assert.ElementsMatch(t, []machine.Decision{machine.Execute, machine.Wait}, []machine.Decision{decisions[0].Decision, decisions[1].Decision}, i)
 	}
 }
 
 func oneSecondName(t *testing.T, db Database) {
-	for i, decisions := range race(t, db, 40, func(i int, p [2]*process) [2]journal.Event {
+	for i, decisions := range race(t, db, 40, func(i int, p [2]*process) [2]machine.Event {
 		key := fmt.Sprint("key-", i)
 		a, b := p[0].begin(fmt.Sprint("name-", i)), p[1].begin(key)
 		a.Intent.Alias, a.Intent.Key, a.Intent.KeyCarried = journal.Ref{ID: key}, "key-of-"+key, true
 		b.Intent.KeyCarried = true
-		return [2]journal.Event{a, b}
+		return [2]machine.Event{a, b}
 	}) {
-		assert.ElementsMatch(t, []journal.Decision{journal.Execute, journal.Misuse}, []journal.Decision{decisions[0].Decision, decisions[1].Decision}, i)
+		assert.ElementsMatch(t, []machine.Decision{machine.Execute, machine.Misuse}, []machine.Decision{decisions[0].Decision, decisions[1].Decision}, i)
 	}
 }
 
 func oneProof(t *testing.T, db Database) {
-	for i, results := range race(t, db, 20, func(i int, p [2]*process) (evs [2]journal.Event) {
+	for i, results := range race(t, db, 20, func(i int, p [2]*process) (evs [2]machine.Event) {
 		for k := range evs {
-			doubt := p[k].of(journal.EventDoubt, p[k].do(t, p[k].begin(fmt.Sprint("unknown-", i, "-", k))))
+			doubt := p[k].of(machine.EventDoubt, p[k].do(t, p[k].begin(fmt.Sprint("unknown-", i, "-", k))))
 			doubt.Attempts, doubt.Account, doubt.Open = 1, "acct", true
-			ev := p[k].of(journal.EventEvidence, p[k].do(t, doubt))
+			ev := p[k].of(machine.EventEvidence, p[k].do(t, doubt))
 			ev.Session, ev.Account, ev.Object = "", "acct", fmt.Sprint("charge ch_", i)
 			ev.Evidence = &journal.Evidence{Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Basis: journal.BasisKey}
 			ev.Answer = &journal.Answer{Status: 200, Body: []byte(`{}`)}
@@ -314,10 +315,10 @@ func takeover(t *testing.T, db Database) {
 	a.do(t, a.begin("left"))
 	result, err := b.Apply(t.Context(), b.begin("left"))
 	require.NoError(t, err)
-	require.Equal(t, journal.Wait, result.Decision)
+	require.Equal(t, machine.Wait, result.Decision)
 	rowstore.Kill(a.s)
-	claimed, err := b.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: b.s.ID()}, 10)
+	claimed, err := b.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: b.s.ID()}, 10)
 	require.NoError(t, err)
 	require.Len(t, claimed, 1)
-	assert.Equal(t, journal.Execute, claimed[0].Decision)
+	assert.Equal(t, machine.Execute, claimed[0].Decision)
 }

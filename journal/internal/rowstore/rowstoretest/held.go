@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
@@ -27,7 +28,7 @@ func heldSweep(t *testing.T, db Database) {
 	for _, id := range []string{"x", "y"} {
 		begin := p.begin(id)
 		begin.At = before.Add(2 * time.Hour)
-		park := p.of(journal.EventPark, p.do(t, begin))
+		park := p.of(machine.EventPark, p.do(t, begin))
 		park.At, park.Open, park.Attempts, park.Due = begin.At, true, 1, begin.At.Add(time.Minute)
 		held = p.do(t, park)
 	}
@@ -50,7 +51,7 @@ func heldAtClose(t *testing.T, db Database) {
 	p := db.join(t)
 	asked, delivered := p.do(t, p.begin("asked")), p.do(t, p.complete(p.do(t, p.begin("delivered"))))
 	releases := []func(){db.Hold(t, asked.Handle), db.Hold(t, delivered.Handle)}
-	p.do(t, p.of(journal.EventDeliver, delivered))
+	p.do(t, p.of(machine.EventDeliver, delivered))
 	waits, closed := make(chan error, 1), make(chan error, 1)
 	go func() {
 		_, err := p.Apply(t.Context(), p.begin("asked"))
@@ -73,9 +74,9 @@ func heldAtClose(t *testing.T, db Database) {
 func heldFlow(t *testing.T, db Database) {
 	db.needsLocks(t)
 	p := db.join(t)
-	begin := func(id string) journal.FlowEvent {
-		return journal.FlowEvent{
-			Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: p.s.ID(),
+	begin := func(id string) machine.FlowEvent {
+		return machine.FlowEvent{
+			Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: p.s.ID(),
 			Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: "key-of-" + id, Input: []byte("{}"), InputDigest: "v1:" + id,
 		}
 	}
@@ -88,7 +89,7 @@ func heldFlow(t *testing.T, db Database) {
 	held, err := tx.Flow(t.Context(), first.Flow.Handle, rowstore.Digest{}, rowstore.WaitLock)
 	require.NoError(t, err)
 	require.False(t, held.Locked)
-	waits := make(chan journal.Decision, 20)
+	waits := make(chan machine.Decision, 20)
 	for range cap(waits) {
 		go func() {
 			result, err := p.ApplyFlow(t.Context(), begin("held"))
@@ -99,11 +100,11 @@ func heldFlow(t *testing.T, db Database) {
 	p.beside(t, func() {})
 	other, err := p.ApplyFlow(t.Context(), begin("another"))
 	require.NoError(t, err)
-	assert.Equal(t, journal.Execute, other.Decision)
+	assert.Equal(t, machine.Execute, other.Decision)
 	assert.Empty(t, waits, "none is decided while the flow is held")
 	tx.Rollback()
 	for range cap(waits) {
-		assert.Equal(t, journal.Wait, <-waits)
+		assert.Equal(t, machine.Wait, <-waits)
 	}
 }
 
@@ -118,17 +119,17 @@ func panics(t *testing.T, db Database) {
 		assert.ErrorContains(t, err, "a function of the caller's")
 	})
 	for _, id := range []string{"first", "second"} {
-		park := p.of(journal.EventPark, p.do(t, p.begin(id)))
+		park := p.of(machine.EventPark, p.do(t, p.begin(id)))
 		park.Unsent = true
 		p.do(t, park)
 	}
-	_, err := p.Claim(t.Context(), journal.Event{
-		Kind: journal.EventClaim, At: time.Now(), Session: p.s.ID(), Asker: 1,
-		Today: func(op *journal.Operation) (journal.Today, bool) {
+	_, err := p.Claim(t.Context(), machine.Event{
+		Kind: machine.EventClaim, At: time.Now(), Session: p.s.ID(), Asker: 1,
+		Today: func(op *journal.Operation) (machine.Today, bool) {
 			if op.ID == "second" {
 				panic("a function of the claim's")
 			}
-			return journal.Today{Terms: op.Terms, Form: op.Form}, true
+			return machine.Today{Terms: op.Terms, Form: op.Form}, true
 		},
 	}, 10)
 	assert.ErrorContains(t, err, "a function of the claim's")

@@ -8,14 +8,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-func (p *process) enqueue(id string) journal.Event {
+func (p *process) enqueue(id string) machine.Event {
 	ev := p.begin(id)
-	ev.Kind, ev.Session, ev.Intent.Naming = journal.EventEnqueue, "", journal.Named
+	ev.Kind, ev.Session, ev.Intent.Naming = machine.EventEnqueue, "", journal.Named
 	return ev
 }
 
@@ -27,7 +28,7 @@ func (p *process) beginTx(t *testing.T) journal.Tx {
 	return tx
 }
 
-func (p *process) decides(t *testing.T, tx journal.Tx, ev journal.Event, want journal.Decision) {
+func (p *process) decides(t *testing.T, tx journal.Tx, ev machine.Event, want machine.Decision) {
 	t.Helper()
 	result, err := p.EnqueueTx(t.Context(), tx, ev)
 	require.NoError(t, err)
@@ -49,7 +50,7 @@ func enqueuedMargin(t *testing.T, db Database) {
 		ev := p.enqueue(id)
 		ev.Intent.Terms.Retention = retention
 		tx := p.beginTx(t)
-		p.decides(t, tx, ev, journal.Recorded)
+		p.decides(t, tx, ev, machine.Recorded)
 		return tx
 	}
 	require.NoError(t, enqueue("rolled back", 12*time.Hour).Rollback(t.Context()))
@@ -79,7 +80,7 @@ func refusedEnqueue(t *testing.T, db Database) {
 	ev := p.enqueue("refused")
 	ev.Intent.Provider, ev.Intent.Alias = "refused", journal.Ref{ID: "its second name"}
 	tx := p.beginTx(t)
-	p.decides(t, tx, p.enqueue("before"), journal.Recorded)
+	p.decides(t, tx, p.enqueue("before"), machine.Recorded)
 	_, err := p.EnqueueTx(t.Context(), tx, ev)
 	require.Error(t, err)
 	committed := tx.Commit(t.Context())
@@ -102,7 +103,7 @@ func damagedEnqueue(t *testing.T, db Database) {
 	tx := p.beginTx(t)
 	_, err := p.EnqueueTx(t.Context(), tx, p.enqueue("damaged"))
 	assert.ErrorIs(t, err, format.ErrDamaged)
-	p.decides(t, tx, p.enqueue("sound"), journal.Recorded)
+	p.decides(t, tx, p.enqueue("sound"), machine.Recorded)
 	require.NoError(t, tx.Commit(t.Context()))
 	_, err = p.Get(t.Context(), journal.Ref{ID: "sound"})
 	assert.NoError(t, err)
@@ -114,8 +115,8 @@ func openEnqueue(t *testing.T, db Database) {
 	}
 	p := db.join(t)
 	tx := p.beginTx(t)
-	p.decides(t, tx, p.enqueue("enqueued"), journal.Recorded)
-	begun := make(chan journal.Result, 10)
+	p.decides(t, tx, p.enqueue("enqueued"), machine.Recorded)
+	begun := make(chan machine.Result, 10)
 	for range cap(begun) {
 		go func() {
 			result, err := p.Apply(t.Context(), p.begin("enqueued"))
@@ -126,11 +127,11 @@ func openEnqueue(t *testing.T, db Database) {
 	p.beside(t, func() {})
 	assert.Empty(t, begun, "none is decided before the transaction ends")
 	require.NoError(t, tx.Commit(t.Context()))
-	decisions := make(map[journal.Decision]int)
+	decisions := make(map[machine.Decision]int)
 	for range cap(begun) {
 		decisions[(<-begun).Decision]++
 	}
-	assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 9}, decisions)
+	assert.Equal(t, map[machine.Decision]int{machine.Execute: 1, machine.Wait: 9}, decisions)
 }
 
 func openFlow(t *testing.T, db Database) {
@@ -139,18 +140,18 @@ func openFlow(t *testing.T, db Database) {
 	}
 	p := db.join(t)
 	tx := p.beginTx(t)
-	ev := journal.FlowEvent{
-		Kind: journal.FlowEventEnqueue, Ref: journal.Ref{ID: "ride"}, At: time.Now(),
+	ev := machine.FlowEvent{
+		Kind: machine.FlowEventEnqueue, Ref: journal.Ref{ID: "ride"}, At: time.Now(),
 		Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: "key-of-ride", Input: []byte("{}"), InputDigest: "v1:ride",
 	}
 	enqueued, err := p.ApplyFlowTx(t.Context(), tx, ev)
 	require.NoError(t, err)
-	require.Equal(t, journal.Recorded, enqueued.Decision)
-	begun := make(chan journal.Decision, 10)
+	require.Equal(t, machine.Recorded, enqueued.Decision)
+	begun := make(chan machine.Decision, 10)
 	for range cap(begun) {
 		go func() {
 			ev := ev
-			ev.Kind, ev.Session = journal.FlowEventBegin, p.s.ID()
+			ev.Kind, ev.Session = machine.FlowEventBegin, p.s.ID()
 			result, err := p.ApplyFlow(t.Context(), ev)
 			assert.NoError(t, err)
 			begun <- result.Decision
@@ -159,9 +160,9 @@ func openFlow(t *testing.T, db Database) {
 	p.beside(t, func() {})
 	assert.Empty(t, begun, "none is decided before the transaction ends")
 	require.NoError(t, tx.Commit(t.Context()))
-	decisions := make(map[journal.Decision]int)
+	decisions := make(map[machine.Decision]int)
 	for range cap(begun) {
 		decisions[<-begun]++
 	}
-	assert.Equal(t, map[journal.Decision]int{journal.Execute: 1, journal.Wait: 9}, decisions)
+	assert.Equal(t, map[machine.Decision]int{machine.Execute: 1, machine.Wait: 9}, decisions)
 }

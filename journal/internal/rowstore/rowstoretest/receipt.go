@@ -7,18 +7,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-func received(key string) journal.ReceiptEvent {
-	return journal.ReceiptEvent{
-		Kind: journal.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+func received(key string) machine.ReceiptEvent {
+	return machine.ReceiptEvent{
+		Kind: machine.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
 		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour, Answer: &journal.Answer{Status: 201, Body: []byte(key)},
 	}
 }
 
-func (p *process) receive(t *testing.T, tx journal.Tx, ev journal.ReceiptEvent, want journal.Decision) {
+func (p *process) receive(t *testing.T, tx journal.Tx, ev machine.ReceiptEvent, want machine.Decision) {
 	t.Helper()
 	result, err := p.ReceiveTx(t.Context(), tx, ev)
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func damagedReceipt(t *testing.T, db Database) {
 	p := db.join(t)
 	tx := p.beginTx(t)
 	for _, key := range []string{"damaged", "sound"} {
-		p.receive(t, tx, received(key), journal.Recorded)
+		p.receive(t, tx, received(key), machine.Recorded)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
 	damaged, err := p.GetReceipt(t.Context(), received("damaged").ReceiptKey)
@@ -44,11 +45,11 @@ func damagedReceipt(t *testing.T, db Database) {
 	tx = p.beginTx(t)
 	_, err = p.ReceiveTx(t.Context(), tx, received("damaged"))
 	require.ErrorIs(t, err, format.ErrDamaged)
-	p.receive(t, tx, received("sound"), journal.Replay)
-	p.receive(t, tx, received("another"), journal.Recorded)
+	p.receive(t, tx, received("sound"), machine.Replay)
+	p.receive(t, tx, received("another"), machine.Recorded)
 	require.NoError(t, tx.Commit(t.Context()))
 
-	reap := journal.ReceiptEvent{Kind: journal.ReceiptReap, At: time.Now().Add(2 * time.Hour)}
+	reap := machine.ReceiptEvent{Kind: machine.ReceiptReap, At: time.Now().Add(2 * time.Hour)}
 	reaped, err := p.ReapReceipts(t.Context(), reap, 2)
 	require.NoError(t, err)
 	assert.Equal(t, 2, reaped)
@@ -63,21 +64,21 @@ func heldReceipt(t *testing.T, db Database) {
 	p := db.join(t)
 	first := p.beginTx(t)
 	reserve := received("key")
-	reserve.Kind = journal.ReceiptReserve
-	p.receive(t, first, reserve, journal.Execute)
-	p.receive(t, p.beginTx(t), reserve, journal.Wait)
-	p.receive(t, p.beginTx(t), received("another"), journal.Recorded)
+	reserve.Kind = machine.ReceiptReserve
+	p.receive(t, first, reserve, machine.Execute)
+	p.receive(t, p.beginTx(t), reserve, machine.Wait)
+	p.receive(t, p.beginTx(t), received("another"), machine.Recorded)
 	complete := received("key")
-	complete.Kind, complete.Claim = journal.ReceiptComplete, 1
-	p.receive(t, first, complete, journal.Recorded)
+	complete.Kind, complete.Claim = machine.ReceiptComplete, 1
+	p.receive(t, first, complete, machine.Recorded)
 	require.NoError(t, first.Commit(t.Context()))
-	p.receive(t, p.beginTx(t), reserve, journal.Replay)
+	p.receive(t, p.beginTx(t), reserve, machine.Replay)
 
 	// A handler may commit the reservation alone. Then no other transaction completes it.
 	reserve, complete = received("alone"), received("alone")
-	reserve.Kind, complete.Kind, complete.Claim = journal.ReceiptReserve, journal.ReceiptComplete, 1
+	reserve.Kind, complete.Kind, complete.Claim = machine.ReceiptReserve, machine.ReceiptComplete, 1
 	tx := p.beginTx(t)
-	p.receive(t, tx, reserve, journal.Execute)
+	p.receive(t, tx, reserve, machine.Execute)
 	require.NoError(t, tx.Commit(t.Context()))
 	_, err := p.ReceiveTx(t.Context(), p.beginTx(t), complete)
 	require.ErrorContains(t, err, "the handler committed the transaction")

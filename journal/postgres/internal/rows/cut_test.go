@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
@@ -42,10 +43,10 @@ func TestACommitThatIsCutIsResolved(t *testing.T) {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 
-	begin := func(id string) journal.Event {
-		return journal.Event{
-			Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
-			Intent: &journal.Intent{
+	begin := func(id string) machine.Event {
+		return machine.Event{
+			Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+			Intent: &machine.Intent{
 				Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
 				Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 				Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
@@ -72,7 +73,7 @@ func TestACommitThatIsCutIsResolved(t *testing.T) {
 			assert.NoError(t, err)
 			landed++
 		}
-		assert.Equal(t, journal.Execute, result.Decision, id)
+		assert.Equal(t, machine.Execute, result.Decision, id)
 	}
 	assert.GreaterOrEqual(t, landed, 3, "the answer was lost, and the commit was not")
 }

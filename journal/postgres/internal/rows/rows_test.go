@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
@@ -101,15 +101,15 @@ func TestConformance(t *testing.T) {
 		return journaltest.Harness{
 			Journal: first,
 			Seed:    1,
-			Open:    func(t *testing.T) journal.Journal { return open(t, server, schema) },
-			Reopen:  func(t *testing.T) journal.Journal { _ = first.Close(); return open(t, server, schema) },
-			Kill:    func(t *testing.T, s journal.Session) { rowstore.Kill(s) },
-			Freeze: func(t *testing.T, s journal.Session) func() {
+			Open:    func(t *testing.T) machine.Store { return open(t, server, schema) },
+			Reopen:  func(t *testing.T) machine.Store { _ = first.Close(); return open(t, server, schema) },
+			Kill:    func(t *testing.T, s machine.Session) { rowstore.Kill(s) },
+			Freeze: func(t *testing.T, s machine.Session) func() {
 				server.Exec(t, "UPDATE "+table("sessions")+" SET buried_at = clock_timestamp() WHERE id = $1", s.ID())
 				return func() {}
 			},
 			// Committed rows need no living process. Their processes are found dead.
-			Crash: func(t *testing.T) journal.Journal {
+			Crash: func(t *testing.T) machine.Store {
 				server.Exec(t, "UPDATE "+table("sessions")+" SET buried_at = clock_timestamp()")
 				server.Exec(t, "UPDATE "+table("lanes")+" SET tenure = tenure + 1")
 				return open(t, server, schema)
@@ -122,7 +122,7 @@ func TestConformance(t *testing.T) {
 				server.Exec(t, "CHECKPOINT")
 				server.Restart(t, postgrestest.Immediate)
 			},
-			Restored: func(t *testing.T) journal.Journal {
+			Restored: func(t *testing.T) machine.Store {
 				_ = first.Close()
 				server.Exec(t, "UPDATE "+table("journal")+" SET table_oid = '1'") // as in a copy made by pg_dump
 				return open(t, server, schema)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
@@ -61,12 +62,12 @@ func TestRoundTripsOfAnEvent(t *testing.T) {
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
 
-	var begun journal.Result
+	var begun machine.Result
 	begin := func(id string, naming journal.Naming) func() error {
 		return func() (err error) {
-			begun, err = j.Apply(t.Context(), journal.Event{
-				Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, New: naming == journal.Generated, At: time.Now(), Session: s.ID(),
-				Intent: &journal.Intent{
+			begun, err = j.Apply(t.Context(), machine.Event{
+				Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, New: naming == journal.Generated, At: time.Now(), Session: s.ID(),
+				Intent: &machine.Intent{
 					Naming: naming, Provider: "ledger", Fingerprint: "v1:" + id, Key: id,
 					Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 					Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
@@ -76,8 +77,8 @@ func TestRoundTripsOfAnEvent(t *testing.T) {
 		}
 	}
 	complete := func() error {
-		_, err := j.Apply(t.Context(), journal.Event{
-			Kind: journal.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(),
+		_, err := j.Apply(t.Context(), machine.Event{
+			Kind: machine.EventComplete, Ref: begun.Operation.Ref, Handle: begun.Operation.Handle, At: time.Now(), Session: s.ID(),
 			Claim: begun.Operation.Claim, Generation: begun.Operation.Generation, Attempts: 1, Delivered: true,
 			Answer: &journal.Answer{Status: 201, Body: []byte("paid")},
 		})
@@ -102,7 +103,7 @@ func TestRoundTripsOfAnEvent(t *testing.T) {
 	assert.Equal(t, 2, c.during(t, begin("carried", journal.Named)))
 	assert.Equal(t, 2, c.during(t, complete))
 	assert.Equal(t, 2, c.during(t, begin("carried", journal.Named)), "its answer is read, and the transaction rolled back")
-	assert.Equal(t, journal.Replay, begun.Decision)
+	assert.Equal(t, machine.Replay, begun.Decision)
 }
 
 // A batch reads all of its rows in one round trip.
@@ -176,9 +177,9 @@ func TestRoundTripsOfALookAtAReceipt(t *testing.T) {
 	require.NoError(t, err)
 	defer j.Close()
 	look := func() error {
-		result, err := j.LookReceipt(t.Context(), journal.ReceiptEvent{Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Key: "new"}, At: time.Now(), Place: "here",
+		result, err := j.LookReceipt(t.Context(), machine.ReceiptEvent{Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Key: "new"}, At: time.Now(), Place: "here",
 			Fingerprint: "-", Keep: time.Hour, Same: func(*journal.Receipt) (bool, error) { return true, nil }})
-		assert.Equal(t, journal.Execute, result.Decision)
+		assert.Equal(t, machine.Execute, result.Decision)
 		return err
 	}
 	require.NoError(t, look())

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
@@ -19,10 +20,10 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-func enqueue(id string) journal.Event {
-	return journal.Event{
-		Kind: journal.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(),
-		Intent: &journal.Intent{
+func enqueue(id string) machine.Event {
+	return machine.Event{
+		Kind: machine.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(),
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id, Naming: journal.Named,
 			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
@@ -63,7 +64,7 @@ func TestEnqueueByTheApplicationsDrivers(t *testing.T) {
 	for way, begin := range ways {
 		t.Run(way, func(t *testing.T) {
 			tx := begin()
-			for _, want := range []journal.Decision{journal.Recorded, journal.Ignored} {
+			for _, want := range []machine.Decision{machine.Recorded, machine.Ignored} {
 				result, err := j.EnqueueTx(t.Context(), tx, enqueue(way))
 				require.NoError(t, err)
 				require.Equal(t, want, result.Decision)
@@ -99,7 +100,7 @@ func TestEnqueueInARepeatableRead(t *testing.T) {
 			require.NoError(t, first.Rollback(t.Context()))
 			op, err := j.Get(t.Context(), journal.Ref{ID: id})
 			require.NoError(t, err)
-			_, err = j.Apply(t.Context(), journal.Event{Kind: journal.EventResolve, At: time.Now(), Ref: op.Ref, Handle: op.Handle, Resolution: journal.NotExecuted, Cause: "a test"})
+			_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventResolve, At: time.Now(), Ref: op.Ref, Handle: op.Handle, Resolution: journal.NotExecuted, Cause: "a test"})
 			require.NoError(t, err)
 		} else {
 			_, err = j.EnqueueTx(t.Context(), first, changed)
@@ -128,8 +129,8 @@ func TestTransactionsOfOtherDatabasesAreRefused(t *testing.T) {
 func TestReceiptInARepeatableRead(t *testing.T) {
 	server := postgrestest.Shared(t)
 	j := open(t, server, server.Schema(t))
-	ev := journal.ReceiptEvent{
-		Kind: journal.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+	ev := machine.ReceiptEvent{
+		Kind: machine.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
 		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour, Answer: &journal.Answer{Status: 201},
 	}
 	theirs, err := server.Conn(t).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -140,11 +141,11 @@ func TestReceiptInARepeatableRead(t *testing.T) {
 	require.NoError(t, err)
 	result, err := j.ReceiveTx(t.Context(), tx, ev)
 	require.NoError(t, err)
-	require.Equal(t, journal.Recorded, result.Decision)
+	require.Equal(t, machine.Recorded, result.Decision)
 	require.NoError(t, tx.Commit(t.Context()))
 	result, err = j.ReceiveTx(t.Context(), apptx.FromPgx(theirs), ev)
 	require.NoError(t, err)
-	assert.Equal(t, journal.Wait, result.Decision)
+	assert.Equal(t, machine.Wait, result.Decision)
 	require.NoError(t, theirs.Rollback(t.Context()))
 }
 
@@ -154,15 +155,15 @@ func TestLocalStepsDoNotWaitForEachOther(t *testing.T) {
 	j := open(t, server, server.Schema(t))
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)
-	begun, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, Function: journal.FlowFunction{Name: "ride", Version: 1}, At: time.Now(), Session: s.ID(), InputDigest: "none"})
+	begun, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "ride"}, Function: journal.FlowFunction{Name: "ride", Version: 1}, At: time.Now(), Session: s.ID(), InputDigest: "none"})
 	require.NoError(t, err)
 	record := func(seq int) journal.Tx {
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
-		result, err := j.ApplyFlowTx(t.Context(), tx, journal.FlowEvent{Kind: journal.FlowEventRecord, Handle: begun.Flow.Handle, Claim: begun.Flow.Claim, At: time.Now(),
+		result, err := j.ApplyFlowTx(t.Context(), tx, machine.FlowEvent{Kind: machine.FlowEventRecord, Handle: begun.Flow.Handle, Claim: begun.Flow.Claim, At: time.Now(),
 			Steps: []journal.StepRecord{{Seq: seq, Kind: journal.StepLocal, Name: "local", Position: seq, At: time.Now()}}})
 		require.NoError(t, err)
-		require.Equal(t, journal.Recorded, result.Decision)
+		require.Equal(t, machine.Recorded, result.Decision)
 		return tx
 	}
 	first, second := record(1), record(2)
@@ -186,21 +187,21 @@ func TestReceiptOfADeferredTransaction(t *testing.T) {
 		require.NoError(t, err)
 		return apptx.NewPooled(t.Context(), c, pgx.QueryExecModeCacheStatement)
 	}
-	var told []journal.Decision
-	reserve := journal.ReceiptEvent{
-		Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+	var told []machine.Decision
+	reserve := machine.ReceiptEvent{
+		Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
 		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour,
-		Decided: func(result journal.ReceiptResult, err error) error {
+		Decided: func(result machine.ReceiptResult, err error) error {
 			told = append(told, result.Decision)
 			return err
 		},
 	}
 	first, second, third := begin(), begin(), begin()
-	var reserved journal.ReceiptResult
+	var reserved machine.ReceiptResult
 	for _, tx := range []*apptx.Pooled{first, second, third} {
 		result, err := j.ReceiveTx(t.Context(), tx, reserve)
 		require.NoError(t, err)
-		require.Equal(t, journal.Execute, result.Decision)
+		require.Equal(t, machine.Execute, result.Decision)
 		if tx == first {
 			reserved = result
 		}
@@ -210,18 +211,18 @@ func TestReceiptOfADeferredTransaction(t *testing.T) {
 	require.Empty(t, told)
 	_, err = second.Exec(t.Context(), "SELECT $1::text", "the handler's")
 	require.ErrorContains(t, err, "another transaction has reserved the key")
-	require.Equal(t, []journal.Decision{journal.Wait}, told)
+	require.Equal(t, []machine.Decision{machine.Wait}, told)
 	require.NoError(t, second.Rollback(t.Context()))
 
 	complete := reserve
-	complete.Kind, complete.Claim, complete.Answer, complete.Reserved, complete.Decided = journal.ReceiptComplete, reserved.Receipt.Claim, &journal.Answer{Status: 201}, &reserved.Receipt, nil
+	complete.Kind, complete.Claim, complete.Answer, complete.Reserved, complete.Decided = machine.ReceiptComplete, reserved.Receipt.Claim, &journal.Answer{Status: 201}, &reserved.Receipt, nil
 	result, err := j.ReceiveTx(t.Context(), first, complete)
 	require.NoError(t, err)
-	require.Equal(t, journal.Recorded, result.Decision)
+	require.Equal(t, machine.Recorded, result.Decision)
 	require.NoError(t, first.Commit(t.Context()))
 	_, err = third.Exec(t.Context(), "SELECT $1::text", "the handler's")
 	require.ErrorContains(t, err, "another transaction has reserved the key")
-	require.Equal(t, []journal.Decision{journal.Wait, journal.Replay}, told)
+	require.Equal(t, []machine.Decision{machine.Wait, machine.Replay}, told)
 	require.NoError(t, third.Rollback(t.Context()))
 	kept, err := j.GetReceipt(t.Context(), reserve.ReceiptKey)
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 )
@@ -34,15 +35,15 @@ func TestListsPassOverDamagedRows(t *testing.T) {
 	for n := range 3 {
 		_, err := j.Apply(t.Context(), begin(fmt.Sprint("invoice-", n), s))
 		require.NoError(t, err)
-		_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{
-			Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", n)}, At: time.Now(), Session: s.ID(),
+		_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{
+			Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: fmt.Sprint("ride-", n)}, At: time.Now(), Session: s.ID(),
 			Function: journal.FlowFunction{Name: "ride", Version: 1}, Key: fmt.Sprint("key-", n), Input: []byte("{}"), InputDigest: "v1:ride",
 		})
 		require.NoError(t, err)
 		tx, err := j.BeginTx(t.Context())
 		require.NoError(t, err)
-		_, err = j.ReceiveTx(t.Context(), tx, journal.ReceiptEvent{
-			Kind: journal.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "shop", Key: fmt.Sprint("key-", n)}, At: time.Now(), Place: "payments.create",
+		_, err = j.ReceiveTx(t.Context(), tx, machine.ReceiptEvent{
+			Kind: machine.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Scope: "shop", Key: fmt.Sprint("key-", n)}, At: time.Now(), Place: "payments.create",
 			Fingerprint: "a", Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour, Answer: &journal.Answer{Status: 201},
 		})
 		require.NoError(t, err)
@@ -65,7 +66,7 @@ func TestListsPassOverDamagedRows(t *testing.T) {
 	n, err := counts(j.List(t.Context(), journal.Filter{Limit: 2}))
 	assert.Equal(t, 2, n)
 	assert.NoError(t, err)
-	matches, err := j.FindBy(t.Context(), "ledger", journal.ByKey, "key-of-invoice-2")
+	matches, err := j.FindBy(t.Context(), "ledger", machine.ByKey, "key-of-invoice-2")
 	require.NoError(t, err)
 	assert.Len(t, matches, 1)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
@@ -26,10 +27,10 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
-func begin(id string, s journal.Session) journal.Event {
-	return journal.Event{
-		Kind: journal.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
-		Intent: &journal.Intent{
+func begin(id string, s machine.Session) machine.Event {
+	return machine.Event{
+		Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(),
+		Intent: &machine.Intent{
 			Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id,
 			Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
 			Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
@@ -37,14 +38,14 @@ func begin(id string, s journal.Session) journal.Event {
 	}
 }
 
-func complete(op journal.Operation, s journal.Session) journal.Event {
-	return journal.Event{
-		Kind: journal.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
+func complete(op journal.Operation, s machine.Session) machine.Event {
+	return machine.Event{
+		Kind: machine.EventComplete, Ref: op.Ref, Handle: op.Handle, At: time.Now(), Session: s.ID(),
 		Claim: op.Claim, Generation: op.Generation, Attempts: 1, Answer: &journal.Answer{Status: 201, Body: []byte("paid " + op.ID)},
 	}
 }
 
-func joined(t *testing.T, path string) (*rowstore.Store, journal.Session) {
+func joined(t *testing.T, path string) (*rowstore.Store, machine.Session) {
 	t.Helper()
 	j := open(t, path)
 	s, err := j.Join(t.Context())
@@ -113,7 +114,7 @@ func TestASessionWithoutItsFileKeepsItsOperations(t *testing.T) {
 	require.NoError(t, err)
 	next, own := joined(t, path)
 	require.NoError(t, os.Remove(path+"-session-"+s.ID()))
-	_, err = next.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: own.ID()}, 10)
+	_, err = next.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: own.ID()}, 10)
 	require.ErrorIs(t, err, journal.ErrRestored)
 	_, err = next.Apply(t.Context(), begin("a", own))
 	assert.ErrorIs(t, err, journal.ErrRestored)
@@ -165,10 +166,10 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 		if op.State == journal.StateCompleted && len(seen)%20 == 0 {
 			result, err := j.Apply(t.Context(), begin(op.ID, s))
 			require.NoError(t, err)
-			require.Equal(t, journal.Replay, result.Decision, op.ID)
+			require.Equal(t, machine.Replay, result.Decision, op.ID)
 		}
 	}
-	claimed, err := j.Claim(t.Context(), journal.Event{Kind: journal.EventClaim, At: time.Now(), Session: s.ID()}, 1_000_000)
+	claimed, err := j.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: s.ID()}, 1_000_000)
 	require.NoError(t, err)
 	assert.NotEmpty(t, claimed)
 	for op, err := range j.List(t.Context(), journal.Filter{States: []journal.State{journal.StateInFlight}}) {
@@ -184,7 +185,7 @@ func child(path string) {
 	if err == nil {
 		j, err = rowstore.Open(context.Background(), d, rowstore.Options{})
 	}
-	var s journal.Session
+	var s machine.Session
 	if err == nil {
 		s, err = j.Join(context.Background())
 	}
@@ -197,7 +198,7 @@ func child(path string) {
 			for n := 0; ; n++ {
 				id := fmt.Sprintf("%s-%d-%d.", os.Getenv("ONCEWARD_ROWS_ROUND"), caller, n)
 				result, err := j.Apply(context.Background(), begin(id, s))
-				if err != nil || result.Decision != journal.Execute {
+				if err != nil || result.Decision != machine.Execute {
 					panic(fmt.Sprint(result.Decision, err))
 				}
 				lines <- "begun " + id

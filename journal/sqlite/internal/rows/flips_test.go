@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -31,7 +32,7 @@ import (
 func many(t *testing.T, path string, n int) (names []string) {
 	t.Helper()
 	j, s := joined(t, path)
-	do := func(ev journal.Event) {
+	do := func(ev machine.Event) {
 		result, err := j.Apply(t.Context(), ev)
 		if assert.NoError(t, err) {
 			done := complete(result.Operation, s)
@@ -279,7 +280,7 @@ func (f *flip) look(t *testing.T) {
 	for _, name := range lost {
 		if result, err := j.Apply(t.Context(), begin(name, s)); err != nil {
 			f.failed++
-		} else if result.Decision == journal.Execute {
+		} else if result.Decision == machine.Execute {
 			f.again = append(f.again, name)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
@@ -54,7 +55,7 @@ func paid(t *testing.T, j *rowstore.Store, id string) {
 	require.NoError(t, err)
 	result, err := j.Apply(t.Context(), begin(id, s))
 	require.NoError(t, err)
-	require.Equal(t, journal.Execute, result.Decision)
+	require.Equal(t, machine.Execute, result.Decision)
 	ev := complete(result.Operation, s)
 	ev.Delivered = true
 	_, err = j.Apply(t.Context(), ev)

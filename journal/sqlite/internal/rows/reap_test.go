@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
@@ -20,7 +21,7 @@ import (
 // seen shows a journal the time.
 func seen(t *testing.T, j *rowstore.Store, at time.Time) {
 	t.Helper()
-	_, err := j.Apply(t.Context(), journal.Event{Kind: journal.EventClock, At: at})
+	_, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventClock, At: at})
 	require.NoError(t, err)
 }
 
@@ -62,7 +63,7 @@ func TestReapedDataIsOverwritten(t *testing.T) {
 			ev.Intent.Request.Body, ev.Intent.Fingerprint, ev.Intent.Key = body, "the-fingerprint-of-"+name, "the-key-of-"+name
 			result, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
-			require.Equal(t, journal.Execute, result.Decision)
+			require.Equal(t, machine.Execute, result.Decision)
 			done := complete(result.Operation, s)
 			done.At, done.Delivered, done.Answer.Body = then, true, []byte("the-answer-of-"+name)
 			_, err = j.Apply(t.Context(), done)
@@ -72,9 +73,9 @@ func TestReapedDataIsOverwritten(t *testing.T) {
 	}
 	fill("first")
 	require.NotEmpty(t, has(t, path, secrets))
-	seen(t, j, time.Now().Add(-journal.Confirmation))
+	seen(t, j, time.Now().Add(-machine.Confirmation))
 	reap := func() {
-		n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: time.Now()}, 1000)
+		n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: time.Now()}, 1000)
 		require.NoError(t, err)
 		require.Equal(t, 30, n)
 		require.Empty(t, verify(t, j))

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/tempfiles"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
@@ -47,12 +47,12 @@ func harness(t *testing.T) journaltest.Harness {
 	return journaltest.Harness{
 		Journal: first,
 		Seed:    soak.Seed(t, 1),
-		Open:    func(t *testing.T) journal.Journal { return open(t, path) },
-		Reopen:  func(t *testing.T) journal.Journal { _ = first.Close(); return open(t, path) },
-		Kill:    func(t *testing.T, s journal.Session) { rowstore.Kill(s) },
-		Freeze:  func(t *testing.T, s journal.Session) func() { rowstore.Kill(s); return func() {} },
-		Crash:   func(t *testing.T) journal.Journal { return open(t, copied(t, path)) },
-		Restored: func(t *testing.T) journal.Journal {
+		Open:    func(t *testing.T) machine.Store { return open(t, path) },
+		Reopen:  func(t *testing.T) machine.Store { _ = first.Close(); return open(t, path) },
+		Kill:    func(t *testing.T, s machine.Session) { rowstore.Kill(s) },
+		Freeze:  func(t *testing.T, s machine.Session) func() { rowstore.Kill(s); return func() {} },
+		Crash:   func(t *testing.T) machine.Store { return open(t, copied(t, path)) },
+		Restored: func(t *testing.T) machine.Store {
 			_ = first.Close()
 			require.NoError(t, os.Remove(path+"-sidecar"))
 			return open(t, path)

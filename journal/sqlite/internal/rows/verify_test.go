@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -53,44 +54,44 @@ func everything(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "journal.db")
 	j, s := joined(t, path)
-	apply := func(ev journal.Event) journal.Operation {
+	apply := func(ev machine.Event) journal.Operation {
 		t.Helper()
 		result, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		return result.Operation
 	}
 	now := time.Now()
-	at := func(ev journal.Event, ago time.Duration) journal.Event { ev.At = now.Add(-ago); return ev }
-	release := func(op journal.Operation, kind journal.EventKind) journal.Event {
+	at := func(ev machine.Event, ago time.Duration) machine.Event { ev.At = now.Add(-ago); return ev }
+	release := func(op journal.Operation, kind machine.EventKind) machine.Event {
 		ev := complete(op, s)
 		ev.Kind, ev.Answer = kind, nil
-		ev.Unsent, ev.Open = kind != journal.EventDoubt, kind == journal.EventDoubt
+		ev.Unsent, ev.Open = kind != machine.EventDoubt, kind == machine.EventDoubt
 		return ev
 	}
-	delivered := func(ev journal.Event) journal.Event { ev.Delivered = true; return ev }
+	delivered := func(ev machine.Event) machine.Event { ev.Delivered = true; return ev }
 	const long = 1000 * time.Hour
 	apply(at(delivered(complete(apply(at(begin("tombstone", s), long)), s)), long))
-	apply(at(release(apply(at(begin("pending", s), long)), journal.EventPark), long))
-	apply(at(release(apply(at(begin("unknown", s), long)), journal.EventDoubt), long))
+	apply(at(release(apply(at(begin("pending", s), long)), machine.EventPark), long))
+	apply(at(release(apply(at(begin("unknown", s), long)), machine.EventDoubt), long))
 	apply(at(begin("in flight", s), long))
 	apply(at(complete(apply(at(begin("undelivered", s), long)), s), long))
-	seen := journal.Event{Kind: journal.EventClock, At: now.Add(-journal.Confirmation)} // so that now is no jump
+	seen := machine.Event{Kind: machine.EventClock, At: now.Add(-machine.Confirmation)} // so that now is no jump
 	apply(seen)
-	n, err := j.Reap(t.Context(), journal.Event{Kind: journal.EventReap, At: now}, 10)
+	n, err := j.Reap(t.Context(), machine.Event{Kind: machine.EventReap, At: now}, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	apply(release(apply(begin("cancelled", s)), journal.EventCancel))
+	apply(release(apply(begin("cancelled", s)), machine.EventCancel))
 	apply(delivered(complete(apply(begin("completed", s)), s)))
 
-	flow, err := j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventBegin, Ref: journal.Ref{ID: "flow"}, At: now, Session: s.ID(),
+	flow, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "flow"}, At: now, Session: s.ID(),
 		Function: journal.FlowFunction{Name: "f"}, InputDigest: "d"})
 	require.NoError(t, err)
-	_, err = j.ApplyFlow(t.Context(), journal.FlowEvent{Kind: journal.FlowEventPark, Handle: flow.Flow.Handle, At: now, Claim: 1,
+	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventPark, Handle: flow.Flow.Handle, At: now, Claim: 1,
 		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "charge", At: now}}})
 	require.NoError(t, err)
 	require.NoError(t, j.MakeReceipts(t.Context(), ""))
 	receive(t, j, "request")
-	_, first, err := j.Hear(t.Context(), journal.Heard{Provider: "ledger", ID: "event"}, []journal.Event{{Kind: journal.EventHint, Ref: journal.Ref{ID: "unknown"}, At: now}})
+	_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{{Kind: machine.EventHint, Ref: journal.Ref{ID: "unknown"}, At: now}})
 	require.NoError(t, err)
 	require.True(t, first)
 	require.Empty(t, verify(t, j), "in use")
@@ -106,12 +107,12 @@ func receive(t *testing.T, j *rowstore.Store, key string) {
 	tx, err := j.BeginTx(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	ev := journal.ReceiptEvent{Kind: journal.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "shop", Key: key}, At: time.Now(), Place: "POST /orders", Fingerprint: "f", Keep: time.Hour,
+	ev := machine.ReceiptEvent{Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "shop", Key: key}, At: time.Now(), Place: "POST /orders", Fingerprint: "f", Keep: time.Hour,
 		Same: func(*journal.Receipt) (bool, error) { return true, nil }}
 	result, err := j.ReceiveTx(t.Context(), tx, ev)
 	require.NoError(t, err)
-	require.Equal(t, journal.Execute, result.Decision)
-	ev.Kind, ev.Claim, ev.Answer = journal.ReceiptComplete, result.Receipt.Claim, &journal.Answer{Status: 201, Body: []byte("ordered")}
+	require.Equal(t, machine.Execute, result.Decision)
+	ev.Kind, ev.Claim, ev.Answer = machine.ReceiptComplete, result.Receipt.Claim, &journal.Answer{Status: 201, Body: []byte("ordered")}
 	_, err = j.ReceiveTx(t.Context(), tx, ev)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))

@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
-func enqueue(id string, s journal.Session) journal.Event {
+func enqueue(id string, s machine.Session) machine.Event {
 	ev := begin(id, s)
-	ev.Kind, ev.Session, ev.Intent.Naming = journal.EventEnqueue, "", journal.Named
+	ev.Kind, ev.Session, ev.Intent.Naming = machine.EventEnqueue, "", journal.Named
 	return ev
 }
 

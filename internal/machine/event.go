@@ -1,0 +1,331 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/internal/words"
+	"github.com/onceward/onceward/journal"
+)
+
+// EventKind is the kind of an Event.
+type EventKind uint8
+
+const (
+	// EventBegin asks for the operation on behalf of a caller. Needs Intent and Session.
+	EventBegin EventKind = iota + 1
+	// EventClaim asks for it on behalf of Resume or Run. Needs Session.
+	EventClaim
+	// EventComplete brings a final answer. Needs Claim, Generation and Answer.
+	EventComplete
+	// EventPark gives the claim up; the operation is sent again at Due. Needs Claim.
+	EventPark
+	// EventDoubt gives the claim up; the operation may have run and may not be resent. Needs Claim.
+	EventDoubt
+	// EventCancel gives the claim and the operation up. If something may have run, it is parked or in doubt instead.
+	// Claim 0 stands for the claim that the session's Begin or Claim with this Asker may have got, if its commit
+	// failed. An operation that this claim found pending or in flight stays pending.
+	EventCancel
+	// EventResolve records a person's decision. Needs Resolution and the Generation that the person saw, and, except
+	// for Executed, the Claim. If the operation has changed since, the result is Stale.
+	EventResolve
+	// EventDeliver says that a caller or hook has its outcome.
+	EventDeliver
+	// EventReap shrinks or removes it if its keep has passed. Needs Keep.
+	EventReap
+	// EventClock says that the clock was behind the journal's last time, came back wholly or partly from a jump ahead,
+	// or confirmed such a jump (Since).
+	EventClock
+	// EventAdopt continues a restored or copied journal. The journal does not know what happened after the copy, so an
+	// operation without an answer counts as sent, from its creation until now.
+	EventAdopt
+	// EventLook claims the look-up of an unknown operation until Due. It needs Due. An operation that is not due is
+	// left alone unless Asked. With Asked it also claims a completed one whose answer is missing.
+	EventLook
+	// EventHint makes a look-up of an unknown operation due, even after it was given up. It proves nothing: an
+	// unsigned event, for instance.
+	EventHint
+	// EventEvidence brings the finding of a look-up or an event about a generation. Needs Evidence, Generation, the
+	// Claim that the operation had when the look-up began and, if it took effect, Object.
+	EventEvidence
+	// EventEnqueue records the operation of a caller, to be claimed and sent at Due or now. Needs Intent, and no
+	// session. An existing operation stays as it is (Ignored), but a cancelled one is pending again.
+	EventEnqueue
+	// EventSign records the credential and the account of the claim's attempts, before the first of them is sent. Needs
+	// Claim, Session and Credential. It is refused if the operation may have run under the recorded credential.
+	EventSign
+)
+
+var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", "cancel", "resolve", "deliver", "reap", "clock", "adopt",
+	"look", "hint", "evidence", "enqueue", "sign"}
+
+func (k EventKind) String() string { return words.Of("EventKind", eventNames[:], k) }
+
+// Intent is the request of a Begin to record an operation.
+type Intent struct {
+	Naming        journal.Naming
+	BodyWithheld  bool // Request lacks its body, a secret
+	KeyCarried    bool // the request already had Key
+	ReferenceOurs bool // see Reference
+
+	Provider    string
+	Endpoint    string
+	Fingerprint string
+	Terms       journal.Terms
+	Request     journal.Request
+	Credential  string
+	Mode        string // of the credential; "" if not known
+	Form        string // of the key on the wire
+
+	// Alias is the second name of an operation whose caller brings a key along. If another operation has it as its Ref
+	// or Alias, the Begin is Misuse.
+	Alias journal.Ref
+
+	// FormerAliases are the aliases that the key had under earlier tables of its provider. If another operation has
+	// one of them as its Ref or Alias, the Begin is Misuse too. They are not recorded.
+	FormerAliases []journal.Ref
+
+	// Trace is the caller's traceparent (https://www.w3.org/TR/trace-context/). One longer than MaxTrace bytes is left
+	// out. Empty means that there is none.
+	Trace string
+
+	// InboundEndpoint names the endpoint of the inbound request that this operation is a step of. A Begin from another
+	// endpoint is Misuse. Empty means that no endpoint is compared.
+	InboundEndpoint string
+
+	// Flow is the flow that this operation is a step of. Zero means that it is of none.
+	Flow journal.FlowRef
+
+	// NotAfter is the latest time to send it while nothing of it may have run. Zero means no limit. It counts if the
+	// operation is made, or begun again after it was cancelled. A later Begin is invalid.
+	NotAfter time.Time
+
+	// Account is the identity behind the credential of the coming request. Empty means that it is not proven yet.
+	Account string
+
+	// Reference identifies the object that this request creates. Empty means that there is none. ReferenceName is the
+	// place and name of its field. If ReferenceOurs is set, the client makes it and puts it into the request at the
+	// attempt. Otherwise the caller's request has it.
+	Reference, ReferenceName string
+	// NextReference makes the reference of an operation with that key in the given generation, if ReferenceOurs is
+	// set. Nil keeps Reference.
+	NextReference func(key string, generation int) string
+	// Compare has the parts of the request that such an object must agree with. They are kept even if the body is not.
+	Compare []journal.Field
+	Row     string // digest of the table's row, if the table or its program can look for the operation
+
+	// Patience is how long after the last attempt a caller who asks may cut a pause of Onceward's own short, if nothing
+	// may have run. Zero means never.
+	Patience time.Duration
+
+	// Same reports whether a recorded fingerprint is of this request, if equal text is not the test. It is called
+	// inside a commit, so it uses nothing else and returns at once. Nil compares the texts.
+	Same func(fingerprint string) bool
+
+	// Key is the key of a first generation, or "" if the endpoint takes none. NextKey makes the key of a later
+	// generation. Nil keeps Key. It also makes the key of generation 0 if Key was carried and the operation lacks
+	// Alias, since its endpoint took no key when it began.
+	Key     string
+	NextKey func(generation int) string
+}
+
+// Aliases returns the second names of the intent: Alias and FormerAliases, or none without an Alias. A Begin is
+// Misuse if another operation has one of them. If a store does not have the operation itself, it searches them and
+// returns the first that it finds.
+func (in *Intent) Aliases() []journal.Ref {
+	if in.Alias == (journal.Ref{}) {
+		return nil
+	}
+	return append([]journal.Ref{in.Alias}, in.FormerAliases...)
+}
+
+// Rivals returns the names that another operation with the same key may have, or nil if op does not begin with that
+// key. op must be absent, or cancelled in its last life and begun again with its first key. The names may include
+// op's own second name. A client that did not know op's provider has another one.
+func (in *Intent) Rivals(op *journal.Operation) []journal.Ref {
+	again := op.State == journal.StateCancelled && op.KeyCarried && in.KeyCarried && op.Key == in.Key && in.same(op.Fingerprint) && !op.ByHand
+	if op.State == journal.StateAbsent || again {
+		return in.Aliases()
+	}
+	return nil
+}
+
+// YieldsTo reports whether op is not begun because holder has one of those names. If holder is cancelled itself, the
+// first of the two that begins again has the key.
+func YieldsTo(op, holder *journal.Operation) bool {
+	return holder.Handle != op.Handle && (op.State == journal.StateAbsent || holder.State != journal.StateCancelled)
+}
+
+// Event is one input of the state machine.
+type Event struct {
+	Kind   EventKind
+	Ref    journal.Ref
+	Handle int64 // Operation.Handle if known: spares the look-up by Ref
+
+	At      time.Time // the caller's clock
+	Last    time.Time // the latest time the journal has seen: set by the store
+	Session string    // the asking session
+
+	// Unconfirmed is when the clock, which has jumped, will be believed, by its own time. Zero means that it is
+	// believed. A store sets it. Until then nothing is resent by window, and a time is over only if it is over by Last
+	// too.
+	Unconfirmed time.Time
+	// Ahead is the latest time shown by a clock that was set back since. Zero means that none was. Look. A store sets it.
+	Ahead time.Time
+	// Since is when the clock jumped ahead, by its own time, if that is confirmed now. Clock. Last is the latest time
+	// before. A store sets it.
+	Since time.Time
+
+	// Asker is a number that no other Begin or Claim of the session has. Begin, Claim; Cancel with Claim 0.
+	Asker int64
+
+	// New says that Ref was generated just now, so the journal has no such operation and needs no look-up. Begin.
+	New    bool
+	Intent *Intent // Begin
+
+	Claim      int64         // the claim that the event is made under
+	Generation int           // Complete: the generation that was sent; Deliver: the one delivered
+	Outcome    journal.State // Deliver: the delivered outcome; StateAbsent: any
+	Answer     *journal.Answer
+	LastAnswer *journal.Answer // Park, Doubt, Cancel: the provider's last answer, which decided nothing
+
+	// Due of a Park or Cancel is the earliest time to send it; zero means at once. Of a Doubt, or of a Complete by a
+	// refusal that does not stand, it is the earliest time to repeat it. Of a Claim it limits WakeAt of pending
+	// operations; zero means At.
+	//
+	// Of an Enqueue it is the earliest time to send it; zero means at once.
+	//
+	// Of a Look it is the end of the lease. Of a Hint it is the earliest look-up; zero means at once. Of Evidence it
+	// is the next look-up if the operation stays unknown; zero keeps the present one.
+	Due      time.Time
+	DueOwn   bool      // Park, Cancel: Onceward chose Due
+	Wake     time.Time // Park: earliest time for Resume and Run; zero means Due
+	Cause    string    // Park, Doubt, Cancel: why, without secrets
+	Attempts int       // on the wire, made under this claim
+
+	// Open says that an attempt of this claim may have run, or that an answer proved an earlier one. Unsent says that
+	// no attempt of it left this machine, or that the provider registers no key for the refusals that it got, so the
+	// window has not begun. Failed says that an attempt of this claim was answered by a failure that may have had an
+	// effect. Park, Doubt, Cancel.
+	Open, Unsent, Failed bool
+	Busy                 bool   // Park: the last answer was "in flight"
+	Unanswered           bool   // Park: no attempt was answered, so what the provider said before stands
+	Mode                 string // Complete, Park, Doubt, Cancel: of the credential that was sent; "" if not known
+
+	// Retention is the retention that an answer declared. It replaces a longer one of the operation's Terms. Zero means
+	// that no answer declared one, and a negative value that the provider promises none. Park, Doubt, Cancel.
+	Retention time.Duration
+
+	// Told says that a caller receives this failure. From then on an unnamed operation is not sent in the background.
+	// Park, Doubt, Cancel.
+	Told bool
+	// Delivered says that the event's outcome needs no delivery, since no hook receives it.
+	Delivered bool
+	// HookElsewhere says that another program's hook gets the event's outcome (HookKeeper). No session holds the outcome
+	// then, and a Claim passes over outcomes.
+	HookElsewhere bool
+
+	// NamedOnly says that a Claim sends no unnamed operations. Those of a dead session become unknown. Pending ones
+	// are left to other sessions as long as these may send them.
+	NamedOnly bool
+
+	// From has the providers whose operations a Claim sends. "" stands for operations begun without a provider. Nil
+	// means all. Others are skipped, pending or left by dead sessions. Outcomes are offered whatever their provider.
+	From []string
+	// Today, of a Claim, returns the present contract of an operation, which has its whole request. false skips the
+	// operation. Nil keeps the contract that it began under. It is called inside the store's transaction, and must
+	// neither block nor call the store.
+	Today func(*journal.Operation) (Today, bool)
+
+	Resolution   journal.Resolution // Resolve
+	By           string             // Resolve: the person. Cause is the reason
+	Unrecognised bool               // Resolve, Executed: the recorded answer is not the provider's
+	Key          string             // Resolve, SendAgain: the next generation's key; Evidence, absent: likewise, "": the same
+	Reference    string             // Resolve, SendAgain: the next generation's reference, if the client makes it; Evidence: the caller's, that the object shows
+	Forced       bool               // Resolve: despite evidence to the contrary
+	Keep         time.Duration      // Reap
+
+	// Object is kind and id of the object in the answer or the evidence, or "". With Executed it is the candidate that
+	// the person chose. Complete, Evidence, Resolve. Account is the proven identity of the attempt or look-up.
+	Object, Account string
+	Credential      string // Sign: Operation.Credential from now on
+	// Taken says that Object proves another operation. A store sets it.
+	Taken bool
+	// Sole says that no other operation of the provider has, or ever had, Reference. Evidence. A store sets it.
+	Sole bool
+
+	Evidence *journal.Evidence // Evidence; its Answer is Event.Answer
+	Absence  *Absence          // Evidence of FindingAbsent
+	// Others is of Evidence of a process that cannot look for the operation, while others may. Attention says why it can't. Left is
+	// for how long it leaves the operation to the others. After PendingAttentionAfter in all, Attention counts.
+	Others bool
+	Left   time.Duration
+	// Attention of Evidence that leaves the operation unknown says why no look-up is due any more. Empty means that
+	// one is due. Of Deliver with an Outcome, it is the delivered Attention.
+	Attention string
+	// LookAfter is the pause before the first look-up of an operation that the event makes unknown.
+	LookAfter time.Duration
+	// Asked says that a person or caller asks for a Look. It is then due early, but at most once in AskedLook.
+	Asked bool
+	// GivesBack says that a Look was not made, and that Due is the end of its lease. The next client may look.
+	GivesBack bool
+	// Looking says that the claiming client looks for unknown operations. Their outcome is then offered only once they
+	// need attention. Claim.
+	Looking bool
+}
+
+// MaxTrace is the length of a traceparent of version 00.
+const MaxTrace = 55
+
+// AskedLook is the least interval between look-ups on demand.
+const AskedLook = time.Minute
+
+// Today is the present contract of an operation that was begun before.
+type Today struct {
+	Terms journal.Terms // claims narrow by these, as begins do
+	Form  string        // of the key on the wire
+}
+
+// Decision tells the caller what to do.
+type Decision uint8
+
+const (
+	// Ignored means that the event changed nothing and asks for nothing.
+	Ignored Decision = iota
+	// Execute means that the caller has the claim, and sends it.
+	Execute
+	// Replay means that an answer is recorded, and the caller returns it.
+	Replay
+	// Wait means that another live claim holds it.
+	Wait
+	// Later means that it is pending, and not due before Operation.DueAt.
+	Later
+	// Misuse means that the name or key belongs to another request.
+	Misuse
+	// Stop means that it is unknown, and never sent again unless a person or evidence settles it.
+	Stop
+	// Gone means that it is completed, and its answer was reaped.
+	Gone
+	// Recorded means that the event took place.
+	Recorded
+	// Stale means that the claim is no longer the current one. Nothing was changed.
+	Stale
+	// SecondEffect means that the answer proves an effect beside the recorded one.
+	SecondEffect
+	// Offer means that the caller has its undelivered outcome to deliver.
+	Offer
+	// Look means that the caller has the look-up until Operation.LookAt.
+	Look
+	// Withdrawn means that an operator withdrew it. Wanted lifts that.
+	Withdrawn
+	// Contradicted means that the evidence contradicts the record, which stands. The evidence is kept, and
+	// Operation.Attention says what a person has to look at.
+	Contradicted
+	// Weighed means that its claim has ended, by this event or by the death of its session, and evidence that came
+	// meanwhile decided. It is completed by that, or unknown.
+	Weighed
+)
+
+var decisionNames = [...]string{"ignored", "execute", "replay", "wait", "later", "misuse", "stop", "gone",
+	"recorded", "stale", "second_effect", "offer", "look", "withdrawn", "contradicted", "weighed"}
+
+func (d Decision) String() string { return words.Of("Decision", decisionNames[:], d) }

@@ -1,0 +1,6 @@
+package machine
+
+const (
+	MaxBusy        = maxBusy
+	MaxFlowHistory = maxFlowHistory
+)

@@ -1,0 +1,55 @@
+package machine
+
+import (
+	"context"
+	"iter"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Flows is a Journal that also keeps flows: functions of several steps that are resumed by name. It is optional. Its
+// methods are safe for concurrent use like the Journal's, use the Journal's sessions, and return ErrRestored like
+// them.
+//
+// This interface does not grow.
+type Flows interface {
+	// ApplyFlow runs NextFlow on the flow that ev names, and records ev.Steps if the event took place. It returns once
+	// that is durable. So a step's record is durable before an operation begun after it is sent.
+	//
+	// The result of an Execute or a Replay holds the whole flow. Errors are those of Journal.Apply. FlowEventBegin
+	// needs a live session.
+	ApplyFlow(ctx context.Context, ev FlowEvent) (FlowResult, error)
+
+	// ClaimFlows applies ev, of kind FlowEventClaim and without Ref, in one commit to at most limit claimable flows
+	// whose function is among ev.Functions. Claimable at ev.At are flows of a dead session and waiting ones that are
+	// due. It takes those that are due longest, and returns them in the order of their creation.
+	//
+	// If there are fewer than limit, claimable flows with another function may follow, unchanged, with the decision
+	// Ignored.
+	ClaimFlows(ctx context.Context, ev FlowEvent, limit int) ([]FlowResult, error)
+
+	// GetFlow returns the whole flow, with steps, or ErrNotFound.
+	GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error)
+
+	// ListFlows yields flows with their steps but without input and results, those created first coming first. It passes
+	// over damaged ones, and yields the error of one at the end. It ends after an error.
+	ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error]
+
+	// ReapFlows applies ev, of kind FlowEventReap and without Ref, to at most limit flows. It returns how many were
+	// shrunk. It passes over damaged ones, and returns their error too if those are fewer than limit.
+	ReapFlows(ctx context.Context, ev FlowEvent, limit int) (int, error)
+}
+
+// LocalFlows is a Flows whose database may also be the application's. A step's writes and its record can then be one
+// commit, and so can an application's writes and the record of a flow that goes on from there.
+type LocalFlows interface {
+	Flows
+
+	// BeginTx starts a writing transaction of the journal's database. Other writers may have to wait until it ends, so
+	// keep it short, and use the journal for nothing else meanwhile.
+	BeginTx(ctx context.Context) (journal.Tx, error)
+
+	// ApplyFlowTx applies ev, of kind FlowEventRecord or FlowEventEnqueue, within tx. It is recorded if tx commits, and
+	// others see it then. After an *EventError, and after Misuse, tx can go on.
+	ApplyFlowTx(ctx context.Context, tx journal.Tx, ev FlowEvent) (FlowResult, error)
+}

@@ -1,0 +1,48 @@
+package machine
+
+import (
+	"context"
+	"iter"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Receipts is a Journal that keeps receipts in its database too. It is optional. Its methods are safe for concurrent use as
+// the Journal's are, and refuse with ErrRestored as it does.
+//
+// This interface does not grow.
+type Receipts interface {
+	Store
+
+	// MakeReceipts makes the tables of receipts, if they are missing. It is called before the other methods. naming says how
+	// the keys of requests are made. The first that is not empty is recorded, and another one is an error from then on. The
+	// error wraps ErrVersion if a newer release has made the tables in a way that this one can't write.
+	MakeReceipts(ctx context.Context, naming string) error
+
+	// BeginTx starts a transaction of the journal's database that will write, durable once it is committed.
+	BeginTx(ctx context.Context) (journal.Tx, error)
+
+	// ReceiveTx applies ev, of any kind but ReceiptReap, within tx. After the decision Wait, roll tx back and ask later:
+	// another transaction works on the receipt, or has settled it after the snapshot of tx. ReceiveTx returns an error, and
+	// records nothing, if tx was ended or broken off without the caller's knowledge.
+	ReceiveTx(ctx context.Context, tx journal.Tx, ev ReceiptEvent) (ReceiptResult, error)
+
+	// LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing. In a restored journal it
+	// refuses only to decide Execute.
+	LookReceipt(ctx context.Context, ev ReceiptEvent) (ReceiptResult, error)
+
+	// GetReceipt returns a receipt that is committed, or an error that wraps ErrNotFound.
+	GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error)
+
+	// ListReceipts yields receipts in the order of their creation, or against it, without the bodies of their answers. It
+	// passes over damaged ones, and yields the error of one at the end.
+	ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error]
+
+	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a transaction of its own, and returns how
+	// many of them changed. It passes over damaged ones, and returns their error too if fewer than limit changed.
+	ReapReceipts(ctx context.Context, ev ReceiptEvent, limit int) (int, error)
+
+	// AdvanceTx raises the number that is recorded of an entity of a source, within tx. It reports whether seq is higher than
+	// that was.
+	AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (later bool, err error)
+}

@@ -1,0 +1,88 @@
+package machine
+
+import (
+	"context"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+)
+
+// Store is a journal that a client can use. Implementations are safe for concurrent use by goroutines, and by processes
+// if they say so.
+//
+// This interface does not grow. Further abilities of a store are methods of its own type, or optional interfaces.
+type Store interface {
+	journal.Journal
+
+	// Apply runs Next on the operation that ev names and commits the result. It returns once the commit is durable.
+	// The exception is EventDeliver, which rides on the next commit or on the session's end.
+	//
+	// The store sets ev.Last. It finds the operation by ev.Handle if that is not zero, and otherwise by ev.Ref. If
+	// ev.New is set it may skip the look-up. After an error the caller must assume that nothing is recorded. The
+	// commit may have landed all the same if ctx ended or the store failed in the middle. If ctx ended, the store may
+	// still read the maps, the slices and the functions of ev. If Next refuses an event, Apply returns its *EventError
+	// and changes nothing.
+	//
+	// EventBegin and EventClaim need a live session of this store, or Apply returns ErrSessionLost. Apply accepts the
+	// other events from a lost session too, since a late final answer must not be lost.
+	//
+	// If a store detects that it was restored or copied, it returns ErrRestored until it is adopted. It refuses the
+	// events that send, decide or forget by the record: Join, EventBegin, EventEnqueue, EventClaim, EventResolve,
+	// EventReap, EventLook, EventHint and EventEvidence. It accepts answers and other ends of a claim, and it can be
+	// read.
+	Apply(ctx context.Context, ev Event) (Result, error)
+
+	// Claim applies ev, of kind EventClaim and without Ref, to at most limit operations that are claimable at ev.At. It
+	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable are pending operations to be woken (by ev.Due
+	// if that is set), operations in flight whose session is dead, and undelivered outcomes that no session holds.
+	// Claim skips operations that ev.From and ev.Today exclude, and, in a store for many processes, operations that
+	// another process has locked. The results are whole, with bodies. Fewer than limit results mean that no more were
+	// claimable, or that a later commit failed.
+	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
+
+	// Reap applies ev, of kind EventReap and without Ref, to at most limit operations. It returns how many were shrunk
+	// or removed. It passes over damaged ones, and returns their error too if those are fewer than limit.
+	Reap(ctx context.Context, ev Event, limit int) (int, error)
+
+	// Join starts a session. It lives until it is ended or its process dies.
+	Join(ctx context.Context) (Session, error)
+}
+
+// Session is a running client as the journal sees it. Its methods are safe for concurrent use.
+type Session interface {
+	// ID is random and never used again.
+	ID() string
+	// Lost reports whether another process took the session over. A lost session never revives. Lost does no I/O.
+	Lost() bool
+	// End ends the session. Operations that it still holds count as left by a dead process. A second End is harmless.
+	End(ctx context.Context) error
+}
+
+// Result is the result of an event.
+type Result struct {
+	// Operation is the operation after the event. It has request and answer bodies if Decision is Execute, Replay,
+	// Offer, Stop, Look, Weighed or SecondEffect. Otherwise they may be missing. The whole request may be missing from
+	// a Recorded, whose caller has it, and from the Execute of a Begin that brought it along.
+	Operation journal.Operation
+	Decision  Decision
+	Last      time.Time // the latest time that the journal has seen
+
+	// Unconfirmed is when the caller's clock, which has jumped, will be believed. Zero means that it is believed.
+	Unconfirmed time.Time
+}
+
+// ClockResetter is a Journal whose latest time can be set back, after a clock ran ahead for so long that the journal
+// believed it.
+type ClockResetter interface {
+	// ResetClock sets the latest time of the journal to now. The caller asserts that now is right. Operations that a
+	// clock ahead of now dated their first send are no longer resent by their window. All other windows stay.
+	ResetClock(ctx context.Context, now time.Time) error
+}
+
+// Clock is a Journal for many machines that tells the time. It is optional. If a Journal has one, clients stamp events
+// (Event.At) by it and not by their machine's clock.
+type Clock interface {
+	// Now returns the time of all clients of the journal. Within a process it never goes back. It does no I/O, and is
+	// safe for concurrent use.
+	Now() time.Time
+}

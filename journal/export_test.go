@@ -1,6 +1,0 @@
-package journal
-
-const (
-	MaxBusy        = maxBusy
-	MaxFlowHistory = maxFlowHistory
-)
