@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -27,6 +28,7 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 	for says, change := range map[string]func(*onceward.Config){
 		"Journal":         func(c *onceward.Config) { c.Journal = nil },
+		"can't record":    func(c *onceward.Config) { c.Journal = struct{ journal.Journal }{memory.New()} },
 		"Providers":       func(c *onceward.Config) { c.Providers = nil },
 		"Secret":          func(c *onceward.Config) { c.Secret = []byte("short") },
 		"Backoff":         func(c *onceward.Config) { c.Backoff.MaxAttempts = -1 },

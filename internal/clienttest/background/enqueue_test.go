@@ -240,7 +240,7 @@ func TestEnqueueNeedsATransaction(t *testing.T) {
 	require.NoError(t, err)
 	defer tx.Rollback()
 	_, err = c.Enqueue(named(t, invoice), sqlite.Tx(tx), chargeRequest(t))
-	require.ErrorContains(t, err, "journal.Outbox")
+	require.ErrorContains(t, err, "in a transaction of the caller")
 	_, err = s.Enqueue(named(t, invoice), nil, chargeRequest(t))
 	require.ErrorContains(t, err, "there is no transaction")
 	_, err = s.Enqueue(named(t, invoice), sqlite.Tx(nil), chargeRequest(t))

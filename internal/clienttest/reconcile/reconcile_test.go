@@ -32,7 +32,7 @@ func TestReconcileConfig(t *testing.T) {
 		{"to give up before the first look", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = time.Second }, "GiveUpAfter"},
 		{"a negative time", func(c *onceward.Config) { c.Reconcile.GiveUpAfter = -1 }, "GiveUpAfter"},
 		{"a budget that can't be used", func(c *onceward.Config) { c.Reconcile.Budget.Capacity = -1 }, "Budget"},
-		{"a journal that can't", func(c *onceward.Config) { c.Journal = struct{ machine.Store }{memory.New()} }, "journal.Reconciler"},
+		{"a journal that can't", func(c *onceward.Config) { c.Journal = struct{ machine.Store }{memory.New()} }, "keeps findings"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cfg := onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}, Reconcile: plain()}
