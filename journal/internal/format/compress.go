@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -16,25 +15,23 @@ const (
 	maxCompressed = 1 << 30
 )
 
-// The encoder and the decoder are safe for concurrent use. Their memory is taken with
-// the first large body.
-var (
-	compressor = sync.OnceValue(func() *zstd.Encoder {
-		// No option is wrong, so that there is no error.
-		e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
-		return e
-	})
-	decompressor = sync.OnceValue(func() *zstd.Decoder {
-		d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxCompressed), zstd.WithDecoderLowmem(true))
-		return d
-	})
-)
+// The encoder and the decoder are safe for concurrent use. Both keep their parts in a channel, so they are made with the
+// program: a bubble of testing/synctest that made them would keep all others from their channels.
+var compressor, decompressor = newCodecs()
+
+func newCodecs() (*zstd.Encoder, *zstd.Decoder) {
+	// No option is wrong, so that there is no error.
+	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(2))
+	e.EncodeAll([]byte{0}, nil) // the channel is made here
+	d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxCompressed), zstd.WithDecoderLowmem(true))
+	return e, d
+}
 
 // Compress returns a copy of a body as it is stored, and whether the copy is compressed. It is if the body is
 // large and compression saves at least an eighth.
 func Compress(body []byte) (stored []byte, compressed bool) {
 	if len(body) > compressAbove && len(body) <= maxCompressed {
-		packed := compressor().EncodeAll(body, nil)
+		packed := compressor.EncodeAll(body, nil)
 		if len(packed) <= len(body)-len(body)/8 {
 			return packed, true
 		}
@@ -47,7 +44,7 @@ func expand(stored []byte, compressed bool) ([]byte, error) {
 	if !compressed {
 		return bytes.Clone(stored), nil
 	}
-	body, err := decompressor().DecodeAll(stored, nil)
+	body, err := decompressor.DecodeAll(stored, nil)
 	if err != nil {
 		return nil, ErrDamaged
 	}
