@@ -84,6 +84,9 @@ type Answer struct {
 	Replaced *Answer
 }
 
+// Whole reports whether the answer has all that the provider sent.
+func (a *Answer) Whole() bool { return !a.Omitted && !a.Cut }
+
 // Operation is the journal's record of one logical effect. Times are UTC with
 // a resolution of one millisecond; the zero time means "not yet".
 type Operation struct {
@@ -220,7 +223,7 @@ func (op *Operation) NeverLeft() bool { return op.FirstSentAt.IsZero() }
 // the request or a look-up may bring it. An answer that a person asserted without an object is not looked for.
 func (op *Operation) AnswerMissing() bool {
 	a := op.Answer
-	return op.State == StateCompleted && a != nil && (a.Omitted || a.Cut) && (!a.ByHand || op.Object != "")
+	return op.State == StateCompleted && a != nil && !a.Whole() && (!a.ByHand || op.Object != "")
 }
 
 // FlowRef names the flow of an operation. Its scope is the operation's.

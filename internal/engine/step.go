@@ -104,5 +104,5 @@ func (k *call) takeFlowStep() (leave func(*journal.Operation, error), err error)
 
 // isWhole reports whether a caller gets all of the operation's answer. It returns false without an operation.
 func isWhole(op *journal.Operation) bool {
-	return op != nil && op.State == journal.StateCompleted && op.Answer != nil && !op.Answer.Omitted && !op.Answer.Cut
+	return op != nil && op.State == journal.StateCompleted && op.Answer != nil && op.Answer.Whole()
 }

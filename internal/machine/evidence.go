@@ -221,7 +221,7 @@ func beside(op *journal.Operation, ev *Event) (Decision, error) {
 		return second(op, ev)
 	case refusedHere(op) && !isKept(op, ev):
 		return contradicted(op, ev, answeredRefused)
-	case op.AnswerMissing() && ev.Answer != nil && whole(ev.Answer):
+	case op.AnswerMissing() && ev.Answer != nil && ev.Answer.Whole():
 		keep(op, ev)
 		replaced(op, shown(ev))
 		op.Object = ev.Object

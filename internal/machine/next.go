@@ -186,6 +186,14 @@ func isAhead(op *journal.Operation, ev *Event) bool {
 	return ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > leapMargin(op.Terms) && sentSince(op).After(ev.At)
 }
 
+// sentFrom moves the first send back to t, unless it is earlier already.
+func sentFrom(op *journal.Operation, t time.Time) {
+	op.FirstSentAt = t
+	if !op.SentSince.Before(t) {
+		op.SentSince = time.Time{}
+	}
+}
+
 // sentSince returns the earliest possible time of the first send, or zero if there was none. The window begins then.
 func sentSince(op *journal.Operation) time.Time {
 	if !op.SentSince.IsZero() {
@@ -668,7 +676,7 @@ func complete(op *journal.Operation, ev *Event) (Decision, error) {
 		op.SecondEffects++
 		alert(op, ev, twoObjects)
 		return SecondEffect, nil
-	case op.Answer != nil && op.Answer.Generation == ev.Generation && !whole(op.Answer) && whole(ev.Answer):
+	case op.Answer != nil && op.Answer.Generation == ev.Generation && !op.Answer.Whole() && ev.Answer.Whole():
 		return fill(op, ev)
 	case op.Answer != nil && op.Answer.Generation == ev.Generation:
 		return Replay, nil
@@ -983,7 +991,7 @@ func supply(op *journal.Operation, ev *Event) (Decision, error) {
 		return Gone, nil
 	case ev.Answer == nil:
 		return Ignored, invalid(op, ev, "its outcome is known")
-	case whole(was) && !ev.Unrecognised, was.ByHand && !was.Omitted:
+	case was.Whole() && !ev.Unrecognised, was.ByHand && !was.Omitted:
 		return Ignored, invalid(op, ev, "its answer is known")
 	}
 	answer := *ev.Answer
@@ -1111,6 +1119,9 @@ func question(op *journal.Operation, mayHaveRun bool, clock time.Time, ev *Event
 	q.MayHaveRun = mayHaveRun
 	return q
 }
+
+// doubted reports whether an earlier release sent it once more after its caller received ErrOutcomeUnknown.
+func doubted(op *journal.Operation) bool { return op.Found.State == journal.StateUnknown }
 
 // QuestionOf returns the question for MaySend about the operation as it stands. clock is the caller's, and last the
 // latest time of its journal. unconfirmed is when a clock that has jumped will be believed. Zero means that it is.

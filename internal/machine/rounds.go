@@ -2,7 +2,6 @@ package machine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -85,17 +84,3 @@ func MayBeIn(op *journal.Operation, account string) bool {
 
 // isName reports whether the account is known by a name of the provider's.
 func isName(account string) bool { return account != "" && account != journal.OwnCredential }
-
-// sentFrom moves the first send back to t, unless it is earlier already.
-func sentFrom(op *journal.Operation, t time.Time) {
-	op.FirstSentAt = t
-	if !op.SentSince.Before(t) {
-		op.SentSince = time.Time{}
-	}
-}
-
-// doubted reports whether an earlier release sent it once more after its caller received ErrOutcomeUnknown.
-func doubted(op *journal.Operation) bool { return op.Found.State == journal.StateUnknown }
-
-// whole reports whether the answer has all that the provider sent.
-func whole(a *journal.Answer) bool { return !a.Omitted && !a.Cut }

@@ -204,7 +204,7 @@ func (s *Server) untruth(op *journal.Operation, effects []Effect) string {
 	if a := op.Answer; a != nil && a.Pointer != "" {
 		said = append(said, idIn(a.Pointer, made))
 	}
-	if a := op.Answer; a != nil && !a.Omitted && !a.Cut && a.Status < http.StatusMultipleChoices {
+	if a := op.Answer; a != nil && a.Whole() && a.Status < http.StatusMultipleChoices {
 		if id := s.idOf(Answer{Header: a.Header, Body: a.Body}); id != "" {
 			said = append(said, id)
 		}

@@ -165,7 +165,7 @@ func TestPageWhoseRowsAreOutOfOrder(t *testing.T) {
 	assert.ErrorIs(t, listed(t, open), format.ErrDamaged)
 }
 
-// A page that SQLite can't read fails the requests that need it, and none of those that share their transaction.
+// A page that SQLite can't read fails the requests that need it. Other requests of the same transaction are answered.
 func TestPageThatCanNotBeRead(t *testing.T) {
 	for _, table := range []string{"onceward_rows", "onceward_names", "onceward_answers"} {
 		t.Run(table, func(t *testing.T) {

@@ -169,7 +169,7 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 	return page, err
 }
 
-// inOrder refuses a page of a scan that is out of order: whoever asks for the next one would get the same rows again, without end.
+// inOrder refuses a page of a scan that is out of order. The scan after it would return the same rows again, without end.
 func inOrder[T any](page []T, after rowstore.Position, handle int64, newest bool, place func(T) rowstore.Position) error {
 	if newest {
 		after = rowstore.Position{Handle: before(handle)}
