@@ -99,6 +99,51 @@ func ExampleError() {
 	// invoice-992/charge is pending after 5 attempts: out of attempts: no answer: the connection failed
 }
 
+// breaker refuses requests while its circuit is open. A real one opens after failures, closes after a pause, and has a
+// circuit for each host.
+type breaker struct {
+	next http.RoundTripper
+	open int // requests to refuse
+}
+
+func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
+	if b.open > 0 {
+		b.open--
+		if req.Body != nil {
+			req.Body.Close() // every RoundTripper must close it, also on errors
+		}
+		return nil, onceward.NotSent(errors.New("the circuit is open")) // only the breaker knows that nothing was sent
+	}
+	return b.next.RoundTrip(req) // an error of next's may come after the first byte, so it has no mark
+}
+
+// A circuit breaker below Onceward refuses two attempts. This provider takes no key, so that without the mark nothing
+// could be sent after the first, and the outcome would be unknown.
+func ExampleNotSent() {
+	messages := providers.Provider{Name: "messages", Hosts: []string{"messages.example.com"}, Endpoints: []providers.Endpoint{{Pattern: "POST /"}}}
+	srv := providertest.NewServer(messages, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "sent") }))
+	defer srv.Close()
+	client, err := onceward.New(onceward.Config{
+		Journal:    memory.New(), // a program would use journal/sqlite
+		Providers:  []providers.Provider{srv.Provider()},
+		HTTPClient: &http.Client{Transport: &breaker{next: http.DefaultTransport, open: 2}},
+		Backoff:    backoff.Policy{Initial: time.Millisecond, Max: 10 * time.Millisecond},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Shutdown(context.Background())
+
+	resp, err := pay(onceward.WithOperation(context.Background(), "reminder-17"), client.HTTPClient(), srv.URL)
+	if err != nil {
+		panic(err)
+	}
+	resp.Body.Close()
+	op, _ := onceward.OperationOf(resp)
+	fmt.Printf("%s after %d attempts, requests at the provider: %d\n", resp.Status, op.Attempts, srv.Requests())
+	// Output: 200 OK after 3 attempts, requests at the provider: 1
+}
+
 func ExampleClient_Resolve() {
 	// The provider takes no key, so nothing can be resent once it may have arrived.
 	messages := providers.Provider{Name: "messages", Hosts: []string{"messages.example.com"}, Endpoints: []providers.Endpoint{{Pattern: "POST /"}}}

@@ -1,4 +1,4 @@
-package main
+package docs_test
 
 import (
 	"bytes"
@@ -153,8 +153,8 @@ func read[T any](t *testing.T, file string) (all []T) {
 	}
 }
 
-// clientShutdown is the longest time that a program takes from SIGTERM on. It is the time in pay.go for the client
-// alone, and three times as much for everything else that has to end.
+// clientShutdown is the longest time that a program takes from SIGTERM on: ten seconds for the client alone, and three
+// times as much for everything else that has to end.
 const clientShutdown = 40 * time.Second
 
 func TestCompose(t *testing.T) {
