@@ -8,24 +8,8 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 )
-
-// mutated are the packages that decide. Their mutants are sampled.
-var mutated = append([]string{"./internal/machine", "./journal", rowStore, "./journal/sqlite", "./internal/tables", "./internal/lookup", "./internal/secret", "./internal/fingerprint"}, slices.Concat(storeRooms, rooms)...)
-
-// rowStore is the core of the stores on rows. Its tests on maps stand in a package below it.
-const rowStore = "./journal/internal/rowstore"
-
-// storeRooms are the packages below a store, which the store's tests try.
-var storeRooms = []string{"./journal/sqlite/internal/sidecar", "./journal/sqlite/internal/inplace", "./journal/sqlite/internal/checkpoint", "./journal/sqlite/internal/sessions", "./journal/sqlite/internal/deployment", "./journal/sqlite/internal/rows", "./journal/sqlite/internal/location", "./journal/sqlite/internal/localdb"}
-
-// rooms are the client's packages, which the tests of clientTests try: they see no more of them than the client does.
-var rooms = []string{".", "./internal/background", "./internal/core", "./internal/delivery", "./internal/engine", "./internal/naming", "./internal/reconcile", "./internal/wire"}
-
-// clientTests are the packages of the client's tests.
-const clientTests = "./internal/clienttest/request,./internal/clienttest/background,./internal/clienttest/reconcile,./internal/clienttest/inbound,./internal/clienttest/promises"
 
 // declared is a function or a variable of a package.
 type declared struct {
@@ -40,7 +24,7 @@ func (d *declared) key() string { return key(d.pkg, d.name, d.test) }
 
 func key(pkg, name string, test bool) string { return fmt.Sprint(pkg, ".", name, " ", test) }
 
-// find returns the items below the working directory: tests that use internal/soak, fuzz targets, and mutants.
+// find returns the items below the working directory: tests that use internal/soak, and fuzz targets.
 func find() (all []*item, err error) {
 	var found []*declared
 	err = filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
@@ -69,10 +53,6 @@ func find() (all []*item, err error) {
 			}
 			all = append(all, &item{kind: d.kind, dir: d.dir, name: d.name, program: programs[of]})
 		}
-	}
-	one := &program{}
-	for _, dir := range mutated {
-		all = append(all, &item{kind: mutants, dir: dir, name: "mutants", program: one})
 	}
 	return all, nil
 }

@@ -16,9 +16,8 @@ import (
 type kind string
 
 const (
-	test    kind = "test"
-	fuzz    kind = "fuzz"
-	mutants kind = "mutants"
+	test kind = "test"
+	fuzz kind = "fuzz"
 )
 
 // item is something that soak runs again and again.
@@ -39,46 +38,23 @@ type program struct {
 
 func (i *item) String() string { return i.dir + " " + i.name }
 
-// mutantFlags choose few mutants, and bound how long each of them is tested.
-const mutantFlags = "-sample 6 -most 20s -least 0"
-
 // args are the arguments of the item's program.
-func (i *item) args(seed uint64) []string {
-	switch i.kind {
-	case fuzz:
+func (i *item) args() []string {
+	if i.kind == fuzz {
 		cache, err := os.UserCacheDir()
 		if err != nil {
 			cache = os.TempDir()
 		}
 		return []string{"-test.paniconexit0", "-test.run", "^$", "-test.fuzz", "^" + i.name + "$", "-test.fuzztime", "10s",
 			"-test.fuzzminimizetime", "5s", "-test.parallel", "2", "-test.fuzzcachedir", filepath.Join(cache, "onceward-soak", i.dir)}
-	case mutants:
-		return i.mutantArgs(seed)
 	}
 	return []string{"-test.v", "-test.run", "^" + i.name + "$", "-test.timeout", limit.String()}
 }
 
-func (i *item) mutantArgs(seed uint64) []string {
-	args := append(strings.Fields(mutantFlags), "-seed", fmt.Sprint(seed))
-	if slices.Contains(rooms, i.dir) {
-		args = append(args, "-tests", clientTests)
-	}
-	if i.dir == rowStore {
-		args = append(args, "-tests", rowStore+"/mapdb")
-	}
-	if store, _, below := strings.Cut(i.dir, "/internal/"); below && slices.Contains(storeRooms, i.dir) {
-		args = append(args, "-tests", store)
-	}
-	return append(args, i.dir)
-}
-
 // repeat is the command that repeats a run of the item.
 func (i *item) repeat(seed uint64) string {
-	switch i.kind {
-	case fuzz:
+	if i.kind == fuzz {
 		return fmt.Sprintf("(cd %s && go test -run '^$' -fuzz '^%s$' -fuzztime 1m)", i.dir, i.name)
-	case mutants:
-		return "go run ./.ci/mutants " + strings.Join(i.mutantArgs(seed), " ")
 	}
 	return fmt.Sprintf("(cd %s && ONCEWARD_SOAK=%d go test -count 1 -run '^%s$')", i.dir, seed, i.name)
 }
@@ -97,22 +73,17 @@ type result struct {
 	verdict
 	took                   time.Duration
 	reason, output, repeat string
-	missed                 []string // mutants that no test noticed
 }
 
 var (
 	skip         = regexp.MustCompile(`(?m)^--- SKIP: |^testing: warning: no tests to run$`)
 	failingInput = regexp.MustCompile(`Failing input written to testdata/fuzz/(\w+)/(\S+)`)
 	fuzzDeadline = regexp.MustCompile(`(?m)^ *context deadline exceeded$`)
-	missedMutant = regexp.MustCompile(`(?m)^\d+/\d+ missed: (.*)$`)
 )
 
 // judge says what came of a run by its output and its error.
 func judge(i *item, seed uint64, output string, err error) result {
 	r := result{verdict: passed}
-	for _, m := range missedMutant.FindAllStringSubmatch(output, -1) {
-		r.missed = append(r.missed, m[1])
-	}
 	input := failingInput.FindStringSubmatch(output)
 	switch {
 	case err == nil && skip.MatchString(output):
@@ -155,9 +126,6 @@ func report(w io.Writer, all []*item) error {
 			took += r.took
 			if r.verdict == failed {
 				fmt.Fprintf(&notes, "\n%s: %s\n    %s\n", i, r.reason, r.repeat)
-			}
-			for _, m := range r.missed {
-				fmt.Fprintf(&notes, "\n%s: no test notices %s\n", i, m)
 			}
 		}
 		fmt.Fprintf(w, "%8d%8d%8d%8d%10s  %s\n", n[passed], n[failed], n[skipped], n[cut], took.Round(time.Second), i)

@@ -2,11 +2,10 @@
 //
 //	go run ./.ci/soak [-for 10m] [-only EXPRESSION] [-seed N] [-j 2]
 //
-// It divides the time between three kinds of work:
+// It divides the time between two kinds of work:
 //
 //   - every test of every module that uses internal/soak, which includes simulated lives and a sample of the clauses,
-//   - every fuzz target, for ten seconds,
-//   - a sample of the mutants of the packages that decide.
+//   - every fuzz target, for ten seconds.
 //
 // A run that takes longer than five minutes counts as a failure, and its processes are killed. At the end soak reports what
 // ran how often, and prints each failure with the command that repeats it. The exit status is 1 if there is a failure, or if
@@ -94,7 +93,7 @@ type soak struct {
 }
 
 // shares says how the time is divided between the kinds.
-var shares = map[kind]time.Duration{test: 6, fuzz: 2, mutants: 2}
+var shares = map[kind]time.Duration{test: 3, fuzz: 1}
 
 // next chooses the kind that has had the least of its share, and of this kind the item that has run the least often.
 func (s *soak) next() *item {
@@ -154,11 +153,9 @@ func (s *soak) execute(ctx context.Context, i *item, seed uint64) (output string
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit+20*time.Second) // the program's own timeout tells more
 	defer cancel()
-	cmd := exec.CommandContext(bounded, program, i.args(seed)...)
+	cmd := exec.CommandContext(bounded, program, i.args()...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	if i.kind != mutants {
-		cmd.Dir = i.dir
-	}
+	cmd.Dir = i.dir
 	if i.kind == test {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("ONCEWARD_SOAK=%d", seed))
 	}
@@ -186,14 +183,9 @@ func (s *soak) build(ctx context.Context, i *item) (path string, err error) {
 	}
 	path = filepath.Join(s.temp, fmt.Sprintf("%p", i.program))
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", path)
-	switch i.kind {
-	case mutants:
-		build.Args = []string{"go", "build", "-o", path, "./.ci/mutants"}
-	case fuzz:
+	build.Dir = i.dir
+	if i.kind == fuzz {
 		build.Args = append(build.Args, "-fuzz", ".")
-		fallthrough
-	case test:
-		build.Dir = i.dir
 	}
 	if told, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("does not build: %w\n%s", err, strings.TrimSpace(string(told)))

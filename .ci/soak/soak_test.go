@@ -63,7 +63,7 @@ func TestNot(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	fail := errors.New("exit status 1")
-	a, f, m := &item{kind: test, dir: "./a", name: "TestA"}, &item{kind: fuzz, dir: "./a", name: "FuzzA"}, &item{kind: mutants, dir: ".", name: "mutants"}
+	a, f := &item{kind: test, dir: "./a", name: "TestA"}, &item{kind: fuzz, dir: "./a", name: "FuzzA"}
 	for name, c := range map[string]struct {
 		of       *item
 		output   string
@@ -80,7 +80,6 @@ func TestJudge(t *testing.T) {
 		"fuzz deadline": {f, "--- FAIL: FuzzA (10.00s)\n    context deadline exceeded\nFAIL\n", fail, cut, "", ""},
 		"fuzz input": {f, "--- FAIL: FuzzA (1.00s)\n    Failing input written to testdata/fuzz/FuzzA/0123\n    To re-run:\n", fail, failed, "exit status 1",
 			"(cd ./a && go test -run '^FuzzA$/^0123$')"},
-		"mutants": {m, "does not compile", fail, failed, "exit status 1", "go run ./.ci/mutants -sample 6 -most 20s -least 0 -seed 7 -tests " + clientTests + " ."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := judge(c.of, 7, c.output, c.err)
@@ -89,7 +88,6 @@ func TestJudge(t *testing.T) {
 			assert.Equal(t, c.repeated, r.repeat)
 		})
 	}
-	assert.Equal(t, []string{"a.go, f: x → y"}, judge(m, 7, "3/6 missed: a.go, f: x → y\n", nil).missed)
 }
 
 func TestReport(t *testing.T) {

@@ -5,8 +5,6 @@
 //	go run . -delay 1ms             with a round trip that takes a millisecond longer
 //	go run . -claims 100000         claims of so many due operations, beside a foreground's rate
 //	go run . -rows 1100000          our journal beside many operations, and empty
-//	go run . -turnovers 5            our journal while its operations are reaped and replaced
-//	go run . -snapshot 10m          our journal beside a transaction that was forgotten
 //	go run . -outbox                operations that are enqueued in the application's own transaction
 //
 // It starts a PostgreSQL server of its own in the system's temporary folder (TMPDIR), with PostgreSQL's own settings: fsync
@@ -45,8 +43,6 @@ type options struct {
 	repetitions        int
 	chosen             []contender
 	claims, rows       int
-	turnovers          int
-	snapshot, rest     time.Duration
 }
 
 func run(ctx context.Context, args []string) error {
@@ -70,10 +66,6 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case o.claims > 0:
 		return claims(ctx, d, o, os.Stdout)
-	case o.turnovers > 0:
-		return turnovers(ctx, d, o, os.Stdout)
-	case o.snapshot > 0:
-		return beneathSnapshot(ctx, d, o, os.Stdout)
 	case o.rows > 0:
 		return beside(ctx, d, o, os.Stdout)
 	}
@@ -94,10 +86,7 @@ func parse(args []string) (o options, err error) {
 	outbox := flags.Bool("outbox", false, "measure transactions of an application's that enqueue: ours, and River's InsertTx")
 	only := flags.String("only", "", "names of those to run, with commas between; empty: all")
 	flags.IntVar(&o.claims, "claims", 0, "measure claims of this many due operations")
-	flags.IntVar(&o.rows, "rows", 0, "measure our journal beside this many completed operations; with -turnovers, how many come and go")
-	flags.IntVar(&o.turnovers, "turnovers", 0, "measure our journal while all its operations are reaped and replaced, so often")
-	flags.DurationVar(&o.snapshot, "snapshot", 0, "measure our journal while somebody holds a snapshot for so long")
-	flags.DurationVar(&o.rest, "rest", 0, "with -snapshot, how long it rests after each run, so that the disk holds what the server keeps")
+	flags.IntVar(&o.rows, "rows", 0, "measure our journal beside this many completed operations")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -110,9 +99,6 @@ func parse(args []string) (o options, err error) {
 	from := contenders
 	if *outbox {
 		from = outboxes
-	}
-	if o.turnovers > 0 && o.rows == 0 {
-		o.rows = 100_000
 	}
 	o.chosen, err = choose(from, *only)
 	return o, err

@@ -1,8 +1,8 @@
-// Compare builds two commits and runs the operation, the loopback and the journals of each in turn, in one run, and
+// Commits builds two commits and runs the operation, the loopback and the journals of each in turn, in one run, and
 // prints their medians and ratios.
 //
-//	go run ./compare BASE          the checkout as it stands, beside the commit BASE
-//	go run ./compare BASE NEW      two commits
+//	go run ./commits BASE          the checkout as it stands, beside the commit BASE
+//	go run ./commits BASE NEW      two commits
 //
 // Times on a machine that does other work are noise. The ratios to a peer in the same run, the processor time and the
 // allocations say more.
@@ -28,13 +28,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "compare:", err)
+		fmt.Fprintln(os.Stderr, "commits:", err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
+	flags := flag.NewFlagSet("commits", flag.ContinueOnError)
 	dir := flags.String("dir", ".", "a folder on the disk to measure")
 	rounds := flags.Int("rounds", 5, "how often each commit runs")
 	runs := flags.Duration("duration", time.Second, "how long each loopback client and journal runs each time")
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() < 1 || flags.NArg() > 2 {
 		return fmt.Errorf("name the commit to compare with, and after it another one if it is not the checkout")
 	}
-	temp, err := os.MkdirTemp("", "compare-")
+	temp, err := os.MkdirTemp("", "commits-")
 	if err != nil {
 		return err
 	}
