@@ -47,9 +47,9 @@ func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
 	return e.Operation, e
 }
 
-// Lookup returns an operation as recorded, with its answer. The error is ErrNotFound if the journal has no such
+// Operation returns an operation as recorded, with its answer. The error is ErrNotFound if the journal has no such
 // operation.
-func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
+func (c *Client) Operation(ctx context.Context, ref Ref) (Operation, error) {
 	op, err := c.core.Journal.Get(ctx, ref)
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation: %w", err)
@@ -57,14 +57,14 @@ func (c *Client) Lookup(ctx context.Context, ref Ref) (Operation, error) {
 	return operationOf(&op), nil
 }
 
-// LookupKey returns the operation whose first request carried key, named or not, for a caller that crashed and knows
+// OperationByKey returns the operation whose first request carried key, named or not, for a caller that crashed and knows
 // only its key. The request req is like the first one, and is not sent. Its method, URL, account headers and context count. The
 // error is ErrNotFound if that scope has no such operation.
-func (c *Client) LookupKey(req *http.Request, key Key) (Operation, error) {
+func (c *Client) OperationByKey(req *http.Request, key Key) (Operation, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
 	}
-	op, err := c.engine.LookupKey(req, string(key))
+	op, err := c.engine.OperationByKey(req, string(key))
 	if err != nil {
 		return Operation{}, fmt.Errorf("onceward: look up an operation by its key: %w", err)
 	}

@@ -34,7 +34,7 @@ type ResolveOptions struct {
 
 // Resolve records a person's decision about a pending or unknown operation. Executed also settles a cancelled one. It
 // gives a completed one the answer that is missing, cut off, or not the provider's by its table. docs/errors.md has an
-// example. Take seen from Operation.Seen of an Error, Lookup or Operations.
+// example. Take seen from Operation.Seen of an Error, Operation or Operations.
 //
 // If the operation has changed since, Resolve changes nothing, and the error is an Error with ErrMoved and the present
 // state. To prevent that, put a pending operation on Hold first. NotExecuted and SendAgain are your assertion: if the
@@ -212,7 +212,7 @@ func (c *Client) Wanted(ctx context.Context, ref Ref, how ResolveOptions) (Opera
 }
 
 func (c *Client) want(ctx context.Context, ref Ref, as Resolution, how ResolveOptions) (Operation, error) {
-	op, err := c.Lookup(ctx, ref)
+	op, err := c.Operation(ctx, ref)
 	if err != nil {
 		return op, err
 	}

@@ -64,7 +64,7 @@ func flowOf(f *journal.Flow) Flow {
 	}
 }
 
-// Operation returns the name of the unnamed operation that a step made. Pass it to Client.Lookup.
+// Operation returns the name of the unnamed operation that a step made. Pass it to Client.Operation.
 func (f Flow) Operation(step string) onceward.Ref {
 	return onceward.Ref{Scope: f.Scope, Parent: f.operations, ID: step}
 }

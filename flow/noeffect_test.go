@@ -111,7 +111,7 @@ func TestNoEffectIsReadFromTheAnswer(t *testing.T) {
 			cfg := onceward.Config{Journal: memory.New(), Backoff: once, Providers: append(before, providers.Stripe())}
 			p := startFlows(t, l, cfg)
 			require.Error(t, p.declinesIn(t, adyen, io.ErrUnexpectedEOF))
-			op, err := p.Lookup(t.Context(), p.flow("order-991").Operation("pay"))
+			op, err := p.Operation(t.Context(), p.flow("order-991").Operation("pay"))
 			require.NoError(t, err)
 			if op.State != onceward.StateCompleted && op.State != onceward.StateCancelled {
 				_, err = p.Resolve(t.Context(), op.Seen, onceward.Executed, byHand)

@@ -50,7 +50,7 @@ func trapped(t *testing.T, j machine.Store, l *line, resolves bool) (p *process,
 	if resolves {
 		l.Then(says(200, paid), frozen)
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrOutcomeUnknown)
-		op, err := p.Lookup(t.Context(), p.flow("order-991").Operation("charge"))
+		op, err := p.Operation(t.Context(), p.flow("order-991").Operation("charge"))
 		require.NoError(t, err)
 		_, err = p.Resolve(t.Context(), op.Seen, onceward.Executed, byHand) // README's recipe
 		require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestStepWithAReapedAnswerCanBeResolved(t *testing.T) {
 		l := &line{}
 		p, run := trapped(t, j, l, true)
 		isAnswerGone(t, p.Flow(t.Context(), "order-991", nil, run))
-		op, err := p.Lookup(t.Context(), p.flow("order-991").Operation("charge"))
+		op, err := p.Operation(t.Context(), p.flow("order-991").Operation("charge"))
 		require.NoError(t, err)
 		how := byHand
 		how.Answer = &onceward.Answer{Status: 200, Body: []byte(`{"id":"ch_2"}`)}
@@ -135,7 +135,7 @@ func TestStepWithAReapedAnswerCanBeResolved(t *testing.T) {
 		p, _ := trapped(t, nil, l, false)
 		run := p.soldOut("create")
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run), onceward.ErrOutcomeUnknown)
-		op, err := p.Lookup(t.Context(), p.flow("order-991").Operation("undo/create"))
+		op, err := p.Operation(t.Context(), p.flow("order-991").Operation("undo/create"))
 		require.NoError(t, err)
 		_, err = p.Resolve(t.Context(), op.Seen, onceward.Executed, byHand)
 		require.NoError(t, err)

@@ -126,7 +126,7 @@ func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 // seen is how far an operation of order-991 has come.
 func (p *process) seen(step string) onceward.Seen {
 	p.T.Helper()
-	op, err := p.Lookup(p.T.Context(), p.flow("order-991").Operation(step))
+	op, err := p.Operation(p.T.Context(), p.flow("order-991").Operation(step))
 	require.NoError(p.T, err)
 	return op.Seen
 }
@@ -445,7 +445,7 @@ func TestRunWaitsForAnOperation(t *testing.T) {
 		told, ok := errors.AsType[*flow.Error](err)
 		require.True(t, ok)
 		assert.Equal(t, "charge", told.Step)
-		op, err := p.Lookup(t.Context(), told.Flow.WaitsFor)
+		op, err := p.Operation(t.Context(), told.Flow.WaitsFor)
 		require.NoError(t, err)
 		assert.Equal(t, op.DueAt, told.Flow.DueAt)
 		assert.ErrorContains(t, told, "flow order-991: step charge: no outcome yet; due ")

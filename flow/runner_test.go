@@ -208,7 +208,7 @@ func TestInboundKeysFlowIsTheSameOnEveryHost(t *testing.T) {
 			assert.Len(t, distinct(l.Keys()), 6, "other keys and other tenants are other flows")
 			f, err := p.Flows.Lookup(t.Context(), onceward.Ref{Scope: "a", Parent: "inbound k1", ID: "ride"})
 			require.NoError(t, err)
-			_, err = p.Lookup(t.Context(), f.Operation("charge"))
+			_, err = p.Operation(t.Context(), f.Operation("charge"))
 			require.NoError(t, err)
 		}
 		assert.Equal(t, keys[0], keys[1])

@@ -48,7 +48,7 @@ func TestAFlowMakesItsStepsOnce(t *testing.T) {
 		f := p.flow("order-991")
 		assert.Equal(t, "started → create → charge → send → finished", f.String())
 		assert.JSONEq(t, paid, string(f.Steps[1].Result))
-		op, err := p.Lookup(t.Context(), f.Operation("charge"))
+		op, err := p.Operation(t.Context(), f.Operation("charge"))
 		require.NoError(t, err)
 		assert.Equal(t, l.Keys()[1], string(op.Key))
 

@@ -231,7 +231,7 @@ func TestGivenUpIsUndone(t *testing.T) {
 		require.ErrorIs(t, p.Flow(t.Context(), "order-991", nil, run(p)), flow.ErrGivenUp)
 		assert.Equal(t, []string{"charge", "refund", "tell", "tell"}, l.Descriptions())
 		assert.Len(t, distinct(l.Keys()), 3)
-		op, err := p.Lookup(t.Context(), p.flow("order-991").Operation("undo/charge/tell"))
+		op, err := p.Operation(t.Context(), p.flow("order-991").Operation("undo/charge/tell"))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, op.State)
 	})

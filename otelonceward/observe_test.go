@@ -35,14 +35,14 @@ func everything(t *testing.T) *setup {
 	s.then(loses(), loses())
 	require.ErrorIs(t, s.pay(t.Context(), "order-2"), onceward.ErrPending)
 	require.ErrorIs(t, s.pay(t.Context(), "order-3"), onceward.ErrPending)
-	op, err := s.client.Lookup(t.Context(), onceward.Ref{ID: "order-3"})
+	op, err := s.client.Operation(t.Context(), onceward.Ref{ID: "order-3"})
 	require.NoError(t, err)
 	op, err = s.client.Resolve(t.Context(), op.Seen, onceward.Hold, onceward.ResolveOptions{By: "jane", Why: "a test"})
 	require.NoError(t, err)
 	require.Equal(t, onceward.StateUnknown, op.State)
 	require.Eventually(t, func() bool {
 		_, err := s.client.Resume(t.Context())
-		op, err2 := s.client.Lookup(t.Context(), onceward.Ref{ID: "order-2"})
+		op, err2 := s.client.Operation(t.Context(), onceward.Ref{ID: "order-2"})
 		return assert.NoError(t, err) && assert.NoError(t, err2) && op.State == onceward.StateCompleted
 	}, 10*time.Second, 5*time.Millisecond)
 	return s

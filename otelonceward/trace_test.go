@@ -112,14 +112,14 @@ func TestSpansInTheBackground(t *testing.T) {
 	ctx, caller := s.tracers.Tracer("test").Start(t.Context(), "caller")
 	require.ErrorIs(t, s.pay(ctx, "order-77"), onceward.ErrPending)
 	caller.End()
-	op, err := s.client.Lookup(t.Context(), onceward.Ref{ID: "order-77"})
+	op, err := s.client.Operation(t.Context(), onceward.Ref{ID: "order-77"})
 	require.NoError(t, err)
 	assert.Equal(t, fmt.Sprintf("00-%s-%s-01", caller.SpanContext().TraceID(), caller.SpanContext().SpanID()), op.Trace)
 
 	main, end := s.tracers.Tracer("test").Start(t.Context(), "main")
 	require.Eventually(t, func() bool {
 		_, err := s.client.Resume(main)
-		op, err2 := s.client.Lookup(t.Context(), onceward.Ref{ID: "order-77"})
+		op, err2 := s.client.Operation(t.Context(), onceward.Ref{ID: "order-77"})
 		return assert.NoError(t, err) && assert.NoError(t, err2) && op.State == onceward.StateCompleted
 	}, 10*time.Second, 5*time.Millisecond)
 	end.End()
@@ -236,7 +236,7 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 	require.Error(t, s.pay(ctx, "order-77"))
 	require.NoError(t, s.pay(ctx, "order-77-again"))
 	require.NoError(t, s.pay(ctx, "order-77-again"))
-	op, err := s.client.Lookup(t.Context(), onceward.Ref{Scope: "tenant-42", ID: "order-77"})
+	op, err := s.client.Operation(t.Context(), onceward.Ref{Scope: "tenant-42", ID: "order-77"})
 	require.NoError(t, err)
 	_, err = s.client.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "customer-jane", Why: "in_the_query"})
 	require.NoError(t, err)

@@ -99,7 +99,7 @@ func (h hiccup) lives(t *testing.T, s suite, strike struck, reconcile *onceward.
 		running, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer stop()
 		assert.ErrorIs(t, client.Run(running), context.DeadlineExceeded)
-		op, err = client.Lookup(t.Context(), onceward.Ref{ID: "invoice-1"})
+		op, err = client.Operation(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.NoError(t, err)
 		srv.AssertSettledTruly(t, j)
 	})

@@ -183,7 +183,7 @@ func (e errand) settle(ctx context.Context, c *onceward.Client) error {
 		} else if _, ours := errors.AsType[*onceward.Error](err); !ours {
 			return err
 		}
-		op, err := c.Lookup(ctx, onceward.Ref{ID: e.name})
+		op, err := c.Operation(ctx, onceward.Ref{ID: e.name})
 		switch {
 		case err != nil:
 			return err
@@ -316,7 +316,7 @@ func TestNewestTablesInAStormOfKills(t *testing.T) {
 	var duplicates, found, persons, misses int
 	var open []errand
 	for _, e := range errands(of) {
-		op, err := c.Lookup(t.Context(), onceward.Ref{ID: e.name})
+		op, err := c.Operation(t.Context(), onceward.Ref{ID: e.name})
 		require.NoError(t, err, "it is lost")
 		n := effectsAt(boxes, e)
 		duplicates += max(n-1, 0)

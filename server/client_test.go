@@ -110,7 +110,7 @@ func (p payer) payWithin(ctx context.Context, body string) (int, error) {
 
 func (p payer) state() onceward.State {
 	p.t.Helper()
-	op, err := p.Lookup(p.t.Context(), onceward.Ref{ID: "invoice-1"})
+	op, err := p.Operation(p.t.Context(), onceward.Ref{ID: "invoice-1"})
 	require.NoError(p.t, err)
 	return op.State
 }

@@ -157,7 +157,7 @@ type checkArguments struct {
 }
 
 func (t tools) check(ctx context.Context, call *mcp.CallToolRequest, in checkArguments) (*mcp.CallToolResult, any, error) {
-	op, err := t.client.Lookup(ctx, onceward.Ref{Scope: user(call), ID: in.Operation})
+	op, err := t.client.Operation(ctx, onceward.Ref{Scope: user(call), ID: in.Operation})
 	switch {
 	case errors.Is(err, onceward.ErrNotFound):
 		return say(false, in.Operation, "NEVER RECORDED. Nothing was sent for such a call."), nil, nil

@@ -131,7 +131,7 @@ func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv i
 			}
 		}
 		// The journal has the outcome, even if a single call returned an error.
-		op, err := client.Lookup(ctx, ref)
+		op, err := client.Operation(ctx, ref)
 		switch {
 		case err != nil:
 			return false, err

@@ -69,7 +69,7 @@ func (l life) charge(ctx context.Context, invoice string) (due time.Time, err er
 		return due, err // a *stripe.Error, or ours: ErrOutcomeUnknown, …
 	}
 	// The SDK hides which operation an answer belongs to.
-	op, err := client.Lookup(ctx, onceward.Ref{ID: name})
+	op, err := client.Operation(ctx, onceward.Ref{ID: name})
 	if err != nil {
 		return due, err
 	}

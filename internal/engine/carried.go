@@ -152,9 +152,9 @@ func (e *Engine) getByKey(ctx context.Context, refs []journal.Ref) (op journal.O
 	return op, err
 }
 
-// LookupKey returns the operation whose request had key when it was first asked for. Of req the method, URL, account headers
+// OperationByKey returns the operation whose request had key when it was first asked for. Of req the method, URL, account headers
 // and context count. The error of one that the journal does not have in that scope is journal.ErrNotFound.
-func (e *Engine) LookupKey(req *http.Request, key string) (journal.Operation, error) {
+func (e *Engine) OperationByKey(req *http.Request, key string) (journal.Operation, error) {
 	n, err := naming.Of(req.Context()).ForLookup()
 	if err != nil {
 		return journal.Operation{}, err

@@ -405,7 +405,7 @@ func (l *Teller) Runs(d time.Duration) {
 // Stands returns an operation as it stands in the journal.
 func (l *Teller) Stands(name string) onceward.Operation {
 	l.T.Helper()
-	op, err := l.Lookup(context.Background(), onceward.Ref{ID: name})
+	op, err := l.Operation(context.Background(), onceward.Ref{ID: name})
 	require.NoError(l.T, err)
 	return op
 }

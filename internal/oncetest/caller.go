@@ -43,7 +43,7 @@ func (p *Process) LosesSession() {
 // LookedAt returns the facts of an operation that a look at it shows now.
 func (p *Process) LookedAt(ref onceward.Ref) onceward.Seen {
 	p.T.Helper()
-	op, err := p.Lookup(p.T.Context(), ref)
+	op, err := p.Operation(p.T.Context(), ref)
 	require.NoError(p.T, err)
 	return op.Seen
 }

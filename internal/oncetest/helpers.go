@@ -72,7 +72,7 @@ func CarriedRef(key string) onceward.Ref {
 	return onceward.Ref{Parent: "key at api.stripe.com", ID: key}
 }
 
-// Keyed returns a request to Stripe as LookupKey takes it.
+// Keyed returns a request to Stripe as OperationByKey takes it.
 func Keyed(ctx context.Context, options ...Option) *http.Request {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ChargeURL, nil)
 	if err != nil {

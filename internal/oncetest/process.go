@@ -154,7 +154,7 @@ func (p *Process) Everything() (ops []journal.Operation) {
 // ResolveAs resolves an operation in its present state.
 func (p *Process) ResolveAs(ref onceward.Ref, as onceward.Resolution, answer *onceward.Answer) (onceward.Operation, error) {
 	p.T.Helper()
-	op, err := p.Lookup(context.Background(), ref)
+	op, err := p.Operation(context.Background(), ref)
 	if err != nil {
 		return op, err
 	}

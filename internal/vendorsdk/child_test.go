@@ -111,7 +111,7 @@ func (plan childPlan) carryOut() error {
 	if err != nil {
 		report.Pending, report.Err = errors.Is(err, onceward.ErrPending), err.Error()
 	}
-	op, err := client.Lookup(context.Background(), onceward.Ref{ID: payment})
+	op, err := client.Operation(context.Background(), onceward.Ref{ID: payment})
 	if err != nil && !errors.Is(err, onceward.ErrNotFound) {
 		return err
 	}

@@ -306,7 +306,7 @@ func (p *process) operation(t *testing.T, id string) onceward.Operation {
 			ref = op.Ref
 		}
 	}
-	op, err := p.Lookup(t.Context(), ref)
+	op, err := p.Operation(t.Context(), ref)
 	require.NoError(t, err)
 	return op
 }

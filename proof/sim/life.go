@@ -585,7 +585,7 @@ func (l *life) found(ref onceward.Ref) *onceward.Answer {
 // supplies has an operator supply the answer of an operation that was completed by hand without one.
 func (l *life) supplies(p *process, op onceward.Operation) {
 	answer := l.found(op.Ref)
-	op, err := p.client.Lookup(context.Background(), op.Ref)
+	op, err := p.client.Operation(context.Background(), op.Ref)
 	if answer == nil || err != nil || op.Answer == nil || !op.Answer.ByHand || !op.Answer.Omitted {
 		return
 	}

@@ -96,7 +96,7 @@ func (s sample) storm(t *testing.T, mix providertest.Mix) map[string]onceward.Op
 			var failure *onceward.Error
 			assert.True(t, errors.As(err, &failure), "%v", err)
 		}
-		op, err := client.Lookup(t.Context(), onceward.Ref{ID: ref})
+		op, err := client.Operation(t.Context(), onceward.Ref{ID: ref})
 		require.NoError(t, err)
 		assert.Equal(t, cut != nil, op.Answer != nil && op.Answer.Cut, "%s: %v", ref, cut)
 		ops[ref] = op
@@ -171,7 +171,7 @@ func TestOncewardFetchesTheExistingResource(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.JSONEq(t, `{"payments":{"id":"PM123","status":"pending_customer_approval"}}`, string(body))
-	op, err := client.Lookup(t.Context(), onceward.Ref{ID: "invoice-1/payment"})
+	op, err := client.Operation(t.Context(), onceward.Ref{ID: "invoice-1/payment"})
 	require.NoError(t, err)
 	assert.Equal(t, "PM123", op.Answer.Pointer)
 	assert.Equal(t, 3, b.Requests(), "the payment, its repeat and the GET")

@@ -70,7 +70,7 @@ func (b books) pays(name, target, body string) onceward.Operation {
 		_, _ = io.Copy(io.Discard, resp.Body) // a cut is in the record
 		resp.Body.Close()
 	}
-	op, err := b.client.Lookup(b.t.Context(), onceward.Ref{ID: name})
+	op, err := b.client.Operation(b.t.Context(), onceward.Ref{ID: name})
 	require.NoError(b.t, err)
 	return op
 }

@@ -380,7 +380,7 @@ func TestEnqueueInAFlowIsRefused(t *testing.T) {
 		assert.NoError(t, err)
 		return failed
 	})
-	op, err := s.Lookup(t.Context(), onceward.Ref{ID: invoice})
+	op, err := s.Operation(t.Context(), onceward.Ref{ID: invoice})
 	require.NoError(t, err)
 	assert.Equal(t, journal.StatePending, op.State)
 }

@@ -448,7 +448,7 @@ func TestRunReapsExpiredOperations(t *testing.T) {
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		pass(2 * time.Hour)
 		require.ErrorIs(t, p.Ask(named(t, "invoice-1/charge")).Err, onceward.ErrAnswerGone)
-		_, err := p.Lookup(t.Context(), unnamed.Op.Ref)
+		_, err := p.Operation(t.Context(), unnamed.Op.Ref)
 		require.ErrorIs(t, err, journal.ErrNotFound)
 		assert.Len(t, l.Sent(), 2)
 		require.NoError(t, p.Shutdown(t.Context()))

@@ -356,7 +356,7 @@ func TestFlowIsWokenByAClockAhead(t *testing.T) {
 			pass(time.Hour) // it is looked after every ten minutes by then
 			other := startFlows(t, l, onceward.Config{Journal: j})
 			setClock(other.Client, func() time.Time { return time.Now().Add(5 * time.Hour) })
-			op, err := other.Lookup(t.Context(), p.Everything()[0].Ref)
+			op, err := other.Operation(t.Context(), p.Everything()[0].Ref)
 			require.NoError(t, err)
 			require.NoError(t, row.says(other, op))
 			pass(10 * time.Minute)

@@ -84,7 +84,7 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 				}
 			}
 			l.Always(says(200, paid))
-			if _, err := s.Lookup(t.Context(), ref); errors.Is(err, onceward.ErrNotFound) {
+			if _, err := s.Operation(t.Context(), ref); errors.Is(err, onceward.ErrNotFound) {
 				return
 			}
 			pass(20 * time.Minute)

@@ -140,7 +140,7 @@ func TestUnknownThenCompletedAreTwoOutcomes(t *testing.T) {
 		require.Error(t, s.Ask(named(t, "order-1")).Err)
 		pass(time.Minute)
 		require.Equal(t, []string{"order-1 is unknown"}, s.booked(t))
-		op, err := s.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		op, err := s.Operation(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		_, err = s.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "ada", Why: "ch_1"})
 		require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestRolloutOfOnSettledFindsEarlierOutcomes(t *testing.T) {
 			if listed.SettledAt.Before(since) {
 				continue
 			}
-			op, err := old.Lookup(t.Context(), listed.Ref)
+			op, err := old.Operation(t.Context(), listed.Ref)
 			require.NoError(t, err)
 			booked = append(booked, op.Answer.Status)
 		}
@@ -205,7 +205,7 @@ func TestHandlerEnqueuesTheNextOperation(t *testing.T) {
 		pass(time.Minute)
 		synctest.Wait()
 		require.ErrorIs(t, called, onceward.ErrOpenTransaction)
-		op, err := s.Lookup(t.Context(), onceward.Ref{ID: "payout"})
+		op, err := s.Operation(t.Context(), onceward.Ref{ID: "payout"})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.Len(t, l.Sent(), 2)

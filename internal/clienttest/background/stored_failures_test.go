@@ -29,7 +29,7 @@ func TestKillUnderATableWithoutStoredFailures(t *testing.T) {
 			next := oncetest.Calling(t, srv, onceward.Config{Journal: j})
 			_, err := next.Resume(t.Context())
 			require.NoError(t, err)
-			op, err := next.Lookup(t.Context(), onceward.Ref{ID: oncetest.Invoice})
+			op, err := next.Operation(t.Context(), onceward.Ref{ID: oncetest.Invoice})
 			require.NoError(t, err)
 			assert.Equal(t, row.state, op.State)
 			assert.Equal(t, row.state == onceward.StateCompleted, len(srv.Effects()) == 1)

@@ -383,7 +383,7 @@ func TestClientUsedAfterShutdown(t *testing.T) {
 	assert.Equal(t, 1, srv.Requests())
 	assert.Len(t, p.Everything(), 1)
 
-	op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+	op, err := p.Operation(t.Context(), onceward.Ref{ID: invoice})
 	require.NoError(t, err, "looking costs nothing, and the journal is the caller's")
 	assert.Equal(t, onceward.StateCompleted, op.State)
 	out := p.Ask(t.Context(), to(http.MethodGet, srv.URL+"/v1/charges"))
@@ -426,7 +426,7 @@ func TestExpiredContextRecordsNothing(t *testing.T) {
 			_, err := p.Resume(ctx)
 			require.Error(t, err)
 			require.Error(t, p.Run(ctx))
-			_, err = p.Lookup(ctx, onceward.Ref{ID: invoice})
+			_, err = p.Operation(ctx, onceward.Ref{ID: invoice})
 			require.Error(t, err)
 			assert.Empty(t, p.Everything())
 			assert.Empty(t, l.Sent())

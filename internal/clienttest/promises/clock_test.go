@@ -300,7 +300,7 @@ func TestClockAheadGivesUpNoCarriedKey(t *testing.T) {
 		pass(time.Second)
 		_, err := ahead.Resume(t.Context())
 		require.NoError(t, err)
-		op, err := p.LookupKey(keyed(t.Context()), "order-1")
+		op, err := p.OperationByKey(keyed(t.Context()), "order-1")
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StatePending, op.State)
 		pass(time.Minute)

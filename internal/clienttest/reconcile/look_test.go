@@ -678,7 +678,7 @@ func TestLookupThatCallsItself(t *testing.T) {
 		_, err := l.Reconcile(named(t, "asked"), onceward.Ref{ID: "invoice-1"})
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 		require.Equal(t, 1, l.Effects())
-		_, err = l.Lookup(t.Context(), onceward.Ref{ID: "asked"})
+		_, err = l.Operation(t.Context(), onceward.Ref{ID: "asked"})
 		require.ErrorIs(t, err, onceward.ErrNotFound)
 	})
 }

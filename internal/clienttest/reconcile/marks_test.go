@@ -116,7 +116,7 @@ func TestAReferenceOfAReapedOperationIsNoMark(t *testing.T) {
 		require.ErrorIs(t, l.Asks("first", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)
 		l.Says("first", onceward.NotExecuted)
 		l.Runs(40 * 24 * time.Hour)
-		_, err := l.Lookup(t.Context(), onceward.Ref{ID: "first"})
+		_, err := l.Operation(t.Context(), onceward.Ref{ID: "first"})
 		require.ErrorIs(t, err, onceward.ErrNotFound)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("second", "/transfers", order1).Err, onceward.ErrOutcomeUnknown)

@@ -626,7 +626,7 @@ func TestUnwanted(t *testing.T) {
 		require.NoError(t, err)
 		pass(2 * machine.EvidenceKeep)
 		l.Runs(2 * time.Hour)
-		_, err = l.Lookup(t.Context(), ref)
+		_, err = l.Operation(t.Context(), ref)
 		require.ErrorIs(t, err, onceward.ErrNotFound, "it is reaped as any other")
 		require.NoError(t, l.Pays("invoice-1").Err)
 		assert.Equal(t, 2, l.Effects())

@@ -122,7 +122,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 			Resolution: onceward.Executed, By: "ada", Why: "GET https://api.stripe.com/v1/charges?… shows it",
 			At: at.UTC().Truncate(time.Millisecond), Generation: 0, Claim: 1,
 		}
-		op, err := p.Lookup(t.Context(), ref)
+		op, err := p.Operation(t.Context(), ref)
 		require.NoError(t, err)
 		assert.Equal(t, want, op.Resolved)
 		for op, err := range p.Operations(t.Context(), onceward.Filter{}) {
@@ -538,7 +538,7 @@ func TestResolveOfAReapedOperation(t *testing.T) {
 		p.PassInUse(50 * time.Hour)
 		_, err := p.ResolveAs(ref, onceward.Executed, nil)
 		require.Error(t, err)
-		_, err = p.Lookup(t.Context(), ref)
+		_, err = p.Operation(t.Context(), ref)
 		require.ErrorIs(t, err, onceward.ErrNotFound)
 	})
 }

@@ -66,7 +66,7 @@ func paysAs(t *testing.T, l *teller, ctx context.Context, tenant string, options
 // findings lists what events were recorded on an operation.
 func findings(t *testing.T, l *teller, ref onceward.Ref) (found []journal.Finding) {
 	t.Helper()
-	op, err := l.Lookup(t.Context(), ref)
+	op, err := l.Operation(t.Context(), ref)
 	require.NoError(t, err)
 	for _, e := range op.Evidence {
 		found = append(found, e.Finding)

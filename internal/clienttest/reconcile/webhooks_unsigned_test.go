@@ -80,7 +80,7 @@ func TestTrapEventBesideSignedItems(t *testing.T) {
 			w := httptest.NewRecorder()
 			client.Webhooks("adyen", row.v, nil).ServeHTTP(w, d)
 			require.Equal(t, http.StatusNoContent, w.Code)
-			op, err := client.Lookup(t.Context(), onceward.Ref{ID: "payroll-7"})
+			op, err := client.Operation(t.Context(), onceward.Ref{ID: "payroll-7"})
 			require.NoError(t, err)
 			assert.Equal(t, row.want, op.State)
 		})

@@ -123,7 +123,7 @@ func TestOperationHasItsRequestsTarget(t *testing.T) {
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once})
 		out := p.Ask(named(t, "invoice-1"), to(http.MethodPost, chargeURL+"?expand=customer&api_key=k3y"))
 		require.ErrorIs(t, out.Err, onceward.ErrPending)
-		op, err := p.Lookup(t.Context(), onceward.Ref{ID: "invoice-1"})
+		op, err := p.Operation(t.Context(), onceward.Ref{ID: "invoice-1"})
 		require.NoError(t, err)
 		var listed []onceward.Operation
 		for op, err := range p.Operations(t.Context(), onceward.Filter{}) {

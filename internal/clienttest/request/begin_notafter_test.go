@@ -138,7 +138,7 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 				require.ErrorIs(t, err, onceward.ErrNotSent, connection)
 				require.ErrorContains(t, err, "it was not to be sent after")
 				assert.EqualValues(t, sent, requests.Load(), connection)
-				op, err := client.Lookup(t.Context(), onceward.Ref{ID: connection})
+				op, err := client.Operation(t.Context(), onceward.Ref{ID: connection})
 				require.NoError(t, err)
 				assert.Equal(t, onceward.StateCancelled, op.State)
 

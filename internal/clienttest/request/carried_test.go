@@ -36,7 +36,7 @@ func TestNameTakesNoOtherCarriedKey(t *testing.T) {
 			assert.Nil(t, out.Op.Answer)
 		}
 		assert.Equal(t, []string{"k-1"}, l.Keys())
-		_, err := p.Lookup(t.Context(), onceward.Ref{ID: "invoice-2"})
+		_, err := p.Operation(t.Context(), onceward.Ref{ID: "invoice-2"})
 		require.ErrorIs(t, err, journal.ErrNotFound, "it was not begun")
 
 		require.NoError(t, p.Ask(named(t, "invoice-2"), carrying("k-2")).Err, "with a key of its own it is")
@@ -87,7 +87,7 @@ func TestCarriedKeyOrNameFindsAfterACrash(t *testing.T) {
 			leavesInFlight(t, dead, l, func() { dead.Ask(ctx, carrying("k-1")) })
 
 			p := start(t, l, onceward.Config{Journal: j})
-			op, err := p.LookupKey(keyed(unnamed), "k-1")
+			op, err := p.OperationByKey(keyed(unnamed), "k-1")
 			require.NoError(t, err)
 			assert.Equal(t, tenant, op.Scope)
 			assert.Equal(t, onceward.Key("k-1"), op.Key)
@@ -107,7 +107,7 @@ func TestCarriedKeyOrNameFindsAfterACrash(t *testing.T) {
 
 			out = p.Ask(unnamed, carrying("k-1"), otherCharge)
 			require.ErrorIs(t, out.Err, onceward.ErrKeyReused)
-			_, err = p.LookupKey(keyed(t.Context()), "k-1")
+			_, err = p.OperationByKey(keyed(t.Context()), "k-1")
 			require.ErrorIs(t, err, journal.ErrNotFound, "in its scope only")
 		})
 	}
@@ -197,7 +197,7 @@ func TestCarriedKeyAtTwoProvidersOrAccounts(t *testing.T) {
 						require.NoError(t, p.Ask(ctx, append(side.options, carrying("order-1"))...).Err)
 						require.Len(t, l.Sent(), i+1)
 					}
-					op, err := p.LookupKey(lookup, "order-1")
+					op, err := p.OperationByKey(lookup, "order-1")
 					require.NoError(t, err)
 					assert.Equal(t, l.Sent()[i].URL, op.URL)
 				}
@@ -325,7 +325,7 @@ func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
 		assert.Equal(t, carriedRef(string(out.Op.Key)), out.Op.Ref)
 		require.ErrorIs(t, p.Ask(t.Context(), carrying(string(out.Op.Key))).Err, onceward.ErrOutcomeUnknown)
 		assert.Len(t, l.Sent(), 1)
-		op, err := p.LookupKey(keyed(t.Context()), out.Op.Key)
+		op, err := p.OperationByKey(keyed(t.Context()), out.Op.Key)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, op.State)
 	})
@@ -488,16 +488,16 @@ func TestCarriedKeyOfAKeylessOperation(t *testing.T) {
 	}
 }
 
-func TestLookupKeyReportsItsError(t *testing.T) {
+func TestOperationByKeyReportsItsError(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Journal: hides{memory.New(), carriedRef("").Parent}})
 	req, err := http.NewRequest(http.MethodPost, chargeURL, nil)
 	require.NoError(t, err)
-	_, err = p.LookupKey(req, "key-1")
+	_, err = p.OperationByKey(req, "key-1")
 	require.ErrorIs(t, err, errDiskFull)
 	require.ErrorContains(t, err, "look up an operation by its key")
 	for _, u := range []*url.URL{nil, {Path: "/v1/charges"}} {
 		req.URL = u
-		_, err = p.LookupKey(req, "key-1")
+		_, err = p.OperationByKey(req, "key-1")
 		require.ErrorContains(t, err, "has no URL")
 	}
 }

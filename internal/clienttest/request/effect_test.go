@@ -61,7 +61,7 @@ func TestEffectOfAnOperation(t *testing.T) {
 			if out.Err == nil {
 				assert.Equal(t, row.want, out.Op.Effect)
 			}
-			op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+			op, err := p.Operation(t.Context(), onceward.Ref{ID: invoice})
 			require.NoError(t, err)
 			assert.Equal(t, row.want, op.Effect, op.State)
 			if op.State == onceward.StateCompleted {
@@ -95,7 +95,7 @@ func TestEffectOfASuccessThatCanNotBeRead(t *testing.T) {
 			charges.Declines = row.declines
 			p := start(t, (&line{}).Always(row.answer), onceward.Config{Providers: []providers.Provider{charges}})
 			_ = p.Ask(named(t, invoice), to(http.MethodPost, ownURL), with("Accept-Encoding", "br"))
-			op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+			op, err := p.Operation(t.Context(), onceward.Ref{ID: invoice})
 			require.NoError(t, err)
 			assert.Equal(t, row.want, op.Effect, "%v: %s", op.State, op.Cause)
 		})

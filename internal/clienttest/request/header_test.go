@@ -262,7 +262,7 @@ func TestAnswerByHandIsKeptWithoutCredentials(t *testing.T) {
 	l := (&line{}).Then(loses())
 	p := start(t, l, onceward.Config{Journal: openSQLite(t, filepath.Join(dir, "journal.db")), Providers: []providers.Provider{own(noRetention)}, Backoff: once})
 	require.ErrorIs(t, p.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err, onceward.ErrOutcomeUnknown)
-	op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+	op, err := p.Operation(t.Context(), onceward.Ref{ID: invoice})
 	require.NoError(t, err)
 	_, err = p.Resolve(t.Context(), op.Seen, onceward.Executed, onceward.ResolveOptions{By: "me", Why: "seen", Answer: &onceward.Answer{
 		Status: 201, Body: []byte(marker),

@@ -55,7 +55,7 @@ func TestKeysUnderKeyOfTwoNames(t *testing.T) {
 			now := start(t, l, onceward.Config{Journal: j, Backoff: once, Providers: []providers.Provider{row.now}})
 			require.ErrorIs(t, now.Ask(named(t, "invoice-2"), toOwn, carrying("key-1")).Err, onceward.ErrKeyReused)
 			assert.Len(t, l.Sent(), 1)
-			found, err := now.LookupKey(keyed(t.Context(), toOwn), "key-1")
+			found, err := now.OperationByKey(keyed(t.Context(), toOwn), "key-1")
 			require.NoError(t, err)
 			assert.Equal(t, first.Op.Ref, found.Ref)
 			unnamed := now.Ask(t.Context(), toOwn, carrying("key-1"))

@@ -42,7 +42,7 @@ func TestLastAnswerIsKept(t *testing.T) {
 			p := start(t, (&line{}).Then(row.script...), onceward.Config{Journal: j, Providers: []providers.Provider{own(append([]func(*providers.Endpoint){remembers(providers.Everything), func(e *providers.Endpoint) { e.InFlightGuard = true }}, row.endpoint...)...)},
 				Backoff: backoff.Policy{Initial: time.Millisecond, Max: time.Second, MaxAttempts: max(len(row.script), 1)}})
 			_ = p.Ask(named(t, invoice), to("POST", ownURL))
-			op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+			op, err := p.Operation(t.Context(), onceward.Ref{ID: invoice})
 			require.NoError(t, err)
 			got := op.LastAnswer
 			if got != nil {
@@ -70,7 +70,7 @@ func TestLastAnswerEndsWithTheOutcome(t *testing.T) {
 		j = open()
 		defer j.Close()
 		p = start(t, &line{}, onceward.Config{Journal: j})
-		op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+		op, err := p.Operation(t.Context(), onceward.Ref{ID: invoice})
 		require.NoError(t, err)
 		require.NotNil(t, op.LastAnswer)
 		assert.NotEmpty(t, op.LastAnswer.Body)

@@ -311,7 +311,7 @@ func TestClosedJournalFailsCallsAtOnce(t *testing.T) {
 					}
 					_, err = p.Wait(ctx, ref)
 					require.ErrorIs(t, err, journal.ErrClosed)
-					_, err = p.Lookup(ctx, ref)
+					_, err = p.Operation(ctx, ref)
 					require.ErrorIs(t, err, journal.ErrClosed)
 					_, err = p.Resolve(ctx, onceward.Seen{Ref: ref}, onceward.Executed, onceward.ResolveOptions{})
 					require.ErrorIs(t, err, journal.ErrClosed)

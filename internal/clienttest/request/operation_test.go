@@ -21,7 +21,7 @@ func TestLookupFindsOperationsBehindAnSDK(t *testing.T) {
 		l := (&line{}).Then(declined)
 		p := start(t, l, onceward.Config{})
 		out := p.Ask(onceward.WithScope(named(t, "invoice-1/charge"), "tenant-42"))
-		op, err := p.Lookup(t.Context(), onceward.Ref{Scope: "tenant-42", ID: "invoice-1/charge"})
+		op, err := p.Operation(t.Context(), onceward.Ref{Scope: "tenant-42", ID: "invoice-1/charge"})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.Equal(t, out.Op.Key, op.Key)
@@ -32,7 +32,7 @@ func TestLookupFindsOperationsBehindAnSDK(t *testing.T) {
 		assert.True(t, op.Answer.Refused)
 		assert.Equal(t, out.Body, string(op.Answer.Body))
 
-		_, err = p.Lookup(t.Context(), onceward.Ref{ID: "invoice-1/charge"})
+		_, err = p.Operation(t.Context(), onceward.Ref{ID: "invoice-1/charge"})
 		require.ErrorIs(t, err, journal.ErrNotFound)
 	})
 }

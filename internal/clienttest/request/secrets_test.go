@@ -83,7 +83,7 @@ func paysInSecret(w http.ResponseWriter, r *http.Request) {
 }
 
 // confession is everything that a program could write down. That is the logs, the values of Trace and OnSettled,
-// errors, and the results of Lookup and Operations.
+// errors, and the results of Operation and Operations.
 type confession struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -332,7 +332,7 @@ func TestNoSecretIsWrittenOfAnOperation(t *testing.T) {
 			for op, err := range p.Operations(t.Context(), onceward.Filter{}) {
 				heard.tell(err)
 				heard.say(op)
-				whole, err := p.Lookup(t.Context(), op.Ref)
+				whole, err := p.Operation(t.Context(), op.Ref)
 				require.NoError(t, err)
 				heard.say(whole, whole.Answer)
 			}

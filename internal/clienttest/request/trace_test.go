@@ -116,7 +116,7 @@ func TestTraceParentIsKept(t *testing.T) {
 			pass(time.Hour)
 			_, err := p.Resume(t.Context())
 			require.NoError(t, err)
-			op, err := p.Lookup(t.Context(), onceward.Ref{ID: invoice})
+			op, err := p.Operation(t.Context(), onceward.Ref{ID: invoice})
 			require.NoError(t, err)
 			assert.Equal(t, row.want, op.Trace)
 			assert.Equal(t, onceward.StateCompleted, op.State)

@@ -358,7 +358,7 @@ func TestNothingIsSentAfterTheLease(t *testing.T) {
 			assert.EqualValues(t, 1, requests.Load())
 			require.ErrorIs(t, send("paused", "while a credential is fetched"), onceward.ErrPending)
 			assert.EqualValues(t, 1, requests.Load(), "a connection that lay ready")
-			op, err := client.Lookup(t.Context(), onceward.Ref{ID: "paused"})
+			op, err := client.Operation(t.Context(), onceward.Ref{ID: "paused"})
 			require.NoError(t, err)
 			assert.Equal(t, onceward.StatePending, op.State)
 
