@@ -2,8 +2,8 @@
 // durable workflow engines, in one run. These are River on SQLite and DBOS Transact, with synchronous=FULL for all. Every
 // run ends with a look into the provider's ledger: one effect a step.
 //
-//	go run .                    64 flows at once
-//	go run . -guarantees        what each of them guarantees
+//	go run ./flows                    64 flows at once
+//	go run ./flows -guarantees        what each of them guarantees
 //
 // Compare only within one run: the speed of a disk varies from one to the next.
 package main

@@ -1,11 +1,11 @@
 // Postgres runs the same work through our journal on PostgreSQL and through its alternatives, in one run. The work is
 // operations of two durable commits, an intent of 0.9 KB and an answer of 0.75 KB.
 //
-//	go run .                        the comparison
-//	go run . -delay 1ms             with a round trip that takes a millisecond longer
-//	go run . -claims 100000         claims of so many due operations, beside a foreground's rate
-//	go run . -rows 1100000          our journal beside many operations, and empty
-//	go run . -outbox                operations that are enqueued in the application's own transaction
+//	go run ./postgres                        the comparison
+//	go run ./postgres -delay 1ms             with a round trip that takes a millisecond longer
+//	go run ./postgres -claims 100000         claims of so many due operations, beside a foreground's rate
+//	go run ./postgres -rows 1100000          our journal beside many operations, and empty
+//	go run ./postgres -outbox                operations that are enqueued in the application's own transaction
 //
 // It starts a PostgreSQL server of its own in the system's temporary folder (TMPDIR), with PostgreSQL's own settings: fsync
 // and all. Compare only within one run: the speed of a disk varies from one to the next.

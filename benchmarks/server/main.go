@@ -1,9 +1,9 @@
 // Server books payments over HTTP by a handler of package server, and by three alternatives, in one run. These are the same
 // handler without keys, keys by hand in three commits, and Fiber's middleware.
 //
-//	go run .                     on SQLite and on PostgreSQL
-//	go run . -only postgres
-//	go run . -rows 1000000       Atomic beside so many receipts, and beside none
+//	go run ./server                     on SQLite and on PostgreSQL
+//	go run ./server -only postgres
+//	go run ./server -rows 1000000       Atomic beside so many receipts, and beside none
 //
 // SQLite's files are made in a folder of -dir, and a PostgreSQL server of its own in the system's temporary folder (TMPDIR).
 // Compare only within one run: the speed of a disk varies from one to the next.
