@@ -24,7 +24,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "benchmarks/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/providers/*.md", "benchmarks/*.md"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range files {

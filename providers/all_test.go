@@ -19,7 +19,7 @@ import (
 )
 
 // contracts returns every adapter of this package, with valid arguments, and its contract. The conformance suite, the
-// benchmark, the fuzz targets and the matrix in docs/providers.md go through it. No two adapters name the same host.
+// benchmark, the fuzz targets and the pages in docs/providers go through it. No two adapters name the same host.
 func contracts() []contract {
 	return []contract{
 		stripeContract(),

@@ -7,76 +7,97 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
-	"time"
-
-	"github.com/stretchr/testify/assert"
 
 	"github.com/onceward/onceward/providers"
 )
 
 // foundOf says how the operations of a provider are found again if their outcome is unknown.
 func foundOf(b *strings.Builder, s *section) {
-	var carried, looked, means, heard grouped
+	var made, carried, looked, means grouped
 	for i, e := range s.provider.Endpoints {
 		if e.Reference.Place != providers.KeyNone {
 			carried.add(fmt.Sprintf("%s | %s", referenceCell(e.Reference), s.sources.cite(e.Reference.Source)), fmt.Sprint(i))
 		}
+		if e.Object != "" || e.ObjectID != "" {
+			made.add(cmp.Or(e.Object, "–")+" | "+pathCell(e.ObjectID), fmt.Sprint(i))
+		}
 		for _, look := range e.Lookups {
-			looked.add(strings.Join([]string{createsCell(e), asksCell(look), sameCell(look), absenceCell(e, look), s.sources.cite(look.Source), meansCell(look)}, "\x00"), fmt.Sprint(i))
+			looked.add(strings.Join([]string{asksCell(look), sameCell(look), s.sources.cite(look.Source), readCell(look), meansCell(look)}, "\x00"), fmt.Sprint(i))
+		}
+	}
+	if len(made.facts) > 0 {
+		b.WriteString("\n### Objects\n\nAn answer shows the id of the created object at this path. A – means the usual places.\n")
+		b.WriteString("\n| requests | object | id |\n|---|---|---|\n")
+		for _, fact := range made.facts {
+			fmt.Fprintf(b, "| %s | %s |\n", s.namesAt(made.texts[fact]), fact)
 		}
 	}
 	if len(carried.facts) > 0 {
+		b.WriteString("\n### Reference\n\nA reference is a field that the provider keeps with the object.\n")
 		b.WriteString("\n| requests | reference | source |\n|---|---|---|\n")
 		for _, fact := range carried.facts {
 			fmt.Fprintf(b, "| %s | %s |\n", s.namesAt(carried.texts[fact]), fact)
 		}
 	}
 	if len(looked.facts) > 0 {
-		b.WriteString("\n| | requests: object | look-up | the object shows | absence | source |\n|---|---|---|---|---|---|\n")
+		b.WriteString("\n### Look-ups\n\nOnceward tries the look-ups of a request in this order. A ″ repeats the cell above.\n")
+		b.WriteString("\n| look-up | requests | by | the object shows | source |\n|---|---|---|---|---|\n")
 		before := ""
+		var read grouped
 		for i, fact := range looked.facts {
 			cells := strings.Split(fact, "\x00")
-			means.add(cells[5], fmt.Sprint(i+1))
-			requests := s.namesAt(looked.texts[fact]) + ": " + cells[0]
+			read.add(cells[3], fmt.Sprint(i+1))
+			means.add(cells[4], fmt.Sprint(i+1))
+			requests := s.namesAt(looked.texts[fact])
 			shown := requests
 			if requests == before {
 				shown = "″"
 			}
 			before = requests
-			fmt.Fprintf(b, "| %d | %s | %s |\n", i+1, shown, strings.Join(cells[1:5], " | "))
-			at, _ := strconv.Atoi(looked.texts[fact][0])
-			e := s.provider.Endpoints[at]
-			for _, look := range e.Lookups {
-				if asksCell(look) == cells[1] && sameCell(look) == cells[2] && absenceCell(e, look) == cells[3] {
-					s.lookups = append(s.lookups, numberedLookup{e, look})
-					break
-				}
-			}
+			fmt.Fprintf(b, "| %d | %s | %s |\n", i+1, shown, strings.Join(cells[:3], " | "))
 		}
-		b.WriteString("\n| look-up | what the object's state means |\n|---|---|\n")
+		b.WriteString("\nOnceward reads each list in this way.\n")
+		b.WriteString("\n| look-up | items | pages | goes back | id | time |\n|---|---|---|---|---|---|\n")
+		for _, fact := range read.facts {
+			fmt.Fprintf(b, "| %s | %s |\n", runsOf(read.texts[fact]), fact)
+		}
+		b.WriteString("\nThe state of the object shows the outcome.\n")
+		b.WriteString("\n| look-up | outcome |\n|---|---|\n")
 		for _, fact := range means.facts {
 			fmt.Fprintf(b, "| %s | %s |\n", runsOf(means.texts[fact]), fact)
 		}
 	}
 	if len(s.provider.Events) > 0 {
-		b.WriteString("\n| events prove | of | found by | source |\n|---|---|---|---|\n")
-		for _, r := range mergedEvents(s.provider.Events) {
-			heard.add(s.eventCells(r), provenBy(r)+"\x00"+r.Equals)
+		eventsOf(b, s)
+	}
+}
+
+// eventsOf writes what each event proves, and where an event shows the object and the time.
+func eventsOf(b *strings.Builder, s *section) {
+	b.WriteString("\n### Webhooks\n\nAn event proves an outcome only if `client.Webhooks` verified the signature.\n")
+	b.WriteString("\n| event | type, and the outcome | requests | found by | source |\n|---|---|---|---|---|\n")
+	var heard, read grouped
+	for _, r := range mergedEvents(s.provider.Events) {
+		heard.add(s.eventCells(r), provenBy(r)+"\x00"+r.Equals)
+	}
+	for i, fact := range heard.facts {
+		var outcomes grouped
+		for _, text := range heard.texts[fact] {
+			outcome, event, _ := strings.Cut(text, "\x00")
+			outcomes.add(outcome, event)
 		}
-		for _, fact := range heard.facts {
-			var outcomes grouped
-			for _, text := range heard.texts[fact] {
-				outcome, event, _ := strings.Cut(text, "\x00")
-				outcomes.add(outcome, event)
-			}
-			var texts []string
-			for _, outcome := range outcomes.facts {
-				texts = append(texts, code(outcomes.texts[outcome])+": "+outcome)
-			}
-			field, rest, _ := strings.Cut(fact, "\x00")
-			fmt.Fprintf(b, "| `%s` is %s | %s |\n", field, strings.Join(texts, "; "), rest)
+		var texts []string
+		for _, outcome := range outcomes.facts {
+			texts = append(texts, code(outcomes.texts[outcome])+": "+outcome)
 		}
+		cells := strings.Split(fact, "\x00")
+		fmt.Fprintf(b, "| %d | `%s` is %s | %s |\n", i+1, cells[0], strings.Join(texts, "; "), cells[1])
+		read.add(cells[2], fmt.Sprint(i+1))
+	}
+	b.WriteString("\nAn event shows these facts.\n")
+	b.WriteString("\n| event | in | id | time | the object's time | account | live |\n|---|---|---|---|---|---|---|\n")
+	for _, fact := range read.facts {
+		fmt.Fprintf(b, "| %s | %s |\n", runsOf(read.texts[fact]), fact)
 	}
 }
 
@@ -100,14 +121,6 @@ func (s *section) namesAt(texts []string) string {
 	return namesOf(endpoints)
 }
 
-// createsCell is the object, and the path of its id in the answer if look-ups have it elsewhere.
-func createsCell(e providers.Endpoint) string {
-	if e.ObjectID == "" {
-		return e.Object
-	}
-	return e.Object + ", `" + e.ObjectID + "`"
-}
-
 func needs(permission string) string {
 	if permission == "" {
 		return ""
@@ -119,6 +132,9 @@ func referenceCell(r providers.Reference) string {
 	text := fmt.Sprintf("%s `%s`", r.Place, r.Name)
 	if r.MaxLength > 0 {
 		text += fmt.Sprintf(", up to %d characters", r.MaxLength)
+	}
+	if r.Alphabet != "" {
+		text += ", of the characters `" + cell(r.Alphabet) + "`"
 	}
 	if r.MaxPairs > 0 {
 		text += fmt.Sprintf(", one of %d pairs", r.MaxPairs)
@@ -149,29 +165,67 @@ func asksCell(look providers.Lookup) string {
 	if look.Body != "" {
 		text += " with `" + cell(look.Body) + "`"
 	}
-	if look.Items != "" {
-		text += ", `" + look.Items + "`"
-	}
-	if look.XML {
-		text += " in XML"
-	}
-	if look.Next.Style != providers.OnePage {
-		text += ", pages by " + look.Next.Style.String()
-	}
-	if look.Horizon > 0 {
-		text += ", " + period(look.Horizon) + " back"
-	}
 	if look.Fetch != "" {
 		text += "; then `" + look.Fetch + "`"
 	}
 	return text + needs(look.Needs)
 }
 
+// readCell says how Onceward reads the answer of a look-up.
+func readCell(look providers.Lookup) string {
+	items := pathCell(look.Items)
+	if look.Items == "" {
+		items = "one object"
+	}
+	if look.XML {
+		items += " in XML"
+	}
+	pages := strings.TrimPrefix(pagesOf(look.Next), ", pages ")
+	if pages == "" && look.Items != "" {
+		pages = "one"
+	}
+	horizon := ""
+	if look.Horizon > 0 {
+		horizon = period(look.Horizon)
+	}
+	created := pathCell(look.Created)
+	if look.TimeLayout != "" {
+		created += ", asked as `" + look.TimeLayout + "`"
+	}
+	return strings.Join([]string{items, pages, cmp.Or(horizon, "–"), pathCell(look.ID), created}, " | ")
+}
+
+// pathCell is a path in a table.
+func pathCell(path string) string {
+	if path == "" {
+		return "–"
+	}
+	return "`" + cell(path) + "`"
+}
+
+// pagesOf says how the pages of a list follow each other.
+func pagesOf(next providers.Paging) string {
+	var parts []string
+	for _, part := range []struct{ name, text string }{{"parameter", next.Param}, {"cursor", next.Cursor}, {"more", next.More}} {
+		if part.text != "" {
+			parts = append(parts, part.name+" `"+part.text+"`")
+		}
+	}
+	if next.Size > 0 {
+		parts = append(parts, fmt.Sprintf("%d items", next.Size))
+	}
+	text := ""
+	if next.Style != providers.OnePage {
+		text = ", pages by " + next.Style.String()
+	}
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}
+
 func sameCell(look providers.Lookup) string {
 	parts := comparisons(look.Same)
-	if look.Created != "" {
-		parts = append(parts, "time `"+look.Created+"`")
-	}
 	if look.By == providers.ByTime || look.By == providers.ByParent && look.Items != "" {
 		parts = append(parts, "candidate")
 	}
@@ -236,39 +290,6 @@ func meansCell(look providers.Lookup) string {
 	return strings.Join(parts, "; ")
 }
 
-// absenceCell lists the facts that must be stated before an absence is believed, or says why it is never believed.
-func absenceCell(e providers.Endpoint, look providers.Lookup) string {
-	if look.Items == "" {
-		return "never: one object"
-	}
-	for _, s := range look.Same {
-		if e.Reference.Mutable && strings.Contains(s.Is, "{reference}") {
-			return "never: mutable"
-		}
-	}
-	if look.Horizon > 0 && look.Horizon <= 90*time.Minute {
-		return "never: shown for " + period(look.Horizon)
-	}
-	if look.By == providers.ByParent || look.By == providers.ByTime {
-		return "no: candidates"
-	}
-	return cmp.Or(code(lacksOf(e, look)), "nothing to state")
-}
-
-// lacksOf lists the fields without which a look-up proves no absence. It is empty if nothing would help.
-func lacksOf(e providers.Endpoint, look providers.Lookup) (lacks []string) {
-	if e.HandlingTime == 0 {
-		lacks = append(lacks, "HandlingTime")
-	}
-	if look.Absent == (providers.Absence{}) {
-		lacks = append(lacks, "Absent")
-	}
-	if look.Next.Style == providers.OnePage && look.Next.Size == 0 {
-		lacks = append(lacks, "Next.Size")
-	}
-	return lacks
-}
-
 // mergedEvents joins the rules of one type of event that prove the same and differ in one text of one field.
 func mergedEvents(rules []providers.EventRule) (merged []providers.EventRule) {
 	for _, r := range rules {
@@ -318,26 +339,9 @@ func (s *section) eventCells(r providers.EventRule) string {
 		}
 	}
 	by = append(by, comparisons(r.Also)...)
-	return fmt.Sprintf("%s\x00%s | %s | %s", r.Field, of, strings.Join(by, "; "), s.sources.cite(r.Source))
-}
-
-// The document's conditions for an absence agree with Validate. If all stated conditions hold, a look-up may prove an
-// absence. If the document says never, it may not even then.
-func TestDocumentedAbsencesAreValid(t *testing.T) {
-	t.Parallel()
-	for _, p := range adapters() {
-		for i, e := range p.Endpoints {
-			for j, look := range e.Lookups {
-				stated := p.Clone()
-				stated.Endpoints[i].HandlingTime = time.Minute
-				stated.Endpoints[i].Lookups[j].Absent = providers.Absence{Consistent: true}
-				cell := absenceCell(e, look)
-				if strings.Contains(cell, "Next.Size") {
-					stated.Endpoints[i].Lookups[j].Next.Size = 100
-				}
-				never := strings.HasPrefix(cell, "never")
-				assert.Equal(t, never, stated.Validate() != nil, "%s, %s, look-up %d: %s", p.Name, e.Pattern, j, cell)
-			}
-		}
+	var shows []string
+	for _, path := range []string{r.Items, r.ID, r.At, r.Created, r.Account, r.Live} {
+		shows = append(shows, pathCell(path))
 	}
+	return fmt.Sprintf("%s\x00%s | %s | %s\x00%s", r.Field, of, strings.Join(by, "; "), s.sources.cite(r.Source), strings.Join(shows, " | "))
 }

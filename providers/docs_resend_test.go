@@ -1,7 +1,9 @@
 package providers_test
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -67,7 +70,7 @@ func toState(e providers.Endpoint) (fields []string) {
 // reasons says why an endpoint's requests are not sent again.
 func reasons(e providers.Endpoint) string {
 	if e.Key.Place == providers.KeyNone {
-		return ""
+		return "the request has no key"
 	}
 	if e.Remembers == providers.Nothing {
 		return "nothing is known of the key"
@@ -100,17 +103,20 @@ func window(p providers.Provider, e providers.Endpoint) string {
 
 // threeLines lists the requests that are sent again, those that end unknown, and the facts that a caller may state.
 func threeLines(b *strings.Builder, s *section) {
-	var again, unknown, state grouped
+	var again, unknown, limits, state grouped
 	for i, e := range s.provider.Endpoints {
 		at := fmt.Sprint(i)
+		if !e.NoEffect {
+			limits.add(afterLimit(e), at)
+		}
 		switch resendOf(e) {
 		case resendAlways:
-			again.add("for "+window(s.provider, e), at)
+			again.add("after every ambiguous failure, for "+window(s.provider, e), at)
 		case resendLostAnswer:
 			again.add("after a lost answer only, for "+window(s.provider, e), at)
-			unknown.add("after a failure that was received", at)
+			unknown.add("after a failure that the provider sent", at)
 		case resendIdempotent:
-			again.add("unnamed, while its caller waits, as the provider calls it idempotent", at)
+			again.add("while the caller waits, if the operation has no name. The provider calls the request idempotent", at)
 		case resendNever:
 			unknown.add(reasons(e), at)
 		}
@@ -118,56 +124,21 @@ func threeLines(b *strings.Builder, s *section) {
 			state.add(code(fields), at)
 		}
 	}
-	line := func(name string, g grouped, text func(subject, fact string) string, none string) {
-		var texts []string
+	list := func(name string, g grouped, none string) {
+		fmt.Fprintf(b, "- **%s**", name)
+		if len(g.facts) == 0 {
+			fmt.Fprintf(b, ": %s.\n", none)
+			return
+		}
+		b.WriteString(":\n")
 		for _, fact := range g.facts {
-			texts = append(texts, text(s.subject(g.texts[fact]), fact))
-		}
-		if len(texts) == 0 {
-			texts = []string{none}
-		}
-		fmt.Fprintf(b, "- *%s:* %s.", name, strings.Join(texts, ". "))
-	}
-	line("Sent again", again, func(subject, fact string) string { return subject + ", " + fact }, "Nothing that may have run")
-	b.WriteString("\n")
-	line("Ends unknown", unknown, func(subject, fact string) string {
-		switch {
-		case fact == "" && subject != "Every request without a key":
-			return subject + ", without a key"
-		case fact == "":
-			return subject
-		case strings.HasPrefix(fact, "after"):
-			return subject + " " + fact
-		}
-		return subject + ": " + fact
-	}, "Only after that time")
-	if len(s.provider.Events) == 0 && len(s.lookups) == 0 {
-		b.WriteString(" No look-up is known.")
-	}
-	b.WriteString("\n")
-	var absences grouped
-	for i, look := range s.lookups {
-		if cell := absenceCell(look.endpoint, look.lookup); strings.HasPrefix(cell, "`") {
-			absences.add(cell, fmt.Sprint(i+1))
+			fmt.Fprintf(b, "  - %s: %s.\n", s.subject(g.texts[fact]), fact)
 		}
 	}
-	nothing := "Nothing"
-	if len(absences.facts) > 0 {
-		nothing = "Nothing for a repeat"
-	}
-	line("To state", state, func(subject, fact string) string { return fact + " for " + lower(subject) }, nothing)
-	for _, fields := range absences.facts {
-		fmt.Fprintf(b, " To prove an absence: %s for %s.", fields, lookupNumbers(absences.texts[fields]))
-	}
-	b.WriteString("\n")
-}
-
-// lookupNumbers names look-ups.
-func lookupNumbers(numbers []string) string {
-	if len(numbers) == 1 {
-		return "look-up " + numbers[0]
-	}
-	return "look-ups " + runsOf(numbers)
+	list("Sent again", again, "no request that may have run")
+	list("Ends unknown", unknown, "a request that Onceward could not repeat in time")
+	list("After a 429", limits, "not known")
+	list("For you to state", state, "nothing")
 }
 
 func lower(text string) string {
@@ -208,4 +179,61 @@ func stated(e providers.Endpoint, fields []string, without string) providers.End
 		}
 	}
 	return e
+}
+
+// afterLimit says what a 429 shows.
+func afterLimit(e providers.Endpoint) string {
+	cell := limitCell(e)
+	if proof, yes := strings.CutPrefix(cell, "yes"); yes {
+		return "not executed" + proof
+	}
+	if cell == "no" {
+		return "the request may have run"
+	}
+	return "not executed " + cell
+}
+
+// limitCell says whether a 429 proves that its request was not executed.
+func limitCell(e providers.Endpoint) string {
+	var proofs, unless []string
+	for _, r := range e.Rules {
+		if last := max(r.Status, r.Through); r.Status > 429 || r.Status != 0 && last < 429 {
+			continue
+		}
+		var texts []string
+		if r.Equals != "" {
+			texts = append(texts, r.Equals)
+		}
+		whenever := strings.Join(moreConditions(r, texts), ", ")
+		marks := strings.Join(confidence.FindAllString(r.Source, -1), "")
+		switch proves := r.Verdict == providers.NotExecuted || r.Verdict == providers.Rejected; {
+		case whenever != "" && r.Verdict == providers.NotExecuted:
+			proofs = append(proofs, "if "+whenever+" "+marks)
+		case whenever != "" && !proves:
+			unless = append(unless, " unless "+whenever)
+		case whenever != "":
+		case proves:
+			return strings.TrimSpace("yes "+marks) + strings.Join(unless, ", ")
+		default:
+			return cmp.Or(strings.Join(proofs, ", "), "no")
+		}
+	}
+	return cmp.Or(strings.Join(proofs, ", "), "no")
+}
+
+// If the page says yes, a 429 with any body was not executed. Otherwise a 429 without a known body does not prove that.
+func TestDocumentedLimitsAreTheVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, p := range adapters() {
+		for _, e := range p.Endpoints {
+			if e.NoEffect {
+				continue
+			}
+			rt := tables.Route{Provider: &p, Endpoint: &e, Listed: true}
+			for _, later := range []bool{false, true} {
+				verdict := rt.Classify(row{"", http.StatusTooManyRequests, "", "", 0, 0}.answer(later)).Verdict
+				assert.Equal(t, strings.HasPrefix(limitCell(e), "yes"), verdict == notExecuted, "%s, %s: %v", p.Name, e.Pattern, verdict)
+			}
+		}
+	}
 }

@@ -12,19 +12,13 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// section is the page's section for one provider.
+// section holds what the parts of a provider's page share.
 type section struct {
 	provider providers.Provider
 	sources  *citations
-	lines    [][]string       // by endpoint: its rules as lines of a table
-	rows     [][]int          // the rows of the table of requests, as endpoints
-	rowOf    []int            // by endpoint
-	lookups  []numberedLookup // the look-ups of the table, numbered from 1
-}
-
-type numberedLookup struct {
-	endpoint providers.Endpoint
-	lookup   providers.Lookup
+	lines    [][]string // by endpoint: its rules as lines of a table
+	rows     [][]int    // the rows of the table of requests, as endpoints
+	rowOf    []int      // by endpoint
 }
 
 func newSection(p providers.Provider) *section {
@@ -32,7 +26,7 @@ func newSection(p providers.Provider) *section {
 	var groups grouped
 	for i, e := range p.Endpoints {
 		s.lines = append(s.lines, s.linesOf(e))
-		groups.add(fmt.Sprint(s.requestCells(e), resendOf(e), reasons(e), window(p, e), e.SecretRequest, s.lines[i]), fmt.Sprint(i))
+		groups.add(fmt.Sprint(s.requestCells(e), e.Key, e.Remembers, retentionCell(p, e), guardCell(e), e.Idempotent, e.SecretRequest, s.lines[i]), fmt.Sprint(i))
 	}
 	s.rowOf = make([]int, len(p.Endpoints))
 	for row, fact := range groups.facts {
@@ -45,25 +39,6 @@ func newSection(p providers.Provider) *section {
 		s.rows = append(s.rows, endpoints)
 	}
 	return s
-}
-
-// sections has one section a provider.
-func sections(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	for _, p := range adapters() {
-		s := newSection(p)
-		fmt.Fprintf(&b, "\n## %s\n\n", p.Name)
-		var found strings.Builder
-		foundOf(&found, s)
-		threeLines(&b, s)
-		providerFacts(&b, s)
-		requestsOf(&b, s)
-		answersOf(t, &b, s)
-		b.WriteString(found.String())
-		b.WriteString(s.sources.list())
-	}
-	return b.String()
 }
 
 // providerFacts writes the facts that hold for all requests to the provider.
@@ -116,35 +91,51 @@ func providerFacts(b *strings.Builder, s *section) {
 		}
 		fmt.Fprintf(b, "- Account of a credential: `%s`, %s%s. Source: %s\n", i.Path, field, needs(i.Needs), s.sources.cite(i.Source))
 	}
-	if common := strings.Join(slices.DeleteFunc(s.commonKey(), isEmpty), "; "); common != "" {
-		fmt.Fprintf(b, "- Key: %s\n", common)
+	if p.CredentialScoped {
+		b.WriteString("- Keys belong to: the credential. After the credential changes, Onceward sends nothing again\n")
+	}
+	if p.KeysPerScope {
+		b.WriteString("- Keys belong to: the scope of the caller\n")
+	}
+	if p.KeysUnder != "" {
+		fmt.Fprintf(b, "- Name in the journal: `%s`\n", p.KeysUnder)
+	}
+	if len(p.WebhookSchemes) > 0 {
+		fmt.Fprintf(b, "- Signatures of webhooks: %s\n", code(p.WebhookSchemes))
 	}
 	fmt.Fprintf(b, "- Source: %s\n", s.sources.cite(p.Source))
 }
 
-func isEmpty(text string) bool { return text == "" }
-
-// keyCells say where the key of a request goes, how it looks, and how much the provider remembers of it.
-func (s *section) keyCells(e providers.Endpoint) []string {
-	return []string{fmt.Sprintf("%s `%s`", e.Key.Place, e.Key.Name), keyForm(e.Key), "remembered: " + memoryCell(s.provider, e)}
+// keysOf writes where keys go, how keys look, and what the provider remembers of a key: a line for the rows that have
+// these facts in common.
+func keysOf(b *strings.Builder, s *section) {
+	var keys grouped
+	for i, e := range s.provider.Endpoints {
+		if e.Key.Place == providers.KeyNone || e.NoEffect {
+			continue
+		}
+		place := fmt.Sprintf("%s `%s`", e.Key.Place, e.Key.Name)
+		keys.add(strings.Join([]string{place, keyForm(e.Key), memoryCell(e), retentionCell(s.provider, e), guardCell(e)}, " | "), fmt.Sprint(i))
+	}
+	if len(keys.facts) == 0 {
+		b.WriteString("The provider takes no key.\n")
+		return
+	}
+	b.WriteString("| rows | place | form | results that answer a repeat | kept for | a second request while the first runs |\n|---|---|---|---|---|---|\n")
+	for _, fact := range keys.facts {
+		fmt.Fprintf(b, "| %s | %s |\n", s.letters(keys.texts[fact]), fact)
+	}
 }
 
-// commonKey returns the cells that are the same for all requests with a key, and "" for the other cells.
-func (s *section) commonKey() (common []string) {
-	for _, e := range s.provider.Endpoints {
-		switch cells := s.keyCells(e); {
-		case e.Key.Place == providers.KeyNone:
-		case common == nil:
-			common = cells
-		default:
-			for i := range cells {
-				if common[i] != cells[i] {
-					common[i] = ""
-				}
-			}
-		}
+// guardCell describes the fate of a second request while the first runs.
+func guardCell(e providers.Endpoint) string {
+	switch {
+	case e.InFlightGuard:
+		return "not executed"
+	case e.HandlingTime > 0:
+		return "not published; the provider handles a request for at most " + period(e.HandlingTime)
 	}
-	return common
+	return "not published"
 }
 
 // subject names endpoints, given by their numbers.
@@ -177,7 +168,7 @@ func (s *section) subject(texts []string) string {
 	case len(these) <= 3:
 		return namesOf(endpoints)
 	}
-	return s.rowsOf(texts)
+	return s.rowsOf(texts) + ", such as " + namesOf(endpoints[:1])
 }
 
 // rowsOf names the rows of endpoints, which are given by their numbers.
@@ -185,17 +176,22 @@ func (s *section) rowsOf(texts []string) string {
 	if len(s.rows) == 1 {
 		return "Every request"
 	}
+	letters := s.letters(texts)
+	if len(letters) == 1 {
+		return "Row " + letters
+	}
+	return "Rows " + letters
+}
+
+// letters are the rows of endpoints, which are given by their numbers.
+func (s *section) letters(texts []string) string {
 	var rows []int
 	for _, text := range texts {
 		i, _ := strconv.Atoi(text)
 		rows = append(rows, s.rowOf[i])
 	}
 	slices.Sort(rows)
-	rows = slices.Compact(rows)
-	if len(rows) == 1 {
-		return "Row " + letter(rows[0])
-	}
-	return "Rows " + strings.Join(runs(rows, letter), ", ")
+	return strings.Join(runs(slices.Compact(rows), letter), ", ")
 }
 
 // requestCells are the cells of a request but for its name.
@@ -207,14 +203,7 @@ func (s *section) requestCells(e providers.Endpoint) []string {
 	case e.Key.Place == providers.KeyNone:
 		notes = append(notes, "no key")
 	default:
-		for i, common := range s.commonKey() {
-			if text := s.keyCells(e)[i]; text != common && text != "" {
-				notes = append(notes, text)
-			}
-		}
-		if len(notes) == 0 {
-			notes = append(notes, "key")
-		}
+		notes = append(notes, "key")
 	}
 	if e.FetchPointer {
 		notes = append(notes, "an object that exists already is fetched")
@@ -222,11 +211,17 @@ func (s *section) requestCells(e providers.Endpoint) []string {
 	if e.SecretResponse {
 		notes = append(notes, "secret answer")
 	}
+	if len(e.OpenRequest) > 0 {
+		notes = append(notes, "kept although named like a secret: "+code(e.OpenRequest))
+	}
+	if len(e.OmitFields) > 0 {
+		notes = append(notes, "left out of the fingerprint: "+code(e.OmitFields))
+	}
 	return []string{strings.Join(notes, "; "), s.sources.cite(e.Source)}
 }
 
 func requestsOf(b *strings.Builder, s *section) {
-	b.WriteString("\n| | requests | key | source |\n|---|---|---|---|\n")
+	b.WriteString("\n| row | requests | key | source |\n|---|---|---|---|\n")
 	for row, endpoints := range s.rows {
 		var these []providers.Endpoint
 		for _, i := range endpoints {
@@ -257,6 +252,9 @@ func keyForm(k providers.Key) string {
 	case k.MaxLength > 0:
 		parts = append(parts, fmt.Sprintf("up to %d characters", k.MaxLength))
 	}
+	if k.Alphabet != "" {
+		parts = append(parts, "of the characters `"+cell(k.Alphabet)+"`")
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -271,18 +269,17 @@ func retentionCell(p providers.Provider, e providers.Endpoint) string {
 	if e.Declared != (providers.Declared{}) {
 		text += ", or less if `" + e.Declared.Header + e.Declared.Field + "` says so"
 	}
-	return text
-}
-
-func memoryCell(p providers.Provider, e providers.Endpoint) string {
-	if e.Remembers == providers.Nothing {
-		return "nothing is known"
-	}
-	text := e.Remembers.String() + ", " + retentionCell(p, e)
 	if e.RefusalsRegisterNoKey {
 		text += ", from the first request that was not refused"
 	}
 	return text
+}
+
+func memoryCell(e providers.Endpoint) string {
+	if e.Remembers == providers.Nothing {
+		return "nothing is known"
+	}
+	return e.Remembers.String()
 }
 
 // linesOf returns an endpoint's rules as lines of a table.
@@ -338,9 +335,10 @@ func answersOf(t *testing.T, b *strings.Builder, s *section) {
 		}
 		assert.Equal(t, s.lines[endpoints[0]], lines, "%s, row %s: the order of its rules is lost", s.provider.Name, letter(row))
 	}
+	b.WriteString("\n## Answers\n\nThe first line that matches decides.\n")
 	of := slices.ContainsFunc(merged, func(line ruleLine) bool { return len(line.rows) < judged })
 	if of {
-		b.WriteString("\n| of | answer | verdict | source |\n|---|---|---|---|\n")
+		b.WriteString("\n| rows | answer | verdict | source |\n|---|---|---|---|\n")
 	} else {
 		b.WriteString("\n| answer | verdict | source |\n|---|---|---|\n")
 	}
@@ -352,7 +350,7 @@ func answersOf(t *testing.T, b *strings.Builder, s *section) {
 			fmt.Fprintf(b, "| all | %s |\n", line.text)
 		default:
 			slices.Sort(line.rows)
-			fmt.Fprintf(b, "| %s | %s |\n", strings.Join(runs(line.rows, letter), ","), line.text)
+			fmt.Fprintf(b, "| %s | %s |\n", strings.Join(runs(line.rows, letter), ", "), line.text)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,38 +48,9 @@ func sourcesOf(p providers.Provider) (texts []string) {
 	return texts
 }
 
-// sharedSources returns the sources that at least four tables cite.
-var sharedSources = sync.OnceValue(func() (shared []string) {
-	count := map[string]int{}
-	var all []string
-	for _, p := range adapters() {
-		for _, source := range sourcesOf(p) {
-			count[source]++
-			all = appendNew(all, source)
-		}
-	}
-	for _, source := range all {
-		if count[source] >= 4 {
-			shared = append(shared, source)
-		}
-	}
-	return shared
-})
-
-// sharedSourcesTable lists the sources that several sections cite.
-func sharedSourcesTable() string {
-	var b strings.Builder
-	b.WriteString("| | source |\n|---|---|\n")
-	for i, source := range sharedSources() {
-		fmt.Fprintf(&b, "| R%d | %s |\n", i+1, cell(source))
-	}
-	return b.String()
-}
-
-// citations numbers the sources of one section. Sources that differ in one file or page only have one number. Sources
+// citations numbers the sources of one page. Sources that differ in one file or page only have one number. Sources
 // that cite one place for different facts have one number and a letter each.
 type citations struct {
-	shared  []string
 	entries []*citation
 	places  grouped // the entries by the place that they cite
 }
@@ -92,11 +62,9 @@ type citation struct {
 }
 
 func newCitations(p providers.Provider) *citations {
-	c := &citations{shared: sharedSources()}
+	c := &citations{}
 	for _, source := range sourcesOf(p) {
-		if !slices.Contains(c.shared, source) {
-			c.entry(source)
-		}
+		c.entry(source)
 	}
 	for i, entry := range c.entries {
 		place, _ := entry.parts()
@@ -119,9 +87,6 @@ func (c *citations) entry(source string) int {
 
 // number returns the number by which the page cites a source.
 func (c *citations) number(source string) string {
-	if i := slices.Index(c.shared, source); i >= 0 {
-		return "R" + strconv.Itoa(i+1)
-	}
 	entry := c.entry(source)
 	place, _ := c.entries[entry].parts()
 	text := strconv.Itoa(slices.Index(c.places.facts, place) + 1)
@@ -182,39 +147,38 @@ func (e *citation) parts() (place, fact string) {
 
 var confidence = regexp.MustCompile(`\[(D|D-old|S|C|M|\?)\]`)
 
-// cite returns the number of a source and its marks of confidence. A shared source is documented if it has no mark.
+// cite returns the number of a source and its marks of confidence.
 func (c *citations) cite(source string) string {
 	if source == "" {
 		return "–"
 	}
 	text := c.number(source)
 	var marks []string
-	if strings.HasPrefix(text, "R") && !strings.Contains(source, "[?]") {
-		return text
-	}
 	for _, mark := range confidence.FindAllString(source, -1) {
 		marks = appendNew(marks, mark)
 	}
 	return strings.TrimSpace(text + " " + strings.Join(marks, ""))
 }
 
-// list returns the sources of the section.
+// list returns the sources of the page.
 func (c *citations) list() string {
 	var b strings.Builder
-	b.WriteString("\nSources:\n\n")
+	b.WriteString("\n## Sources\n\n")
 	for i, place := range c.places.facts {
 		fmt.Fprintf(&b, "%d. %s", i+1, place)
 		var before []string
 		for j, text := range c.places.texts[place] {
 			entry, _ := strconv.Atoi(text)
 			_, fact := c.entries[entry].parts()
-			switch {
-			case len(c.places.texts[place]) == 1 && fact != "":
-				b.WriteString(": " + fact)
+			switch several := len(c.places.texts[place]) > 1; {
+			case several && fact != "":
+				fmt.Fprintf(&b, "\n   - (%s) %s.", strings.ToLower(letter(j)), shortened(fact, before))
+			case several:
+				fmt.Fprintf(&b, "\n   - (%s) as a whole.", strings.ToLower(letter(j)))
 			case fact != "":
-				fmt.Fprintf(&b, ". (%s) %s", strings.ToLower(letter(j)), shortened(fact, before))
-			case len(c.places.texts[place]) > 1:
-				fmt.Fprintf(&b, ". (%s) as a whole", strings.ToLower(letter(j)))
+				b.WriteString(": " + fact + ".")
+			default:
+				b.WriteString(".")
 			}
 			before = append(before, fact)
 		}
@@ -248,9 +212,6 @@ func TestDocumentedSourcesAreComplete(t *testing.T) {
 		c := newCitations(p)
 		list := c.list()
 		for _, source := range sourcesOf(p) {
-			if slices.Contains(c.shared, source) {
-				continue
-			}
 			entry := c.entries[c.entry(source)]
 			place, fact := entry.parts()
 			assert.Contains(t, list, place, p.Name)

@@ -16,22 +16,11 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables in README.md and docs/ that are made from the adapters")
+var update = flag.Bool("update", false, "rewrite the pages in docs/providers, which are made from the adapters")
 
-// The adapters in the documents are the tables.
-func TestDocumentedAdapters(t *testing.T) {
-	for _, table := range []struct {
-		file, name string
-		made       string
-	}{
-		{"../README.md", "adapters", list(t)},
-		{"../docs/adapters.md", "providers", overview(t)},
-		{"../docs/providers.md", "terms", termsTable()},
-		{"../docs/providers.md", "shared sources", sharedSourcesTable()},
-		{"../docs/providers.md", "sections", sections(t)},
-	} {
-		t.Run(table.name, func(t *testing.T) { documented(t, table.file, table.name, table.made) })
-	}
+// The index has a line for every table.
+func TestDocumentedIndex(t *testing.T) {
+	documented(t, pagesFolder+"/README.md", "index", index(t))
 }
 
 // documented compares a table of a document with the text made from its source. With -update it writes the table
@@ -49,81 +38,7 @@ func documented(t *testing.T, file, name, made string) {
 		require.NoError(t, os.WriteFile(file, []byte(whole), 0o644))
 		return
 	}
-	assert.True(t, made == stands, "%s is not what the adapters say; it is made anew by: go test -run Documented . ./providers -update", file)
-}
-
-// list links every adapter to its contract.
-func list(t *testing.T) string {
-	t.Helper()
-	calls := calls(t)
-	var links []string
-	for _, p := range adapters() {
-		name, _, _ := strings.Cut(calls[p.Name], "(")
-		links = append(links, fmt.Sprintf("[%s](docs/providers.md#%s)", name, strings.ReplaceAll(p.Name, ".", "")))
-	}
-	var b strings.Builder
-	for line := range slices.Chunk(links, 4) {
-		b.WriteString(strings.Join(line, " · ") + " ·\n")
-	}
-	return strings.TrimSuffix(b.String(), " ·\n") + "\n"
-}
-
-// overview is a line for every adapter, with the facts that its endpoints have in common.
-func overview(t *testing.T) string {
-	t.Helper()
-	calls := calls(t)
-	var b strings.Builder
-	b.WriteString("| adapter | key | kept for | sent again after an ambiguous failure |\n|---|---|---|---|\n")
-	for _, p := range adapters() {
-		var keys, kept []string
-		var shortest, longest time.Duration
-		again, keyed, lost := 0, 0, 0
-		for _, e := range p.Endpoints {
-			if e.Key.Place == providers.KeyNone {
-				continue
-			}
-			keys = appendNew(keys, fmt.Sprintf("%s `%s`", e.Key.Place, e.Key.Name))
-			keyed++
-			if termsOf(e).Window() > 0 {
-				again++
-				if e.Remembers == providers.SuccessesLostAnswers {
-					lost++
-				}
-			}
-			switch {
-			case callersRetention(p, e):
-				kept = appendNew(kept, "as you say")
-			case e.Retention == 0:
-				kept = appendNew(kept, "not published")
-			default:
-				longest = max(longest, e.Retention)
-				if shortest == 0 || e.Retention < shortest {
-					shortest = e.Retention
-				}
-			}
-		}
-		switch {
-		case shortest == longest && longest > 0:
-			kept = slices.Insert(kept, 0, period(longest))
-		case longest > 0:
-			kept = slices.Insert(kept, 0, period(shortest)+" to "+period(longest))
-		}
-		if keyed == 0 {
-			keys, kept = []string{"none"}, []string{"–"}
-		}
-		resent := "no"
-		switch {
-		case again > 0 && again < keyed:
-			resent = "some requests with a key"
-		case again > 0:
-			resent = "every request with a key"
-		}
-		if lost > 0 {
-			resent += ", after a lost answer"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", calls[p.Name], strings.Join(keys, "; "), strings.Join(kept, "; "), resent)
-	}
-	return b.String()
+	assert.True(t, made == stands, "%s is not what the adapters say; remake the table by: go generate .", file)
 }
 
 // calls are the adapters' functions with the names of their parameters, by the

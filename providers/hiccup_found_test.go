@@ -195,13 +195,13 @@ func (h hiccup) limited() *http.Response {
 	return resp
 }
 
-// The table of docs/providers.md shows the state of an operation ten virtual minutes after one hiccup, without
+// Each page of docs/providers shows the state of an operation ten virtual minutes after one hiccup, without
 // Config.Reconcile and with it. Every settled operation agrees with the provider's ledger.
 func TestDocumentedHiccups(t *testing.T) {
 	t.Parallel()
 	s := all(t)
-	var table strings.Builder
-	table.WriteString("| `POST` | " + strings.Join(strikeNames(), " | ") + " |\n|---|" + strings.Repeat("---|", len(strikes)) + "\n")
+	header := " | " + strings.Join(strikeNames(), " | ") + " |\n|---|" + strings.Repeat("---|", len(strikes)) + "\n"
+	rows := map[string]string{}
 	before, after := make([]int, len(strikes)), make([]int, len(strikes))
 	for _, h := range hiccups {
 		rt := s.route(t, h.request)
@@ -220,15 +220,20 @@ func TestDocumentedHiccups(t *testing.T) {
 			}
 		})
 		head, _, _ := strings.Cut(strings.TrimPrefix(h.request, "POST "), "\n")
-		fmt.Fprintf(&table, "| `%s` | %s |\n", head, strings.Join(cells, " | "))
+		rows[pageFile(*rt.Provider)] += fmt.Sprintf("| `%s` | %s |\n", head, strings.Join(cells, " | "))
 	}
+	for _, p := range adapters() {
+		documented(t, pagesFolder+"/"+pageFile(p), "hiccups", "| `POST`"+header+rows[pageFile(p)])
+	}
+	var sums strings.Builder
+	sums.WriteString("| operations" + header)
 	for _, sum := range []struct {
 		name   string
 		counts []int
 	}{{"unknown without `Config.Reconcile`", before}, {"unknown with it", after}} {
-		fmt.Fprintf(&table, "| **%s**, of %d | %s |\n", sum.name, len(hiccups), strings.Trim(strings.ReplaceAll(fmt.Sprint(sum.counts), " ", " | "), "[]"))
+		fmt.Fprintf(&sums, "| %s, of %d | %s |\n", sum.name, len(hiccups), strings.Trim(strings.ReplaceAll(fmt.Sprint(sum.counts), " ", " | "), "[]"))
 	}
-	documented(t, "../docs/providers.md", "hiccups", table.String())
+	documented(t, pagesFolder+"/README.md", "hiccups", sums.String())
 	assert.Equal(t, []int{6, 10, 23, 31, 22}, after)
 }
 
