@@ -8,8 +8,8 @@ import (
 // Braintree describes Braintree's GraphQL API, production and sandbox. The classic gateway and its server
 // SDKs have no key and are not described.
 //
-// Put apiRequestKey into input yourself, as a literal in the document or in the variable for input. The
-// client replaces it by the operation's key. It never adds the field: Braintree's guide describes it, but its
+// Put apiRequestKey into input yourself, in the variable for input or in a variable of its own. The client
+// replaces the value by the operation's key. It never adds the field: Braintree's guide describes it, but its
 // public schema does not have it, and a gateway that does not know the field would refuse every charge. Ask
 // Braintree, or try it in the sandbox.
 //

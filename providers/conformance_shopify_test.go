@@ -12,10 +12,10 @@ func shopifyContract() contract {
 	const (
 		graphql = "POST https://example.myshopify.com/admin/api/2026-04/graphql.json\nContent-Type: application/json\n\n"
 
-		refund   = graphql + `{"query":"mutation { refundCreate(input: {orderId: \"gid://shopify/Order/1\"}) @idempotent(key: \"4f5b6ebf-143c-4da5-8d0f-fb8553bfd85d\") { refund { id } userErrors { code message } } }"}`
+		refund   = graphql + `{"query":"mutation m($k: String!) { refundCreate(input: {orderId: \"gid://shopify/Order/1\"}) @idempotent(key: $k) { refund { id } userErrors { code message } } }","variables":{"k":"4f5b6ebf-143c-4da5-8d0f-fb8553bfd85d"}}`
 		variable = graphql + `{"query":"mutation m($key: String!) { refundCreate(input: {}) @idempotent(key: $key) { refund { id } } }","variables":{"key":"4f5b6ebf-143c-4da5-8d0f-fb8553bfd85d"}}`
 		keyless  = graphql + `{"query":"mutation { orderCancel(orderId: \"1\") { job { id } } }"}`
-		mandate  = graphql + `{"query":"mutation { orderCreateMandatePayment(id: \"1\", idempotencyKey: \"k\") { paymentReferenceId userErrors { code } } }"}`
+		mandate  = graphql + `{"query":"mutation m($k: String!) { orderCreateMandatePayment(id: \"1\", idempotencyKey: $k) { paymentReferenceId userErrors { code } } }","variables":{"k":"k"}}`
 		rest     = "POST https://example.myshopify.com/admin/api/2026-04/orders.json"
 	)
 	var listed []string
@@ -96,8 +96,8 @@ func shopifyContract() contract {
 		sent: []sent{
 			{
 				refund,
-				"POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 187\nContent-Type: application/json\n\n" +
-					`{"query":"mutation { refundCreate(input: {orderId: \"gid://shopify/Order/1\"}) @idempotent(key: \"` + conformanceKey + `\") { refund { id } userErrors { code message } } }"}`,
+				"POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 221\nContent-Type: application/json\n\n" +
+					`{"query":"mutation m($k: String!) { refundCreate(input: {orderId: \"gid://shopify/Order/1\"}) @idempotent(key: $k) { refund { id } userErrors { code message } } }","variables":{"k":"` + conformanceKey + `"}}`,
 			},
 			{
 				variable,
@@ -106,8 +106,8 @@ func shopifyContract() contract {
 			},
 			{
 				mandate,
-				"POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 162\nContent-Type: application/json\n\n" +
-					`{"query":"mutation { orderCreateMandatePayment(id: \"1\", idempotencyKey: \"` + conformanceKey + `\") { paymentReferenceId userErrors { code } } }"}`,
+				"POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 196\nContent-Type: application/json\n\n" +
+					`{"query":"mutation m($k: String!) { orderCreateMandatePayment(id: \"1\", idempotencyKey: $k) { paymentReferenceId userErrors { code } } }","variables":{"k":"` + conformanceKey + `"}}`,
 			},
 			{keyless, "POST /admin/api/2026-04/graphql.json HTTP/1.1\nHost: example.myshopify.com\nContent-Length: 67\nContent-Type: application/json\n\n" + keyless[len(graphql):]},
 		},

@@ -59,12 +59,14 @@ const (
 	// added if it is missing. All objects before it must exist.
 	KeyJSONField
 
-	// KeyGraphQL: an argument in the document of a GraphQL request is the key. It is a literal, or a variable
-	// whose value is the key. The variable must not serve anything else. Name is one of:
+	// KeyGraphQL: an argument in the document of a GraphQL request is the key. The argument must be a variable,
+	// whose value is the key, and which serves nothing else. A request whose document has a literal there is
+	// refused. Name is one of:
 	//
 	//   - "requestKey": an argument of the operation's top-level field;
 	//   - "@idempotent.key": an argument of a directive on that field, or on the operation;
-	//   - "input.apiRequestKey": a field of an input object, after the argument. A missing field is added.
+	//   - "input.apiRequestKey": a field of an input object, after the argument. If the object is a variable,
+	//     a missing field is added.
 	//
 	// A document without the argument takes no key. Neither does an unreadable document, nor an operation
 	// with several top-level fields or with fragments among them, because the key would cover only one of

@@ -9,8 +9,8 @@ import (
 // every *.myshopify.com if none is given.
 //
 // The 17 mutations that Shopify lists, refundCreate and those of the inventory, take a key in the directive
-// @idempotent(key: …), as a literal or a variable. From 2026-04 on Shopify refuses them without one. The
-// directive is never added. These requests take no key, and are not sent again once they may have run:
+// @idempotent(key: $key). The client refuses a literal key, because it sets the variable. From 2026-04 on Shopify
+// refuses the mutations without a key. The directive is never added. These requests take no key, and are not sent again once they may have run:
 //
 //   - a listed mutation without the directive;
 //   - a mutation that Shopify does not list, with or without the directive, because nothing is promised for it;

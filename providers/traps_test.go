@@ -47,7 +47,7 @@ const (
 	braintreeCharge = "POST https://payments.braintree-api.com/graphql\nContent-Type: application/json\n\n" +
 		`{"query":"mutation c($input: I!) { chargePaymentMethod(input: $input) { transaction { id } } }","variables":{"input":{"apiRequestKey":"k"}}}`
 	shopifyRefund = "POST https://example.myshopify.com/admin/api/2026-04/graphql.json\nContent-Type: application/json\n\n" +
-		`{"query":"mutation { refundCreate(input: {}) @idempotent(key: \"k\") { refund { id } } }"}`
+		`{"query":"mutation m($k: String!) { refundCreate(input: {}) @idempotent(key: $k) { refund { id } } }","variables":{"k":"k"}}`
 	aipBook = "POST https://aip155.example.com/v1/publishers/1/books"
 	openAI  = "POST https://api.openai.com/v1/chat/completions"
 	claude  = "POST https://api.anthropic.com/v1/messages"

@@ -9,8 +9,7 @@ type gqlKind byte
 const (
 	gqlEnd   gqlKind = 0
 	gqlName  gqlKind = 'n'
-	gqlText  gqlKind = 's' // a string with single quotes
-	gqlBlock gqlKind = 'b' // a block string
+	gqlText  gqlKind = 's' // a string or a block string
 	gqlOther gqlKind = '0' // a number
 	gqlBad   gqlKind = '?'
 )
@@ -106,7 +105,7 @@ func (l *gqlLexer) block() gqlKind {
 		}
 		l.pos += n + 3
 		if n == 0 || l.in[l.pos-4] != '\\' {
-			return gqlBlock
+			return gqlText
 		}
 	}
 }
@@ -144,8 +143,7 @@ type gqlArgument struct {
 }
 
 type gqlValue struct {
-	kind     gqlKind // gqlText, gqlBlock, '$' for a variable, '{' for an object, else gqlOther
-	span             // in the document
+	kind     gqlKind // gqlText, '$' for a variable, '{' for an object, else gqlOther
 	variable string
 	fields   []gqlArgument // of an object
 }
@@ -166,7 +164,7 @@ func parseGraphQL(document string) ([]gqlOperation, bool) {
 	p.advance()
 	var operations []gqlOperation
 	for p.ok && p.token.kind != gqlEnd {
-		if p.token.kind == gqlText || p.token.kind == gqlBlock {
+		if p.token.kind == gqlText {
 			p.advance() // a description
 		}
 		from := p.token.from
@@ -355,17 +353,16 @@ func (p *gqlParser) named(closing gqlKind, depth int) (found []gqlArgument) {
 }
 
 func (p *gqlParser) value(depth int) gqlValue {
-	v := gqlValue{kind: gqlOther, span: p.token.span}
+	v := gqlValue{kind: gqlOther}
 	switch p.token.kind {
-	case gqlText, gqlBlock:
-		v.kind = p.token.kind
+	case gqlText:
+		v.kind = gqlText
 		p.advance()
 	case gqlName, gqlOther:
 		p.advance()
 	case '$':
 		v.kind = '$'
 		p.advance()
-		v.to = p.token.to
 		v.variable = p.name()
 	case '{':
 		v.kind = '{'

@@ -23,29 +23,19 @@ func TestAGraphQLArgumentIsTheKey(t *testing.T) {
 		with    string
 	}{
 		{
-			"a literal", inGraphQL,
-			`{"query":"mutation {\n refundCreate(input: {a: \"}\"}) @idempotent(key: \"old\") { id }\n}","x":1.0}`, "old",
-			`{"query":"mutation {\n refundCreate(input: {a: \"}\"}) @idempotent(key: \"key-1\") { id }\n}","x":1.0}`,
-		},
-		{
-			"a literal behind escapes of JSON", inGraphQL,
-			`{"query":"\u006dutation { a(b: \"\u00e9\ud83d\ude00\\n\") @idempotent(key: \u0022old\") }"}`, "old",
-			`{"query":"\u006dutation { a(b: \"\u00e9\ud83d\ude00\\n\") @idempotent(key: \"key-1\") }"}`,
-		},
-		{
-			"a block string", inGraphQL,
-			`{"query":"mutation { a @idempotent(key: \"\"\"old\"\"\") }"}`, "old",
-			`{"query":"mutation { a @idempotent(key: \"key-1\") }"}`,
+			"behind escapes of JSON", inGraphQL,
+			`{"query":"\u006dutation($k: ID) { a(b: \"\u00e9\ud83d\ude00\\n\") @idempotent(\u006bey: $k) }","variables":{"k":"old"},"x":1.0}`, "old",
+			`{"query":"\u006dutation($k: ID) { a(b: \"\u00e9\ud83d\ude00\\n\") @idempotent(\u006bey: $k) }","variables":{"k":"key-1"},"x":1.0}`,
 		},
 		{
 			"comments and strings that look like it", inGraphQL,
-			`{"query":"# @idempotent(key: \"no\")\nmutation { a(b: \"@idempotent(key: 1)\", c: \"\"\"\\\"\"\" { \"\"\") @idempotent(key: \"old\") # }\n }"}`, "old",
-			`{"query":"# @idempotent(key: \"no\")\nmutation { a(b: \"@idempotent(key: 1)\", c: \"\"\"\\\"\"\" { \"\"\") @idempotent(key: \"key-1\") # }\n }"}`,
+			document(t, "# @idempotent(key: $no)\nmutation($k: ID) { a(b: \"@idempotent(key: 1)\", c: \"\"\"\\\"\"\" { \"\"\") @idempotent(key: $k) # }\n }", `"variables": {"k": "old"}`), "old",
+			document(t, "# @idempotent(key: $no)\nmutation($k: ID) { a(b: \"@idempotent(key: 1)\", c: \"\"\"\\\"\"\" { \"\"\") @idempotent(key: $k) # }\n }", `"variables": {"k": "key-1"}`),
 		},
 		{
 			"on the operation", inGraphQL,
-			`{"query":"mutation @idempotent(key: \"old\") { a }"}`, "old",
-			`{"query":"mutation @idempotent(key: \"key-1\") { a }"}`,
+			document(t, `mutation($k: ID) @idempotent(key: $k) { a }`, `"variables": {"k": "old"}`), "old",
+			document(t, `mutation($k: ID) @idempotent(key: $k) { a }`, `"variables": {"k": "key-1"}`),
 		},
 		{
 			"a variable", inGraphQL,
@@ -69,18 +59,8 @@ func TestAGraphQLArgumentIsTheKey(t *testing.T) {
 		},
 		{
 			"the operation that is meant", inGraphQL,
-			document(t, `query A { a @idempotent(key: "no") } mutation B { b @idempotent(key: "old") }`, `"operationName": "B"`), "old",
-			document(t, `query A { a @idempotent(key: "no") } mutation B { b @idempotent(key: "key-1") }`, `"operationName": "B"`),
-		},
-		{
-			"a field of an input object", inObject,
-			document(t, `mutation { charge(input: {id: "x", apiRequestKey: "old"}) { id } }`), "old",
-			document(t, `mutation { charge(input: {id: "x", apiRequestKey: "key-1"}) { id } }`),
-		},
-		{
-			"a field that the input object does not have", inObject,
-			document(t, `mutation { charge(input: {id: "x"}) { id } }`), "",
-			document(t, `mutation { charge(input: { apiRequestKey: "key-1" id: "x"}) { id } }`),
+			document(t, `query A { a @idempotent(key: "no") } mutation B($k: ID) { b @idempotent(key: $k) }`, `"operationName": "B"`, `"variables": {"k": "old"}`), "old",
+			document(t, `query A { a @idempotent(key: "no") } mutation B($k: ID) { b @idempotent(key: $k) }`, `"operationName": "B"`, `"variables": {"k": "key-1"}`),
 		},
 		{
 			"a field whose value is a variable", inObject,
@@ -139,6 +119,33 @@ func TestAGraphQLKeyThatIsNoneIsRefused(t *testing.T) {
 		assert.Equal(t, name != "a variable that is there twice", present, name)
 		require.ErrorAs(t, tables.Key(inGraphQL).Set(&m, k1, time.Time{}), &invalid, name)
 		assert.Equal(t, body, string(m.Body), name)
+	}
+}
+
+// A key in the document itself is refused, and the error says where to put it.
+func TestGraphQLLiteralKeyIsRefused(t *testing.T) {
+	for name, row := range map[string]struct {
+		key providers.Key
+		doc string
+	}{
+		"of a directive":                 {inGraphQL, `mutation { a @idempotent(key: "old") }`},
+		"of a directive of an operation": {inGraphQL, `mutation @idempotent(key: "old") { a }`},
+		"in a block string":              {inGraphQL, `mutation { a @idempotent(key: """old""") }`},
+		"of an input object":             {inObject, `mutation { charge(input: {id: "x", apiRequestKey: "old"}) { id } }`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := jsonBody(document(t, row.doc))
+			before := string(m.Body)
+			var invalid *tables.KeyError
+			_, present, err := tables.Key(row.key).Carried(m)
+			require.ErrorAs(t, err, &invalid)
+			assert.True(t, present)
+			assert.Contains(t, invalid.Reason, "declare a variable for it")
+			require.ErrorAs(t, tables.Key(row.key).Set(&m, k1, time.Time{}), &invalid)
+			assert.Equal(t, before, string(m.Body))
+			_, err = tables.Key(row.key).Without(m)
+			require.ErrorAs(t, err, &invalid)
+		})
 	}
 }
 
@@ -215,6 +222,7 @@ func TestAKeyIsPutIntoItsOwnObjectOnly(t *testing.T) {
 		"null for the object":                 {inObject, `mutation { charge(input: null) { id } }`},
 		"a list for the object":               {inObject, `mutation { charge(input: [{id: "x"}]) { id } }`},
 		"a text on the way":                   {deep, `mutation { charge(input: {options: "x"}) { id } }`},
+		"no field in the object":              {inObject, `mutation { charge(input: {id: "x"}) { id } }`},
 		"no object on the way":                {deep, `mutation { charge(input: {id: "x"}) { id } }`},
 		"the field in the object before":      {deep, `mutation { charge(input: {key: "x"}) { id } }`},
 		"the field in the object behind":      {deep, `mutation { charge(input: {more: {options: {key: "x"}}}) { id } }`},
@@ -232,9 +240,10 @@ func TestAKeyIsPutIntoItsOwnObjectOnly(t *testing.T) {
 		assert.NoError(t, err, name)
 		assert.Equal(t, before, string(without.Body), name)
 	}
-	m := jsonBody(document(t, `mutation { charge(input: {options: {a: 1}}) { id } }`))
+	doc := `mutation($o: O) { charge(input: {options: $o}) { id } }`
+	m := jsonBody(document(t, doc, `"variables": {"o": {"a": 1}}`))
 	require.NoError(t, tables.Key(deep).Set(&m, k1, time.Time{}))
-	assert.Equal(t, document(t, `mutation { charge(input: {options: { key: "key-1" a: 1}}) { id } }`), string(m.Body))
+	assert.Equal(t, document(t, doc, `"variables": {"o": {"key":"key-1","a": 1}}`), string(m.Body))
 }
 
 func TestAKeyThatIsOnlyReplacedIsNeverAdded(t *testing.T) {
@@ -275,8 +284,8 @@ func TestGraphQLWithoutTheArgument(t *testing.T) {
 // A document that is nested too deep is not read.
 func TestGraphQLNestedTooDeep(t *testing.T) {
 	carried := func(deep int) (key string, err error) {
-		doc := "mutation { a(b: " + strings.Repeat("{c: ", deep) + "1" + strings.Repeat("}", deep) + `) @idempotent(key: "x") }`
-		key, _, err = tables.Key(inGraphQL).Carried(jsonBody(document(t, doc)))
+		doc := "mutation($k: ID) { a(b: " + strings.Repeat("{c: ", deep) + "1" + strings.Repeat("}", deep) + `) @idempotent(key: $k) }`
+		key, _, err = tables.Key(inGraphQL).Carried(jsonBody(document(t, doc, `"variables": {"k": "x"}`)))
 		return key, err
 	}
 	key, err := carried(200)

@@ -3,15 +3,12 @@ package tables
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // gqlRequest is the body of a GraphQL request over HTTP: a JSON object with the
 // document and its variables.
 type gqlRequest struct {
-	body      []byte
 	document  string
-	literal   span // of the document, a JSON string in the body
 	operation gqlOperation
 	others    []span // the document's other operations, in its order
 }
@@ -19,6 +16,7 @@ type gqlRequest struct {
 const (
 	gqlUnread     = "the body is not a GraphQL request that can be read: a JSON object with one document in query"
 	gqlNoArgument = "the document does not have the argument"
+	gqlLiteral    = "it is a literal in the document: declare a variable for it, and put the value into the request's variables"
 	gqlSeveral    = "the operation has several top-level fields, or fragments: send each field in a request of its own"
 	gqlShared     = "the variable that the key would go into stands elsewhere too: give the key a variable of its own"
 )
@@ -54,8 +52,7 @@ func readGraphQL(m Message) (r gqlRequest, problem string) {
 	default:
 		return r, gqlUnread
 	}
-	r.body, r.literal = m.Body, query.value
-	r.document = decoded(m.Body[query.value.from:query.value.to])
+	r.document = unquote(m.Body[query.value.from:query.value.to])
 	operations, ok := parseGraphQL(r.document)
 	if !ok {
 		return r, gqlUnread
@@ -104,11 +101,9 @@ func (o *gqlOperation) only() (field string) {
 	return field
 }
 
-// gqlPlace is the place of the key: in the document or in a variable.
+// gqlPlace is the place of the key: a variable, or a field of one.
 type gqlPlace struct {
-	value     gqlValue // a string literal, or an object that the field is missing in
-	missing   string   // the name of that field
-	variables []string // its path in the body, if it is in a variable
+	path      []string // in the body
 	defaulted bool     // the variable has a default, in the document
 }
 
@@ -158,11 +153,11 @@ func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 			return place, gqlShared
 		case v.kind == '$':
 			return gqlPlace{
-				variables: append([]string{"variables", v.variable}, path...),
+				path:      append([]string{"variables", v.variable}, path...),
 				defaulted: slices.Contains(r.operation.defaults, v.variable),
 			}, ""
-		case len(path) == 0 && (v.kind == gqlText || v.kind == gqlBlock):
-			return gqlPlace{value: v}, ""
+		case len(path) == 0 && v.kind == gqlText:
+			return place, gqlLiteral
 		case len(path) == 0:
 			return place, "the argument is there and not a string"
 		case v.kind != '{':
@@ -170,9 +165,6 @@ func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 		}
 		values = nil
 		collect(v.fields, path[0])
-		if len(values) == 0 && len(path) == 1 {
-			return gqlPlace{value: v, missing: path[0]}, ""
-		}
 	}
 }
 
@@ -221,11 +213,8 @@ func (k Key) setGraphQL(m *Message, key string) error {
 		return nil
 	case problem != "":
 		return k.invalid("%s", problem)
-	case place.variables == nil:
-		m.Body = r.withLiteral(place, key)
-		return nil
 	}
-	return k.setVariable(m, place.variables, key)
+	return k.setVariable(m, place.path, key)
 }
 
 func (k Key) setVariable(m *Message, path []string, key string) error {
@@ -244,19 +233,6 @@ func (k Key) setVariable(m *Message, path []string, key string) error {
 	return err
 }
 
-// withLiteral returns the body with the key in its document.
-func (r *gqlRequest) withLiteral(place gqlPlace, key string) []byte {
-	text, at := quote(key), place.value.span
-	if place.missing != "" {
-		text = " " + place.missing + ": " + text + " "
-		at = span{at.from + 1, at.from + 1}
-	}
-	literal := r.body[r.literal.from:r.literal.to]
-	from := r.literal.from + encodedOffset(literal, at.from)
-	to := r.literal.from + encodedOffset(literal, at.to)
-	return span{from, to}.replaced(r.body, string(inner([]byte(quote(text)))))
-}
-
 func (k Key) carriedGraphQL(m Message) (key string, present bool, err error) {
 	r, problem := readGraphQL(m)
 	if problem != "" {
@@ -264,19 +240,13 @@ func (k Key) carriedGraphQL(m Message) (key string, present bool, err error) {
 	}
 	place, problem := r.find(k.Name)
 	switch {
-	case problem == gqlNoArgument, problem == "" && place.missing != "":
+	case problem == gqlNoArgument:
 		return "", false, nil
 	case problem != "":
 		return "", true, k.invalid("%s", problem)
-	case place.variables == nil:
-		key, ok := textOf(r.document[place.value.from:place.value.to], place.value.kind)
-		if !ok {
-			return "", true, k.invalid("its literal has escapes or line breaks: write it plainly")
-		}
-		return key, true, nil
 	}
-	at, problem := locate(m.Body, place.variables)
-	missing := problem == noParent && len(place.variables) == 2 || problem == "" && !at.there
+	at, problem := locate(m.Body, place.path)
+	missing := problem == noParent && len(place.path) == 2 || problem == "" && !at.there
 	switch {
 	case missing && place.defaulted:
 		return "", true, k.invalid("its variable has a default: put the key into the variables")
@@ -288,56 +258,4 @@ func (k Key) carriedGraphQL(m Message) (key string, present bool, err error) {
 		return "", true, k.invalid("variables: %s", notAString)
 	}
 	return unquote(m.Body[at.value.from:at.value.to]), true, nil
-}
-
-// textOf returns what a string literal says, if that is what stands in it.
-func textOf(literal string, kind gqlKind) (text string, plain bool) {
-	n := 1
-	if kind == gqlBlock {
-		n = 3
-	}
-	text = literal[n : len(literal)-n]
-	if kind == gqlText && strings.ContainsRune(text, '\\') {
-		text = unquote([]byte(literal))
-		return text, text != ""
-	}
-	return text, !strings.ContainsAny(text, "\\\n\r") && (kind == gqlText || strings.TrimSpace(text) == text)
-}
-
-// decoded returns what a JSON string says. Unlike that of unquote, its every byte
-// has a place in the literal that [encodedOffset] finds.
-func decoded(literal []byte) string {
-	out := make([]byte, 0, len(literal))
-	for at := 1; at < len(literal)-1; {
-		n, text := decodeNext(literal, at)
-		at += n
-		out = append(out, text...)
-	}
-	return string(out)
-}
-
-// encodedOffset returns the position in a JSON string of the byte that is at offset in its decoded text.
-func encodedOffset(literal []byte, offset int) int {
-	at := 1
-	for seen := 0; seen < offset && at < len(literal)-1; {
-		n, text := decodeNext(literal, at)
-		at += n
-		seen += len(text)
-	}
-	return at
-}
-
-// decodeNext returns the length and the decoded text of the byte or escape at a position in a valid JSON string. An
-// escaped surrogate without its other half decodes to U+FFFD, as in encoding/json.
-func decodeNext(literal []byte, at int) (n int, text string) {
-	if literal[at] != '\\' {
-		return 1, string(literal[at : at+1])
-	}
-	n = escapeLength(literal[at:])
-	if n == 6 && at+12 < len(literal) && literal[at+6] == '\\' && literal[at+7] == 'u' {
-		if both := unquote([]byte(`"` + string(literal[at:at+12]) + `"`)); utf8.RuneCountInString(both) == 1 {
-			return 12, both
-		}
-	}
-	return n, unquote([]byte(`"` + string(literal[at:at+n]) + `"`))
 }

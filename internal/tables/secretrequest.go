@@ -474,7 +474,7 @@ func (s *secretSearch) document(document string) bool {
 			if len(s.at) > depth {
 				s.at = s.at[:len(s.at)-1]
 			}
-		case gqlText, gqlBlock, gqlOther, '$':
+		case gqlText, gqlOther, '$':
 			if field == "" {
 				break
 			}

@@ -58,7 +58,7 @@ var adapters = []adapter{
 	},
 	{
 		table: func() providers.Provider { return providers.Shopify() }, path: "/admin/api/2026-04/graphql.json",
-		body: `{"query":"mutation m($in: I = {a: 1}) { refundCreate(input: {note: \"REF\"}) @idempotent(key: \"REF-key\") { refund { id } userErrors { code } } }"}`,
+		body: `{"query":"mutation m($in: I = {a: 1}, $k: String!) { refundCreate(input: {note: \"REF\"}) @idempotent(key: $k) { refund { id } userErrors { code } } }","variables":{"k":"REF-key"}}`,
 		made: `{"data":{"refundCreate":{"refund":{"id":"ID"},"userErrors":[]}}}`,
 	},
 	{table: func() providers.Provider { return providers.Repeatable(day) }, path: "/emails"},

@@ -193,7 +193,7 @@ func (b *boxed) refusesMalformed() {
 	case providers.KeyFormField:
 		text += "&" + key.Name + "=another"
 	case providers.KeyJSONField, providers.KeyGraphQL: // a number
-		text = strings.NewReplacer(`"`+key36+`"`, "12", `\"`+key36+`\"`, "12").Replace(text)
+		text = strings.Replace(text, `"`+key36+`"`, "12", 1)
 		require.NotEqual(b.t, string(body), text)
 	default:
 		req.Header.Add(key.Name, "another")
@@ -333,11 +333,11 @@ func TestErrorInA200IsNoEffect(t *testing.T) {
 		failure    string
 	}{
 		{
-			providers.Shopify(), "/admin/api/2026-04/graphql.json", `{"query":"mutation { refundCreate(input: {}) @idempotent(key: \"k1\") { refund { id } } }"}`,
+			providers.Shopify(), "/admin/api/2026-04/graphql.json", `{"query":"mutation m($k: String!) { refundCreate(input: {}) @idempotent(key: $k) { refund { id } } }","variables":{"k":"k1"}}`,
 			`{"data":{"refundCreate":{"refund":null,"userErrors":[{"message":"no"}]}}}`,
 		},
 		{
-			providers.Braintree(), "/graphql", `{"query":"mutation { chargePaymentMethod(input: {apiRequestKey: \"k1\"}) { transaction { id } } }"}`,
+			providers.Braintree(), "/graphql", `{"query":"mutation m($k: ID!) { chargePaymentMethod(input: {apiRequestKey: $k}) { transaction { id } } }","variables":{"k":"k1"}}`,
 			`{"data":{"chargePaymentMethod":null},"errors":[{"message":"no","extensions":{"errorClass":"NOT_FOUND"}}]}`,
 		},
 	} {

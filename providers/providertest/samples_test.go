@@ -116,7 +116,7 @@ func samples() []sample {
 		},
 		{
 			name: "Shopify", adapter: "Shopify", provider: providers.Shopify(), path: "/admin/api/2026-04/graphql.json",
-			body:      `{"query":"mutation m($in: I = {a: 1}) { refundCreate(input: {note: \"REF\"}) @idempotent(key: \"REF-key\") { refund { id } userErrors { code } } }"}`,
+			body:      `{"query":"mutation m($in: I = {a: 1}, $k: String!) { refundCreate(input: {note: \"REF\"}) @idempotent(key: $k) { refund { id } userErrors { code } } }","variables":{"k":"REF-key"}}`,
 			made:      outcome{200, `{"data":{"refundCreate":{"refund":{"id":"1"},"userErrors":[]}}}`},
 			meanwhile: inFlight, mismatch: misuse, resent: true,
 		},

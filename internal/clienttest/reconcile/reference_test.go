@@ -79,7 +79,7 @@ func TestReferenceInEachPlace(t *testing.T) {
 		{providers.KeyRawHeader, "X-Reference", `{"amount":10}`, "application/json"},
 		{providers.KeyQuery, "reference", `{"amount":10}`, "application/json"},
 		{providers.KeyFormField, "reference", "amount=10", form},
-		{providers.KeyGraphQL, "input.reference", `{"query":"mutation { pay(input: {amount: 10}) { id } }"}`, "application/json"},
+		{providers.KeyGraphQL, "input.reference", `{"query":"mutation($i: I) { pay(input: $i) { id } }","variables":{"i":{"amount":10}}}`, "application/json"},
 	} {
 		virtual(t, row.place.String(), func(t *testing.T) {
 			looks := filling()
