@@ -20,7 +20,7 @@ import (
 var (
 	ErrPending           = fault.ErrPending           // no outcome yet: see Error.InBackground. Never ask under another name
 	ErrOutcomeUnknown    = fault.ErrOutcomeUnknown    // it may have taken effect, and is never sent again by itself
-	ErrUnwanted          = fault.ErrUnwanted          // an operator withdrew it (Client.Unwanted), and it took no effect
+	ErrWithdrawn         = fault.ErrWithdrawn         // an operator withdrew it (Client.Withdraw), and it took no effect
 	ErrNotSent           = fault.ErrNotSent           // it is cancelled: nothing was sent that may have taken effect
 	ErrKeyReused         = fault.ErrKeyReused         // the name or key belongs to another request: see Error.Differs
 	ErrInFlight          = fault.ErrInFlight          // another goroutine or process sends it, and did not finish in time

@@ -68,7 +68,7 @@ type Operation struct {
 	// or that it is left out. A body that is a secret or longer than 16 KiB is omitted.
 	LastAnswer *Answer
 	Resolved   *Resolved // who last recorded a finding by Resolve, and why; nil if no one did
-	Unwanted   *Resolved // who withdrew it; nil if no one did
+	Withdrawn  *Resolved // who withdrew it; nil if no one did
 
 	// The results of looking for it: see Config.Reconcile.
 	Looks     int        // look-ups since it became unknown
@@ -124,7 +124,7 @@ func withoutAnswer(op *journal.Operation) Operation {
 		Attention: op.Attention,
 		Object:    op.Object,
 		Evidence:  evidenceOf(op),
-		Unwanted:  op.Unwanted,
+		Withdrawn: op.Withdrawn,
 		Trace:     op.Trace,
 
 		Flow: flowRefOf(op), InboundKey: Key(seam.InboundKeyOf(op)), InboundEndpoint: op.InboundEndpoint,

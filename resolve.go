@@ -194,24 +194,22 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	return c.waited(&op, nil)
 }
 
-const unwanted, wanted = journal.Unwanted, journal.Wanted
-
-// Unwanted withdraws an operation: no process sends it until Wanted lifts that. If nothing of it may have run, it is
+// Withdraw keeps an operation from being sent until Reinstate lifts that. If nothing of it may have run, it is
 // cancelled. Otherwise it is unknown, and the client goes on looking for it. If it took effect, OnSettled receives it
-// with Operation.Unwanted, even if its caller has the answer. A running flow receives its own operation instead. Your
+// with Operation.Withdrawn, even if its caller has the answer. A running flow receives its own operation instead. Your
 // application decides whether to reverse the effect. The journal keeps a cancelled one whole, beyond Config.Keep.
 //
-// The error is Resolve's. After ErrInFlight, call Unwanted again once the operation has its outcome.
-func (c *Client) Unwanted(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
-	return c.want(ctx, ref, unwanted, how)
+// The error is Resolve's. After ErrInFlight, call Withdraw again once the operation has its outcome.
+func (c *Client) Withdraw(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
+	return c.decide(ctx, ref, journal.Withdraw, how)
 }
 
-// Wanted lifts Unwanted. It sends nothing. The next call by the operation's name does.
-func (c *Client) Wanted(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
-	return c.want(ctx, ref, wanted, how)
+// Reinstate lifts Withdraw. It sends nothing. The next call by the operation's name does.
+func (c *Client) Reinstate(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
+	return c.decide(ctx, ref, journal.Reinstate, how)
 }
 
-func (c *Client) want(ctx context.Context, ref Ref, as Resolution, how ResolveOptions) (Operation, error) {
+func (c *Client) decide(ctx context.Context, ref Ref, as Resolution, how ResolveOptions) (Operation, error) {
 	op, err := c.Operation(ctx, ref)
 	if err != nil {
 		return op, err

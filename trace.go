@@ -56,7 +56,7 @@ type Trace struct {
 	// Settled is called after each call of OnSettled, or Reconcile.OnUnknown, with its error.
 	Settled func(ctx context.Context, op Operation, err error)
 
-	// Resolved is called after a person's decision was recorded, in op.Resolved or op.Unwanted.
+	// Resolved is called after a person's decision was recorded, in op.Resolved or op.Withdrawn.
 	Resolved func(ctx context.Context, op Operation, resolution Resolution)
 
 	// Reaped is called when Run has reaped n operations and flows.
@@ -117,7 +117,7 @@ const (
 	OutcomeKeyReused Outcome = "key_reused"      // ErrKeyReused
 	OutcomeUnknown   Outcome = "unknown"         // ErrOutcomeUnknown
 	OutcomeGone      Outcome = "gone"            // ErrAnswerGone
-	OutcomeCancelled Outcome = "cancelled"       // ErrNotSent, ErrUnwanted, or a refusal that is handed over
+	OutcomeCancelled Outcome = "cancelled"       // ErrNotSent, ErrWithdrawn, or a refusal that is handed over
 	OutcomeRefused   Outcome = "refused_locally" // nothing was asked of the journal: an invalid request, a shutdown
 	OutcomeJournal   Outcome = "journal_error"   // ErrJournal, ErrJournalRestored
 )
@@ -149,7 +149,7 @@ func outcomeOfError(e *Error) Outcome {
 	}{
 		{ErrPending, OutcomePending}, {ErrInFlight, OutcomeInFlight}, {ErrKeyReused, OutcomeKeyReused},
 		{ErrOutcomeUnknown, OutcomeUnknown}, {ErrAnswerGone, OutcomeGone},
-		{ErrNotSent, OutcomeCancelled}, {ErrUnwanted, OutcomeCancelled},
+		{ErrNotSent, OutcomeCancelled}, {ErrWithdrawn, OutcomeCancelled},
 		{ErrJournal, OutcomeJournal}, {ErrJournalRestored, OutcomeJournal},
 	} {
 		if e.Kind == row.kind {

@@ -134,7 +134,7 @@ func historyOf(op *journal.Operation) (all []moment) {
 	if s := op.Resolved; s != nil {
 		add(s.At, strings.ReplaceAll(s.Resolution.String(), "_", " ")+", says "+shown.Text(s.By)+": "+shown.Text(s.Why))
 	}
-	if s := op.Unwanted; s != nil {
+	if s := op.Withdrawn; s != nil {
 		add(s.At, "withdrawn by "+shown.Text(s.By)+": "+shown.Text(s.Why))
 	}
 	add(op.SettledAt, stateWord(op.State))

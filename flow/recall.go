@@ -58,7 +58,7 @@ var recorded = []struct {
 	{"undo_blocked", ErrUndoBlocked},
 	{"step", ErrStep},
 	{"open_transaction", onceward.ErrOpenTransaction},
-	{"unwanted", onceward.ErrUnwanted},
+	{"withdrawn", onceward.ErrWithdrawn},
 	{"cancelled", context.Canceled},
 	{"deadline_exceeded", context.DeadlineExceeded},
 }

@@ -222,7 +222,7 @@ func TestErrorsComeBackFromTheJournal(t *testing.T) {
 		"ErrJournal": onceward.ErrJournal, "ErrJournalRestored": onceward.ErrJournalRestored, "ErrMoved": onceward.ErrMoved,
 		"ErrCredentialMissing": onceward.ErrCredentialMissing, "ErrInvalidRequest": onceward.ErrInvalidRequest,
 		"ErrInvalidKey": onceward.ErrInvalidKey, "ErrCredentialRefused": onceward.ErrCredentialRefused,
-		"ErrNameNeeded": onceward.ErrNameNeeded, "ErrUnwanted": onceward.ErrUnwanted, "ErrUnprotected": onceward.ErrUnprotected, "ErrRedirected": onceward.ErrRedirected,
+		"ErrNameNeeded": onceward.ErrNameNeeded, "ErrWithdrawn": onceward.ErrWithdrawn, "ErrUnprotected": onceward.ErrUnprotected, "ErrRedirected": onceward.ErrRedirected,
 		"ErrRetryBudget": onceward.ErrRetryBudget, "ErrShutdown": onceward.ErrShutdown, "flow.ErrFailed": flow.ErrFailed,
 		"flow.ErrSetAside": flow.ErrSetAside, "flow.ErrGivenUp": flow.ErrGivenUp, "flow.ErrChanged": flow.ErrChanged,
 		"flow.ErrInput": flow.ErrInput, "flow.ErrUnregistered": flow.ErrUnregistered, "flow.ErrUndoBlocked": flow.ErrUndoBlocked,

@@ -208,7 +208,7 @@ type Operation struct {
 	Disputed bool
 	Evidence []Evidence // the first and the latest, oldest first; kept with a tombstone
 
-	Unwanted *Resolved // who withdrew it; nil if no one did
+	Withdrawn *Resolved // who withdrew it; nil if no one did
 
 	// Newer holds fields of a newer release, in the store's encoding. A later write of the operation keeps them. Nil
 	// means that there are none.

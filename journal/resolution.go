@@ -23,14 +23,14 @@ const (
 	Hold
 	// Release ends a Hold. The operation is pending again as far as the resend rule allows.
 	Release
-	// Unwanted withdraws it: no process sends it until Wanted. If nothing may have run it is cancelled. Otherwise it
+	// Withdraw keeps it from being sent until Reinstate. If nothing may have run it is cancelled. Otherwise it
 	// is unknown, and clients go on looking for it.
-	Unwanted
-	// Wanted lifts Unwanted.
-	Wanted
+	Withdraw
+	// Reinstate lifts Withdraw.
+	Reinstate
 )
 
-var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release", "unwanted", "wanted"}
+var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release", "withdraw", "reinstate"}
 
 func (r Resolution) String() string { return words.Of("Resolution", resolutionNames[:], r) }
 

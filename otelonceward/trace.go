@@ -272,7 +272,7 @@ var errorTypes = []struct {
 	{onceward.ErrUnprotected, "unprotected"},
 	{onceward.ErrOpenTransaction, "open_transaction"},
 	{onceward.ErrInvalidRequest, "invalid_request"},
-	{onceward.ErrUnwanted, "unwanted"},
+	{onceward.ErrWithdrawn, "withdrawn"},
 	{onceward.ErrInFlight, "in_flight"},
 	{onceward.ErrAnswerGone, "answer_gone"},
 	{onceward.ErrOutcomeUnknown, "outcome_unknown"},

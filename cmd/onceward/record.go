@@ -52,7 +52,7 @@ type operation struct {
 	Looks         int        `json:"looks,omitempty" doc:"how often it was looked for since it became unknown"`
 	LookAt        *time.Time `json:"look_at,omitempty" doc:"when it is looked for next"`
 	Object        string     `json:"object,omitempty" doc:"kind and id of the object that proves its effect"`
-	Unwanted      *word      `json:"unwanted,omitempty" doc:"the operator who withdrew it"`
+	Withdrawn     *word      `json:"withdrawn,omitempty" doc:"the operator who withdrew it"`
 	Resolved      *word      `json:"resolved,omitempty" doc:"the operator who resolved it last"`
 }
 
@@ -163,7 +163,7 @@ func (c *command) operationOf(op *journal.Operation) operation {
 		Attempts: op.Attempts, Cause: op.Cause, NeedsAttention: op.NeedsAttention(c.now()), MayHaveRun: op.MayHaveRun,
 		CreatedAt: op.CreatedAt, UpdatedAt: op.UpdatedAt, FirstSentAt: moment(op.FirstSentAt), DueAt: moment(op.DueAt), SettledAt: moment(op.SettledAt),
 		Delivered: op.Delivered, Tombstone: op.Tombstone, ByHand: op.ByHand, SecondEffects: op.SecondEffects,
-		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, Unwanted: wordOf(op.Unwanted), Resolved: wordOf(op.Resolved),
+		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, Withdrawn: wordOf(op.Withdrawn), Resolved: wordOf(op.Resolved),
 	}
 	out.Advice = adviceOf(shown.AttentionOf(op, c.now()))
 	if kind, name := shown.Parent(op); kind == "flow" {

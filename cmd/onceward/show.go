@@ -56,7 +56,7 @@ func (d *detail) table(t *table) {
 	}
 	t.fact("object", shown.Text(d.Object))
 	t.said("resolved", d.Resolved)
-	t.said("unwanted", d.Unwanted)
+	t.said("withdrawn", d.Withdrawn)
 	t.message("request", d.Request)
 	t.message("answer", d.Answer)
 	t.message("last answer", d.LastAnswer)

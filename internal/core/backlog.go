@@ -128,14 +128,14 @@ func (b *Backlog) tryOne(ctx context.Context, ref journal.Ref) error {
 			return err
 		}
 		b.recorded(ref, events[0])
-		if op := &res.Operation; err == nil && op.Unwanted != nil && !seam.IsOfFlow(op.Parent) && b.dropDelivery(ref) {
+		if op := &res.Operation; err == nil && op.Withdrawn != nil && !seam.IsOfFlow(op.Parent) && b.dropDelivery(ref) {
 			b.deliver(op) // a commit that had landed has this process hold it, so that no pass offers it
 		}
 		b.wake()
 	}
 }
 
-// dropDelivery drops the unsaved delivery to the caller of an operation that was marked unwanted meanwhile. The
+// dropDelivery drops the unsaved delivery to the caller of an operation that was withdrawn meanwhile. The
 // process that marked it is not the caller. It reports whether there was one.
 func (b *Backlog) dropDelivery(ref journal.Ref) bool {
 	b.mu.Lock()

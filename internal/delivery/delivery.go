@@ -52,7 +52,7 @@ func (d *Deliveries) OnClose(op *journal.Operation) func() {
 	switch {
 	case !d.Settles() || op.Delivered || !op.State.Settled() || op.Attention != "": // or it is queued
 		return nil
-	case d.settlesAlso(op), op.Unwanted != nil && !seam.IsOfFlow(op.Parent): // the person who does not want it is not its caller
+	case d.settlesAlso(op), op.Withdrawn != nil && !seam.IsOfFlow(op.Parent): // the person who does not want it is not its caller
 		d.Add(op)
 		d.Wake()
 		return nil

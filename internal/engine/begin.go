@@ -388,7 +388,7 @@ func (k *call) answerFrom(op *journal.Operation, decision machine.Decision) (Ans
 	case machine.Gone:
 		return Answer{}, k.failWith(op, fault.ErrAnswerGone, nil)
 	case machine.Withdrawn:
-		return Answer{}, k.failWith(op, fault.ErrUnwanted, nil)
+		return Answer{}, k.failWith(op, fault.ErrWithdrawn, nil)
 	case machine.Misuse:
 		if op.Ref != k.ref {
 			return Answer{}, k.keyHeld(op)

@@ -10,7 +10,7 @@ import "errors"
 var (
 	ErrPending           = errors.New("no outcome yet")
 	ErrOutcomeUnknown    = errors.New("it may have taken effect, and resending can't tell")
-	ErrUnwanted          = errors.New("an operator withdrew it")
+	ErrWithdrawn         = errors.New("an operator withdrew it")
 	ErrNotSent           = errors.New("nothing took effect")
 	ErrKeyReused         = errors.New("the name or key was used for another request")
 	ErrInFlight          = errors.New("another caller is sending it")

@@ -315,7 +315,7 @@ const (
 	Offer
 	// Look means that the caller has the look-up until Operation.LookAt.
 	Look
-	// Withdrawn means that an operator withdrew it. Wanted lifts that.
+	// Withdrawn means that an operator withdrew it. Client.Reinstate lifts that.
 	Withdrawn
 	// Contradicted means that the evidence contradicts the record, which stands. The evidence is kept, and
 	// Operation.Attention says what a person has to look at.

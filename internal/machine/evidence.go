@@ -642,7 +642,7 @@ func withdraw(op *journal.Operation, ev *Event) (Decision, error) {
 	if op.State == journal.StateInFlight {
 		orphan(op, ev)
 	}
-	op.Unwanted = resolved(ev)
+	op.Withdrawn = resolved(ev)
 	switch {
 	case op.State == journal.StateCancelled || op.State == journal.StateUnknown:
 		return Recorded, nil
@@ -656,12 +656,12 @@ func withdraw(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// want lifts the withdrawal.
-func want(op *journal.Operation, ev *Event) (Decision, error) {
-	if op.Unwanted == nil {
+// reinstate lifts the withdrawal.
+func reinstate(op *journal.Operation, ev *Event) (Decision, error) {
+	if op.Withdrawn == nil {
 		return Ignored, invalid(op, ev, "it was never withdrawn")
 	}
-	op.Unwanted = nil
+	op.Withdrawn = nil
 	return Recorded, nil
 }
 

@@ -819,15 +819,15 @@ func TestAnotherObjectIsASecondEffect(t *testing.T) {
 }
 
 // No process sends a withdrawn operation. Look-ups for it go on.
-func TestUnwantedIsNotSent(t *testing.T) {
+func TestWithdrawnIsNotSent(t *testing.T) {
 	say := func(op journal.Operation, what journal.Resolution) machine.Event {
 		return machine.Event{Kind: machine.EventResolve, At: noon, Last: noon, Resolution: what, Claim: op.Claim, Generation: op.Generation, By: "jane", Cause: "cancelled", Key: "k"}
 	}
 	unknown := inDoubt()
-	op, decision := next(t, unknown, false, say(unknown, journal.Unwanted))
+	op, decision := next(t, unknown, false, say(unknown, journal.Withdraw))
 	assert.Equal(t, machine.Recorded, decision)
 	assert.Equal(t, unknown.LookAt, op.LookAt)
-	assert.Equal(t, "jane", op.Unwanted.By)
+	assert.Equal(t, "jane", op.Withdrawn.By)
 	for _, what := range []journal.Resolution{journal.SendAgain, journal.Release} {
 		held := op
 		held.Resolved = &journal.Resolved{Resolution: journal.Hold}
@@ -837,30 +837,30 @@ func TestUnwantedIsNotSent(t *testing.T) {
 	cancelled, _ := next(t, op, false, say(op, journal.NotExecuted))
 	_, decision = next(t, cancelled, false, begin(journal.Named, stated))
 	assert.Equal(t, machine.Withdrawn, decision)
-	wanted, _ := next(t, cancelled, false, say(op, journal.Wanted))
-	assert.Nil(t, wanted.Unwanted)
-	_, decision = next(t, wanted, false, begin(journal.Named, stated))
+	reinstated, _ := next(t, cancelled, false, say(op, journal.Reinstate))
+	assert.Nil(t, reinstated.Withdrawn)
+	_, decision = next(t, reinstated, false, begin(journal.Named, stated))
 	assert.Equal(t, machine.Execute, decision)
 	found, _ := next(t, op, false, seen(op, journal.FindingTookEffect, "payment pay_1"))
 	assert.Equal(t, journal.StateCompleted, found.State)
-	assert.NotNil(t, found.Unwanted, "whoever hears of it is told")
+	assert.NotNil(t, found.Withdrawn, "whoever hears of it is told")
 
 	delivered := cancelled
-	delivered.Delivered, delivered.Holder, delivered.SettledAt, delivered.Unwanted = true, "", noon.Add(-time.Hour), nil
-	kept, _ := next(t, delivered, false, say(op, journal.Unwanted))
+	delivered.Delivered, delivered.Holder, delivered.SettledAt, delivered.Withdrawn = true, "", noon.Add(-time.Hour), nil
+	kept, _ := next(t, delivered, false, say(op, journal.Withdraw))
 	assert.True(t, kept.Delivered)
 	assert.Equal(t, noon.Add(-time.Hour), kept.SettledAt, "it has its outcome")
 	dead := inFlight(journal.Named, stated)
-	left, _ := next(t, dead, false, say(dead, journal.Unwanted))
+	left, _ := next(t, dead, false, say(dead, journal.Withdraw))
 	assert.Equal(t, journal.StateUnknown, left.State)
 	assert.Equal(t, "an operator withdrew it, and it may have run", left.Cause)
 	assert.Equal(t, noon, left.LastEndedAt)
 	unsent := pending(journal.Named, false)
-	left, _ = next(t, unsent, false, say(unsent, journal.Unwanted))
+	left, _ = next(t, unsent, false, say(unsent, journal.Withdraw))
 	assert.Equal(t, journal.StateCancelled, left.State)
 	assert.Equal(t, "an operator withdrew it", left.Cause)
 
-	never := machine.MaySend(machine.Question{Unwanted: true})
+	never := machine.MaySend(machine.Question{Withdrawn: true})
 	assert.Equal(t, machine.Never, never.Answer)
 	assert.Contains(t, never.Reason, "withdrew")
 }
@@ -970,13 +970,13 @@ func TestReapKeepsOperationsThatAnEventMayName(t *testing.T) {
 
 // A cancelled operation that was withdrawn stays as long as the withdrawal stands. Otherwise a caller that asks by its
 // name would send it. An operation without a name is reaped: no caller can ask for it.
-func TestUnwantedOutlivesItsKeep(t *testing.T) {
+func TestWithdrawnOutlivesItsKeep(t *testing.T) {
 	for naming, want := range map[journal.Naming]machine.Decision{
 		journal.Named: machine.Ignored, journal.Carried: machine.Ignored, journal.Generated: machine.Recorded,
 	} {
 		op := operation(naming, stated)
 		op.State, op.Delivered, op.SettledAt = journal.StateCancelled, true, noon
-		op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted, By: "jane"}
+		op.Withdrawn = &journal.Resolved{Resolution: journal.Withdraw, By: "jane"}
 		after := noon.Add(400 * 24 * time.Hour)
 		_, decision := next(t, op, false, machine.Event{Kind: machine.EventReap, At: after, Last: after})
 		assert.Equal(t, want, decision, naming)

@@ -170,8 +170,8 @@ func (h *history) finish() {
 	settled, named := h.op.State.Settled(), h.op.State == journal.StateCompleted && h.op.Naming == journal.Named
 	h.now = h.now.Add(100 * 24 * time.Hour)
 	h.apply(machine.Event{Kind: machine.EventReap, Keep: 90 * 24 * time.Hour})
-	unwanted := h.op.State == journal.StateCancelled && h.op.Unwanted != nil && h.op.Naming != journal.Generated
-	h.requiref(h.op.Tombstone == named && (h.op.State == journal.StateAbsent) == (settled && !named && !unwanted), "not reaped as it should be")
+	withdrawn := h.op.State == journal.StateCancelled && h.op.Withdrawn != nil && h.op.Naming != journal.Generated
+	h.requiref(h.op.Tombstone == named && (h.op.State == journal.StateAbsent) == (settled && !named && !withdrawn), "not reaped as it should be")
 }
 
 func (h *history) requiref(ok bool, format string, args ...any) {

@@ -42,7 +42,7 @@ func Violations(op journal.Operation, last time.Time) []string {
 		"an operation that needs attention has an outcome, or was parked")
 	v.must(op.ParkedSince.IsZero() || op.State <= journal.StateInFlight || op.State > journal.StateCancelled, "an operation with an outcome is not parked")
 	v.must(op.Object == "" || op.State == journal.StateCompleted, "only a completed operation has an object that proves it")
-	v.must(op.Unwanted == nil || op.State > journal.StateInFlight, "a withdrawn operation is neither sent nor due")
+	v.must(op.Withdrawn == nil || op.State > journal.StateInFlight, "a withdrawn operation is neither sent nor due")
 	for _, e := range op.Evidence {
 		v.must(e.Generation >= 0 && e.Generation <= op.Generation && e.Finding > 0 && e.Finding <= journal.FindingReversed && e.Basis <= journal.BasisKey,
 			"evidence is of one of its generations")

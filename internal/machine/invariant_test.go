@@ -95,7 +95,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.StatePending, func(op *journal.Operation) { op.Attention, op.ParkedSince = "ambiguous", time.Time{} }, "an operation that needs attention has an outcome, or was parked"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.ParkedSince = noon }, "an operation with an outcome is not parked"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.Object = "payment pay_1" }, "only a completed operation has an object that proves it"},
-		{journal.StatePending, func(op *journal.Operation) { op.Unwanted = &journal.Resolved{} }, "a withdrawn operation is neither sent nor due"},
+		{journal.StatePending, func(op *journal.Operation) { op.Withdrawn = &journal.Resolved{} }, "a withdrawn operation is neither sent nor due"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.Evidence = make([]journal.Evidence, 1) }, "evidence is of one of its generations"},
 		{journal.StateUnknown, func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Generation: 1, Finding: journal.FindingTookEffect}}

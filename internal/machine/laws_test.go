@@ -101,7 +101,7 @@ var laws = []law{
 		}
 		if s.decision != machine.Recorded {
 			free := s.op.State == journal.StateAbsent || s.op.State == journal.StateCancelled
-			return s.unchanged() && (s.decision == machine.Withdrawn) == (free && s.op.Unwanted != nil) && (!free || s.op.Unwanted != nil)
+			return s.unchanged() && (s.decision == machine.Withdrawn) == (free && s.op.Withdrawn != nil) && (!free || s.op.Withdrawn != nil)
 		}
 		n, passed := s.next, s.ev.At
 		if !s.ev.Unconfirmed.IsZero() && s.ev.Last.Before(passed) {
@@ -213,10 +213,10 @@ var laws = []law{
 		}
 		r := s.next.Resolved
 		switch s.ev.Resolution {
-		case journal.Unwanted:
-			r = s.next.Unwanted
-		case journal.Wanted:
-			return s.ev.Generation == s.op.Generation && s.op.Unwanted != nil && s.next.Unwanted == nil
+		case journal.Withdraw:
+			r = s.next.Withdrawn
+		case journal.Reinstate:
+			return s.ev.Generation == s.op.Generation && s.op.Withdrawn != nil && s.next.Withdrawn == nil
 		}
 		return s.ev.Generation == s.op.Generation && (s.ev.Resolution == journal.Executed || s.ev.Claim == s.op.Claim) &&
 			r != nil && r.Resolution == s.ev.Resolution && r.By == s.ev.By && r.Why == s.ev.Cause
@@ -287,7 +287,7 @@ var laws = []law{
 		if s.op.State != journal.StateCompleted {
 			return true
 		}
-		if s.ev.Kind == machine.EventResolve && s.decision == machine.Recorded && s.ev.Resolution != journal.Wanted {
+		if s.ev.Kind == machine.EventResolve && s.decision == machine.Recorded && s.ev.Resolution != journal.Reinstate {
 			was, is := s.op.Answer, s.next.Answer
 			return s.ev.Resolution == journal.Executed && (was.Omitted || was.Cut || s.ev.Unrecognised && !was.ByHand) &&
 				is.ByHand && is.Generation == was.Generation && (was.ByHand || was.Found || reflect.DeepEqual(is.Replaced, was))
@@ -313,7 +313,7 @@ var laws = []law{
 	}},
 	{"only an operation that is settled, delivered and past its keep is reaped", func(s *step) bool {
 		reaped := s.op.State != journal.StateAbsent && s.next.State == journal.StateAbsent || s.next.Tombstone && !s.op.Tombstone
-		if reaped && s.op.State == journal.StateCancelled && s.op.Unwanted != nil && s.op.Naming != journal.Generated {
+		if reaped && s.op.State == journal.StateCancelled && s.op.Withdrawn != nil && s.op.Naming != journal.Generated {
 			return false // a caller that asks by its name would send it
 		}
 		return !reaped || s.ev.Kind == machine.EventReap && s.op.State.Settled() && s.op.Delivered &&
@@ -541,7 +541,7 @@ func drawStep(d draw) (journal.Operation, bool, machine.Event) {
 			op.Attention = "somebody has to see to it"
 		}
 		if op.State > journal.StateInFlight && d.oneIn(6) {
-			op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted, By: "somebody"}
+			op.Withdrawn = &journal.Resolved{Resolution: journal.Withdraw, By: "somebody"}
 		}
 		for range d(3) {
 			e := journal.Evidence{At: near(), Generation: d(op.Generation + 1), Finding: journal.Finding(1 + d(7)), Basis: journal.Basis(d(5)), Source: journal.SourceLook}

@@ -218,7 +218,7 @@ func begin(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	switch {
 	case op.State == journal.StateAbsent || op.State == journal.StateCancelled:
 		switch {
-		case op.Unwanted != nil:
+		case op.Withdrawn != nil:
 			return Withdrawn, nil
 		case !in.NotAfter.IsZero() && ev.At.After(in.NotAfter):
 			return Ignored, invalid(op, ev, "the time until which it may be sent has passed")
@@ -280,7 +280,7 @@ func enqueue(op *journal.Operation, ev *Event) (Decision, error) {
 	case in.BodyWithheld:
 		return Ignored, invalid(op, ev, "its body is a secret and is not recorded, so no process could send it later")
 	case op.State == journal.StateAbsent || op.State == journal.StateCancelled:
-		if op.Unwanted != nil {
+		if op.Withdrawn != nil {
 			return Withdrawn, nil
 		}
 		anew(op, ev)
@@ -892,7 +892,7 @@ func park(op *journal.Operation, ev *Event) {
 
 // ofCancelled has the resolutions of a cancelled operation. Executed counts as a late answer, so that it is not sent
 // again.
-var ofCancelled = []journal.Resolution{journal.Executed, journal.Unwanted}
+var ofCancelled = []journal.Resolution{journal.Executed, journal.Withdraw}
 
 func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	switch {
@@ -900,8 +900,8 @@ func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		return Ignored, invalid(op, ev, "there is no such operation")
 	case ev.Generation != op.Generation, ev.Claim != op.Claim && ev.Resolution != journal.Executed:
 		return Stale, nil
-	case ev.Resolution == journal.Wanted:
-		return want(op, ev)
+	case ev.Resolution == journal.Reinstate:
+		return reinstate(op, ev)
 	case ev.Resolution == journal.Executed && ev.Taken:
 		return Ignored, invalid(op, ev, "the object proves another operation")
 	case op.State == journal.StateCompleted && ev.Resolution == journal.Executed && ev.Object == "":
@@ -915,15 +915,15 @@ func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		return Ignored, invalid(op, ev, "it is not on hold")
 	case ev.Resolution == journal.Hold && op.State == journal.StateUnknown && !op.OnHold():
 		return Ignored, invalid(op, ev, "it is unknown, and nothing sends it")
-	case op.Unwanted != nil && (ev.Resolution == journal.SendAgain || ev.Resolution == journal.Release):
-		return Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Wanted first")
+	case op.Withdrawn != nil && (ev.Resolution == journal.SendAgain || ev.Resolution == journal.Release):
+		return Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Reinstate first")
 	}
 	switch {
 	case op.State == journal.StateInFlight && weigh(op, ev):
 		return Weighed, nil
 	case against(op, ev):
 		return Ignored, invalid(op, ev, "there is evidence that it took effect: read it, and force the decision if it is wrong")
-	case ev.Resolution == journal.Unwanted:
+	case ev.Resolution == journal.Withdraw:
 		return withdraw(op, ev)
 	}
 	op.Holder = ""
@@ -1057,7 +1057,7 @@ func reap(op *journal.Operation, ev *Event) (Decision, error) {
 	switch {
 	case !op.State.Settled() || !op.Delivered || op.Tombstone:
 		return Ignored, nil
-	case op.State == journal.StateCancelled && op.Unwanted != nil && op.Naming != journal.Generated:
+	case op.State == journal.StateCancelled && op.Withdrawn != nil && op.Naming != journal.Generated:
 		return Ignored, nil // without it, a caller by its name would send it
 	case op.SettledAt.Add(keep).After(passed(ev)):
 		return Ignored, nil
@@ -1137,7 +1137,7 @@ func QuestionOf(op *journal.Operation, clock, last, unconfirmed time.Time) Quest
 		Clock:        clock,
 		Last:         last,
 		Unconfirmed:  unconfirmed,
-		Unwanted:     op.Unwanted != nil,
+		Withdrawn:    op.Withdrawn != nil,
 		Doubted:      doubted(op),
 	}
 }

@@ -120,9 +120,9 @@ func TestEnqueuedAfterItWasCancelled(t *testing.T) {
 	begun, _ := next(t, cancelled, false, begin(journal.Named, guarded))
 	assert.False(t, begun.Enqueued, "whoever begins what was cancelled waits for it")
 
-	unwanted := cancelled
-	unwanted.Unwanted = &journal.Resolved{Resolution: journal.Unwanted}
-	_, decision = next(t, unwanted, false, again)
+	withdrawn := cancelled
+	withdrawn.Withdrawn = &journal.Resolved{Resolution: journal.Withdraw}
+	_, decision = next(t, withdrawn, false, again)
 	assert.Equal(t, machine.Withdrawn, decision)
 }
 

@@ -26,7 +26,7 @@ var situations = []struct {
 		"park", "park_told", "doubt", "cancel", "cancel_unnumbered",
 		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold", "let_go",
 		"deliver", "reap", "reap_early", "clock", "adopt",
-		"look", "hint", "took", "took_earlier", "refused_there", "absent_there", "inconclusive", "withdraw", "want",
+		"look", "hint", "took", "took_earlier", "refused_there", "absent_there", "inconclusive", "withdraw", "reinstate",
 		"enqueue", "enqueue_in_another_mode", "sign",
 	}},
 	{"holder", []string{"live", "dead"}},
@@ -223,7 +223,7 @@ in_flight                            adopt                dead * * * * never *  
 unknown|on_hold|cancelled|by_hand    adopt                * * * * * * *                                → recorded unknown
 
 absent                               look|hint            * * * * * * *                          → ignored absent
-absent                               took|took_earlier|refused_there|absent_there|inconclusive|withdraw|want * * * * * * *                          → error absent
+absent                               took|took_earlier|refused_there|absent_there|inconclusive|withdraw|reinstate * * * * * * *                          → error absent
 pending|pending_told                 look|hint|absent_there|inconclusive * * * * * * *                          → ignored pending
 in_flight                            look|hint|absent_there|inconclusive * * * * * * *                          → ignored in_flight
 completed|omitted|tombstone          look|hint|absent_there|inconclusive * * * * * * *                          → ignored completed
@@ -258,16 +258,16 @@ unknown                              refused_there        * * * * * now|later * 
 unknown                              refused_there        * * * * * never *                      → recorded unknown
 on_hold                              refused_there        * * * * * * *                          → recorded unknown
 
-pending|pending_told                 withdraw|want        * stale * * * * *                      → stale pending
-pending|pending_told                 want                 * current * * * * *                    → error pending
-in_flight                            withdraw|want        * stale * * * * *                      → stale in_flight
-in_flight                            want                 * current * * * * *                    → error in_flight
-completed|omitted|tombstone          withdraw|want        * stale * * * * *                      → stale completed
-completed|omitted|tombstone          want                 * current * * * * *                    → error completed
-cancelled|by_hand                    withdraw|want        * stale * * * * *                      → stale cancelled
-cancelled|by_hand                    want                 * current * * * * *                    → error cancelled
-unknown|on_hold                      withdraw|want        * stale * * * * *                      → stale unknown
-unknown|on_hold                      want                 * current * * * * *                    → error unknown
+pending|pending_told                 withdraw|reinstate   * stale * * * * *                      → stale pending
+pending|pending_told                 reinstate            * current * * * * *                    → error pending
+in_flight                            withdraw|reinstate   * stale * * * * *                      → stale in_flight
+in_flight                            reinstate            * current * * * * *                    → error in_flight
+completed|omitted|tombstone          withdraw|reinstate   * stale * * * * *                      → stale completed
+completed|omitted|tombstone          reinstate            * current * * * * *                    → error completed
+cancelled|by_hand                    withdraw|reinstate   * stale * * * * *                      → stale cancelled
+cancelled|by_hand                    reinstate            * current * * * * *                    → error cancelled
+unknown|on_hold                      withdraw|reinstate   * stale * * * * *                      → stale unknown
+unknown|on_hold                      reinstate            * current * * * * *                    → error unknown
 completed|omitted|tombstone          withdraw             * current * * * * *                    → error completed
 cancelled|by_hand                    withdraw             * current * * * * *                    → recorded cancelled
 in_flight                            withdraw             live current * * * * *                 → wait in_flight
@@ -571,9 +571,9 @@ func (s situation) build() (op journal.Operation, live bool, ev machine.Event) {
 			ev.Absence = &machine.Absence{}
 		}
 	case "withdraw":
-		ev.Kind, ev.Resolution = machine.EventResolve, journal.Unwanted
-	case "want":
-		ev.Kind, ev.Resolution = machine.EventResolve, journal.Wanted
+		ev.Kind, ev.Resolution = machine.EventResolve, journal.Withdraw
+	case "reinstate":
+		ev.Kind, ev.Resolution = machine.EventResolve, journal.Reinstate
 	case "sign":
 		ev.Kind, ev.Credential, ev.Account = machine.EventSign, "another digest", "acct_2"
 	}

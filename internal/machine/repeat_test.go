@@ -48,7 +48,7 @@ func TestMayRepeatClauseByClause(t *testing.T) {
 		"the word of a person alone": {func(op *journal.Operation, _ *machine.Today, _ *time.Time) {
 			op.Answer.ByHand, op.Answer.Found = true, false
 		}, machine.Never},
-		"withdrawn":                          {func(op *journal.Operation, _ *machine.Today, _ *time.Time) { op.Unwanted = &journal.Resolved{} }, machine.Never},
+		"withdrawn":                          {func(op *journal.Operation, _ *machine.Today, _ *time.Time) { op.Withdrawn = &journal.Resolved{} }, machine.Never},
 		"contradicted":                       {func(op *journal.Operation, _ *machine.Today, _ *time.Time) { op.Attention = "more than one object" }, machine.Never},
 		"a second effect":                    {func(op *journal.Operation, _ *machine.Today, _ *time.Time) { op.SecondEffects = 1 }, machine.Never},
 		"an answer of an earlier generation": {func(op *journal.Operation, _ *machine.Today, _ *time.Time) { op.Generation = 1 }, machine.Never},

@@ -29,8 +29,8 @@ type Question struct {
 	Last         time.Time // the latest time that the journal has seen
 	Unconfirmed  time.Time // the clock has jumped, and is not believed until then; zero means that it is
 
-	// Unwanted means that an operator withdrew the operation.
-	Unwanted bool
+	// Withdrawn means that an operator withdrew the operation.
+	Withdrawn bool
 
 	// Doubted means that an earlier release sent it once more after its caller received ErrOutcomeUnknown.
 	Doubted bool
@@ -142,7 +142,7 @@ func (p PermissionAnswer) String() string { return words.Of("PermissionAnswer", 
 // window until it has caught up. A clock that has jumped proves, until the jump is confirmed, only that a window is
 // over, and only if the journal's time says so too.
 func MaySend(q Question) Permission {
-	if q.Unwanted {
+	if q.Withdrawn {
 		return never("an operator withdrew it")
 	}
 	if !q.MayHaveRun || q.Idempotent {

@@ -43,8 +43,8 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 	case journal.StateCancelled:
 		w.Because = "it is cancelled, and had no effect"
 		w.Advice = "to have it sent, ask for it again by its name"
-		if op.Unwanted != nil {
-			w.Advice = "an operator withdrew it; Client.Wanted lifts that"
+		if op.Withdrawn != nil {
+			w.Advice = "an operator withdrew it; Client.Reinstate lifts that"
 		}
 		return w
 	case journal.StateInFlight:

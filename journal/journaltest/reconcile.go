@@ -550,9 +550,9 @@ var reconcileTests = []test{
 			ev.Resolution, ev.By, ev.Cause = resolution, "jane", "the order was cancelled"
 			return c.decide(ev, machine.Recorded)
 		}
-		assert.Equal(t, "jane", say(journal.Unwanted).Unwanted.By)
+		assert.Equal(t, "jane", say(journal.Withdraw).Withdrawn.By)
 		c.decide(c.beginEvent(op.Ref), machine.Withdrawn)
-		assert.Nil(t, say(journal.Wanted).Unwanted)
+		assert.Nil(t, say(journal.Reinstate).Withdrawn)
 		c.begin(op.Ref)
 	}),
 	reconciling("the next process finds an operation's evidence", func(t *testing.T, h Harness, c *caller, r machine.Reconciler) {

@@ -187,9 +187,9 @@ func TestInvariantsAreBroken(t *testing.T) {
 				*after = before
 			}
 		}), true},
-		{15, "unwanted", "a begin does not look whether it is wanted", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+		{15, "withdrawn", "a begin does not look whether it is withdrawn", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
 			if ev.Kind == machine.EventBegin {
-				op.Unwanted = nil
+				op.Withdrawn = nil
 			}
 		}), true},
 		{16, "no key", "who asks for what is unknown has it sent", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {

@@ -255,7 +255,7 @@ var Worlds = []Config{
 		Full:   Budget{Asks: 2, Crashes: 1, Losses: 2, Operator: 2, Finds: 2},
 	},
 	{
-		Name: "unwanted", About: "Somebody says that it is not wanted any more, and may change their mind.",
+		Name: "withdrawn", About: "Somebody says that it is not wanted any more, and may change their mind.",
 		Clients: 2, Messages: 2, Finds: true, Withdrawn: true, Provider: remembersAll, Terms: say(everything),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1, Operator: 2, Finds: 1},
 		Full:   Budget{Asks: 3, Crashes: 1, Losses: 2, Operator: 3, Finds: 1},

@@ -173,7 +173,7 @@ func (e *event) text() (column int, text string) {
 		}
 		return provider, "executes the request of " + by + ": no effect, " + verdictNames[e.says]
 	case resolveStep:
-		return journalColumn, "somebody says: " + [...]string{"", "executed", "not executed", "send again", "hold it", "let it go", "not wanted", "wanted"}[e.arg]
+		return journalColumn, "somebody says: " + [...]string{"", "executed", "not executed", "send again", "hold it", "let it go", "withdraw it", "reinstate it"}[e.arg]
 	case reapStep:
 		return journalColumn, "reaped"
 	case backupStep:

@@ -83,8 +83,8 @@ var Invariants = []Invariant{
 	{14, "what was seen is recorded", "Evidence of an effect completes the operation, or is kept with the operation.", func(c *change) bool {
 		return !c.told || c.opAfter.recorded(c.object)
 	}},
-	{15, "the unwanted stay", "No client executes a withdrawn operation until it is wanted again.", func(c *change) bool {
-		return !c.executed || !c.opBefore.Unwanted
+	{15, "a withdrawal stays", "No client executes a withdrawn operation until it is reinstated.", func(c *change) bool {
+		return !c.executed || !c.opBefore.Withdrawn
 	}},
 	{16, "the doubted stay", "No client executes an unknown operation unless a person resolved it.", func(c *change) bool {
 		return !c.executed || !c.before.Doubted

@@ -97,7 +97,7 @@ func (x *explorer) reconcile(s *state) {
 	if !x.Withdrawn {
 		return
 	}
-	for _, resolution := range [...]journal.Resolution{journal.Unwanted, journal.Wanted} {
+	for _, resolution := range [...]journal.Resolution{journal.Withdraw, journal.Reinstate} {
 		n, ok := x.spend(s, operators)
 		if !ok {
 			return

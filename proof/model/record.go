@@ -121,12 +121,12 @@ type record struct {
 	Held                               bool // it is on hold
 	SecondEffects                      int
 
-	Left              uint8 // the earlier generations with an attempt that may have left
-	Object            string
-	Dead, Disputed    bool
-	Unwanted, Adopted bool
-	Seen              [maxSeen]evidence
-	Crowded           bool // there was no room for all of it
+	Left               uint8 // the earlier generations with an attempt that may have left
+	Object             string
+	Dead, Disputed     bool
+	Withdrawn, Adopted bool
+	Seen               [maxSeen]evidence
+	Crowded            bool // there was no room for all of it
 }
 
 func (r *record) operation() journal.Operation {
@@ -157,8 +157,8 @@ func (r *record) operation() journal.Operation {
 	if r.Dead {
 		op.Attention, op.Disputed = "dead", r.Disputed
 	}
-	if r.Unwanted {
-		op.Unwanted = &journal.Resolved{Resolution: journal.Unwanted}
+	if r.Withdrawn {
+		op.Withdrawn = &journal.Resolved{Resolution: journal.Withdraw}
 	}
 	if r.Held {
 		op.Resolved = &journal.Resolved{Resolution: journal.Hold}
@@ -189,7 +189,7 @@ func (c *Config) recordOf(op *journal.Operation) record {
 	}
 	if c.Finds {
 		var room bool
-		r.Object, r.Dead, r.Disputed, r.Unwanted, r.Adopted = op.Object, op.Attention != "", op.Disputed, op.Unwanted != nil, op.Adopted
+		r.Object, r.Dead, r.Disputed, r.Withdrawn, r.Adopted = op.Object, op.Attention != "", op.Disputed, op.Withdrawn != nil, op.Adopted
 		r.Seen, room = seenOf(op)
 		for _, round := range op.Rounds {
 			r.Left |= 1 << round.Generation

@@ -28,7 +28,7 @@ func (l *life) comesBack(p *process) {
 		switch {
 		case made+more > 0 || e.asked == 0:
 			continue
-		case err == nil && before.State != journal.StateCancelled, err == nil && before.Unwanted != nil:
+		case err == nil && before.State != journal.StateCancelled, err == nil && before.Withdrawn != nil:
 			continue
 		}
 		req := l.order(onceward.WithOperation(context.Background(), e.name), e.host, e.name, "")

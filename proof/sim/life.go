@@ -114,7 +114,7 @@ func newLife(p plan, j machine.Store) *life {
 	}
 	l.world.outage = l.spells(p.has(outages), "outage")
 	l.world.refused = l.spells(p.has(refusedTokens), "refused")
-	l.world.frozen, l.world.restored, l.world.unwanted = l.isFrozen, l.wasRestored, l.isUnwanted
+	l.world.frozen, l.world.restored, l.world.withdrawn = l.isFrozen, l.wasRestored, l.isWithdrawn
 	l.drawMoments(slices.Sorted(maps.Keys(l.world.contracts)))
 	l.world.befalls = func(host string) (fate, bool) { return l.moments.befalls(host, time.Since(l.began)) }
 	l.wrong, l.quoted = p.has(wrongTables) || p.has(wrongMemory), p.has(quotedKeys)
@@ -564,7 +564,7 @@ func (l *life) operate() {
 // reason.
 func (l *life) judgesWord(op *onceward.Operation, as onceward.Resolution, made int, err error) {
 	switch {
-	case err == nil && as == onceward.SendAgain && op.Unwanted != nil:
+	case err == nil && as == onceward.SendAgain && op.Withdrawn != nil:
 		l.fault("%s: somebody was told that it is sent again, and it is not wanted", op.ID)
 	case err != nil && made == 0 && strings.Contains(err.Error(), "there is evidence that it took effect") && !l.inGap(l.ledgerName(op.Ref)):
 		if made, _ := l.world.count(l.ledgerName(op.Ref)); made == 0 {

@@ -38,20 +38,20 @@ func (l *life) regret() {
 		}
 		op := seen[random.IntN(len(seen))]
 		name := l.ledgerName(op.Ref)
-		if op.Unwanted != nil && random.of(2) {
+		if op.Withdrawn != nil && random.of(2) {
 			// Even if the call fails, the withdrawal may have been lifted from here on.
 			l.regretted.is(l, name, false)
 			l.world.forgives(name) // a person's decision overrides an earlier Retry-After
 			l.world.decides(name)  // also if the withdrawal was never seen: it has cancelled the operation
-			_, err := p.client.Wanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is wanted after all"})
+			_, err := p.client.Reinstate(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is wanted after all"})
 			l.tell("person", p.name, "wants %s after all: %v", name, err)
-			l.visit("wanted after all")
+			l.visit("reinstated")
 			continue
 		}
 		if !l.setsOut(name) {
 			continue
 		}
-		op, err := p.client.Unwanted(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is not wanted any more"})
+		op, err := p.client.Withdraw(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody", Why: "it is not wanted any more"})
 		l.tell("person", p.name, "does not want %s any more: %v, it is %v", name, err, op.State)
 		if refused := new(machine.EventError); errors.As(err, &refused) && refused.State == journal.StateCancelled {
 			l.fault("%s is cancelled, and nobody may say that it is not wanted: %v", name, err)
@@ -59,7 +59,7 @@ func (l *life) regret() {
 		if err != nil {
 			continue
 		}
-		l.visit("unwanted, and " + op.State.String())
+		l.visit("withdrawn, and " + op.State.String())
 		l.regretted.is(l, name, true)
 		l.world.decides(name) // a later caller begins anew
 		if made, more := l.world.count(name); op.State == onceward.StateCancelled && made+more > 0 && !l.world.misled(name) && !l.inGap(name) {
@@ -101,13 +101,13 @@ func (r *regretted) is(l *life, name string, now bool) {
 
 // heedsRegret reports a fault for a request that is sent after its errand was withdrawn.
 func (l *line) heedsRegret(errand string) {
-	if l.unwanted(errand) {
+	if l.withdrawn(errand) {
 		l.fault("%s: sent, though nobody wants it any more", errand)
 	}
 }
 
-// isUnwanted reports whether an errand is withdrawn, as far as its journal can know.
-func (l *life) isUnwanted(errand string) bool {
+// isWithdrawn reports whether an errand is withdrawn, as far as its journal can know.
+func (l *life) isWithdrawn(errand string) bool {
 	if !l.has(regrets) || l.wasRestored() {
 		return false
 	}
@@ -118,7 +118,7 @@ func (l *life) isUnwanted(errand string) bool {
 
 // tellsRegret notes that the application received the outcome of a withdrawn operation that took effect.
 func (l *life) tellsRegret(op onceward.Operation) {
-	if op.Unwanted == nil || op.State != onceward.StateCompleted {
+	if op.Withdrawn == nil || op.State != onceward.StateCompleted {
 		return
 	}
 	l.visit("told that what nobody wants has its outcome")
@@ -128,19 +128,19 @@ func (l *life) tellsRegret(op onceward.Operation) {
 	l.regretted.told[name] = true
 }
 
-// hearsRegret reports a fault if a caller got ErrUnwanted for an errand that took effect or still may.
+// hearsRegret reports a fault if a caller got ErrWithdrawn for an errand that took effect or still may.
 func (l *life) hearsRegret(e *errand, err error, made, more int) {
-	if errors.Is(err, onceward.ErrUnwanted) && made+more > 0 {
+	if errors.Is(err, onceward.ErrWithdrawn) && made+more > 0 {
 		l.fault("%s: its caller was told that it is not wanted, and that nothing took effect: %d did, %d may", e.name, made, more)
 	}
 }
 
 // judgeRegret reports a fault if a withdrawn operation took effect and the application did not receive that outcome.
 func (l *life) judgeRegret(e *errand, op *journal.Operation, made int) {
-	if op.Unwanted == nil || op.State != journal.StateCompleted || made == 0 || !op.Delivered || op.Tombstone || op.Resolved != nil {
+	if op.Withdrawn == nil || op.State != journal.StateCompleted || made == 0 || !op.Delivered || op.Tombstone || op.Resolved != nil {
 		return
 	}
-	l.visit("executed, and unwanted")
+	l.visit("executed, and withdrawn")
 	if !l.regretted.told[e.name] && !l.wasRestored() {
 		l.fault("%s took effect though nobody wants it any more, and its owner was not told", e.name)
 	}

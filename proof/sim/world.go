@@ -138,7 +138,7 @@ type world struct {
 	delivers   func(c contract, o object, id string) // sends events about it
 	well       bool                                  // nothing goes wrong any more
 	outage     func(string) bool                     // whether a host is down now
-	unwanted   func(string) bool                     // whether an errand is withdrawn
+	withdrawn  func(string) bool                     // whether an errand is withdrawn
 	refused    func(string) bool                     // whether it takes no credential now
 	tell       func(kind, process, format string, args ...any)
 	visited    map[string]int

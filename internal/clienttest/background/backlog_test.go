@@ -504,7 +504,7 @@ func TestSeveralCallersRecordKeptEvents(t *testing.T) {
 
 // The commit of an unknown outcome reported an error, but was stored. OnSettled gets the operation once an operator
 // withdraws it, although this process still holds it.
-func TestUnwantedThatThisProcessHolds(t *testing.T) {
+func TestWithdrawalOfWhatThisProcessHolds(t *testing.T) {
 	for name, row := range map[string]struct {
 		tells, all bool
 		told       int
@@ -527,7 +527,7 @@ func TestUnwantedThatThisProcessHolds(t *testing.T) {
 			go func() { done <- p.Run(running) }()
 			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
 			other := start(t, &line{}, onceward.Config{Journal: m})
-			_, err := other.Unwanted(t.Context(), onceward.Ref{ID: invoice}, onceward.ResolveOptions{By: "ada"})
+			_, err := other.Withdraw(t.Context(), onceward.Ref{ID: invoice}, onceward.ResolveOptions{By: "ada"})
 			require.NoError(t, err)
 			fails.Fails(false)
 			pass(2 * time.Hour)

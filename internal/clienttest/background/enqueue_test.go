@@ -512,12 +512,12 @@ func TestEnqueueByAClockBehind(t *testing.T) {
 }
 
 // A withdrawn operation has no due time.
-func TestEnqueuedForLaterAndUnwanted(t *testing.T) {
+func TestEnqueuedForLaterAndWithdrawn(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
 		_, err := s.orders(onceward.WithDue(named(t, invoice), time.Now().Add(time.Hour)), true)
 		require.NoError(t, err)
-		op, err := s.Unwanted(t.Context(), onceward.Ref{ID: invoice}, onceward.ResolveOptions{})
+		op, err := s.Withdraw(t.Context(), onceward.Ref{ID: invoice}, onceward.ResolveOptions{})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCancelled, op.State)
 		assert.Zero(t, op.DueAt)

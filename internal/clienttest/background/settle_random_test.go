@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Enqueued and rolled back, unwanted and wanted, and resolved by who tells the truth, in any order and while the handler
+// Enqueued and rolled back, withdrawn and reinstated, and resolved by who tells the truth, in any order and while the handler
 // fails now and then: there is one effect, nothing is sent that nobody wants, and the last that is booked is how it ended.
 func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 	t.Parallel()
@@ -55,13 +55,13 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 					what = "rolled back"
 					_, err = s.orders(named(t, ref.ID), false)
 				case 3:
-					what = "unwanted"
-					if _, err = s.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"}); err == nil {
+					what = "withdrawn"
+					if _, err = s.Withdraw(t.Context(), ref, onceward.ResolveOptions{By: "ada"}); err == nil {
 						wanted, may = false, false
 					}
 				case 4:
-					what = "wanted"
-					if _, err = s.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"}); err == nil {
+					what = "reinstated"
+					if _, err = s.Reinstate(t.Context(), ref, onceward.ResolveOptions{By: "ada"}); err == nil {
 						wanted, may = true, true
 					}
 				case 5:

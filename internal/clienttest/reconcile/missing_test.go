@@ -282,7 +282,7 @@ func TestCallersGetTheAnswerThoughAWebhookWasFirst(t *testing.T) {
 	virtual(t, "withdrawn, so that nothing is sent", func(t *testing.T) {
 		l := lost(t, lasting, unlooked)
 		op := l.Stands("invoice-1")
-		_, err := l.Unwanted(t.Context(), op.Ref, onceward.ResolveOptions{By: "ada"})
+		_, err := l.Withdraw(t.Context(), op.Ref, onceward.ResolveOptions{By: "ada"})
 		require.ErrorIs(t, err, onceward.ErrInvalidEvent, "it has taken effect")
 		require.NoError(t, l.Pays("invoice-1").Err)
 		assert.Equal(t, 1, l.Effects())

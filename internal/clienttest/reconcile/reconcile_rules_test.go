@@ -573,14 +573,14 @@ func TestTrapWrongClock(t *testing.T) {
 	}
 }
 
-// absentAndUnwanted returns a bank where invoice-1 is withdrawn and never took effect. It is proven absent, and
+// absentAndWithdrawn returns a bank where invoice-1 is withdrawn and never took effect. It is proven absent, and
 // cancelled.
-func absentAndUnwanted(t *testing.T, cfg onceward.Config) *teller {
+func absentAndWithdrawn(t *testing.T, cfg onceward.Config) *teller {
 	t.Helper()
 	l := atBank(t, cfg, proving)
 	l.Box.Script(providertest.DropBefore())
 	require.Error(t, l.Pays("invoice-1").Err)
-	_, err := l.Unwanted(t.Context(), onceward.Ref{ID: "invoice-1"}, onceward.ResolveOptions{By: "ada"})
+	_, err := l.Withdraw(t.Context(), onceward.Ref{ID: "invoice-1"}, onceward.ResolveOptions{By: "ada"})
 	require.NoError(t, err)
 	pass(3 * time.Minute)
 	require.NoError(t, l.Pays("control").Err)
@@ -590,39 +590,39 @@ func absentAndUnwanted(t *testing.T, cfg onceward.Config) *teller {
 }
 
 // A withdrawn operation is not sent, and OnSettled gets its outcome.
-func TestUnwanted(t *testing.T) {
+func TestWithdrawnOperationIsNotSent(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1"}
 	virtual(t, "and took effect", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		l.Box.Script(providertest.DropAfter())
 		require.Error(t, l.Pays("invoice-1").Err)
-		op, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada", Why: "the order was cancelled", Answer: &onceward.Answer{Status: 200}})
+		op, err := l.Withdraw(t.Context(), ref, onceward.ResolveOptions{By: "ada", Why: "the order was cancelled", Answer: &onceward.Answer{Status: 200}})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, op.State)
-		require.NotNil(t, op.Unwanted)
+		require.NotNil(t, op.Withdrawn)
 		l.Runs(time.Minute)
 		l.Mu.Lock()
 		defer l.Mu.Unlock()
 		require.Len(t, l.Settled, 1)
 		assert.Equal(t, onceward.StateCompleted, l.Settled[0].State)
-		assert.Equal(t, "ada", l.Settled[0].Unwanted.By)
+		assert.Equal(t, "ada", l.Settled[0].Withdrawn.By)
 		assert.Equal(t, 1, l.Effects(), "nothing is reversed by itself")
 	})
-	virtual(t, "and is absent: not sent until it is wanted", func(t *testing.T) {
-		l := absentAndUnwanted(t, onceward.Config{})
-		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrUnwanted)
+	virtual(t, "and is absent: not sent until it is reinstated", func(t *testing.T) {
+		l := absentAndWithdrawn(t, onceward.Config{})
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrWithdrawn)
 		assert.Equal(t, 1, l.Effects())
-		_, err := l.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+		_, err := l.Reinstate(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
 		require.NoError(t, err)
 		require.NoError(t, l.Pays("invoice-1").Err)
 		assert.Equal(t, 2, l.Effects())
 	})
 	virtual(t, "and is not sent once its record could go", func(t *testing.T) {
-		l := absentAndUnwanted(t, onceward.Config{Keep: time.Hour})
+		l := absentAndWithdrawn(t, onceward.Config{Keep: time.Hour})
 		pass(2 * machine.EvidenceKeep)
 		l.Runs(2 * time.Hour)
-		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrUnwanted)
-		_, err := l.Wanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrWithdrawn)
+		_, err := l.Reinstate(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
 		require.NoError(t, err)
 		pass(2 * machine.EvidenceKeep)
 		l.Runs(2 * time.Hour)
@@ -633,7 +633,7 @@ func TestUnwanted(t *testing.T) {
 	})
 	virtual(t, "and does not exist", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
-		_, err := l.Unwanted(t.Context(), ref, onceward.ResolveOptions{})
+		_, err := l.Withdraw(t.Context(), ref, onceward.ResolveOptions{})
 		require.ErrorIs(t, err, onceward.ErrNotFound)
 	})
 }

@@ -70,8 +70,8 @@ func (j standsBefore) Apply(ctx context.Context, ev machine.Event) (machine.Resu
 // OnSettled gets an effect that the operator no longer wants, even if a caller has its answer.
 func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	ref, unlisted := onceward.Ref{ID: invoice}, to("POST", "https://elsewhere.example/")
-	unwanted := func(t *testing.T, p *process) {
-		op, err := p.Unwanted(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
+	withdraw := func(t *testing.T, p *process) {
+		op, err := p.Withdraw(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
 		require.NoError(t, err)
 		require.Equal(t, onceward.StateUnknown, op.State)
 	}
@@ -81,7 +81,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 		require.NotEmpty(t, s.Got[invoice])
 		last := s.Got[invoice][len(s.Got[invoice])-1]
 		assert.Equal(t, onceward.StateCompleted, last.State)
-		assert.Equal(t, "ada", last.Unwanted.By)
+		assert.Equal(t, "ada", last.Withdrawn.By)
 	}
 	each(t, "its own answer, which is late", func(t *testing.T, j machine.Store) {
 		s, goesOn := &settler{}, make(chan struct{})
@@ -91,7 +91,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 		pass(time.Second)
 		_ = stands.Shutdown(cancelled())
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
-		unwanted(t, p)
+		withdraw(t, p)
 		close(goesOn)
 		require.NoError(t, (<-caller).Err)
 		hears(t, p, s)
@@ -106,7 +106,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 		other := start(t, &line{}, onceward.Config{Journal: m})
 		_, err := other.Resume(t.Context())
 		require.NoError(t, err)
-		unwanted(t, other)
+		withdraw(t, other)
 		fails.Fails(false)
 		pass(time.Minute)
 		hears(t, p, s)
@@ -115,7 +115,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 		s := &settler{}
 		person := start(t, (&line{}).Then(loses()), onceward.Config{Journal: j, OnSettled: s.Settle})
 		require.ErrorIs(t, person.Ask(named(t, invoice), unlisted).Err, onceward.ErrOutcomeUnknown)
-		unwanted(t, person)
+		withdraw(t, person)
 		_, err := person.ResolveAs(ref, onceward.Executed, &onceward.Answer{Status: 200})
 		require.NoError(t, err)
 		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})

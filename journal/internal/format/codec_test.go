@@ -36,8 +36,8 @@ func anOperation() journal.Operation {
 			{At: at, Generation: 2, Source: journal.SourceEvent, Finding: journal.FindingTookEffect, Object: "payment pay_1",
 				Answer: &journal.Answer{Status: 200, Body: []byte("{}"), Found: true}},
 		},
-		Unwanted: &journal.Resolved{Resolution: journal.Unwanted, By: "jane", Why: "cancelled", At: at, Generation: 2, Claim: 7},
-		NotAfter: at.Add(time.Hour), ParkedSince: at, Enqueued: true, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", InboundEndpoint: "POST /rides",
+		Withdrawn: &journal.Resolved{Resolution: journal.Withdraw, By: "jane", Why: "cancelled", At: at, Generation: 2, Claim: 7},
+		NotAfter:  at.Add(time.Hour), ParkedSince: at, Enqueued: true, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", InboundEndpoint: "POST /rides",
 		Flow:  journal.FlowRef{ID: "order-991", Parent: "inbound 4711", Handle: 12},
 		Newer: []byte{0x80, 0x08, 2, 'o', 'n', 0x81, 0x08, 0}, // tags 1024 and 1025
 	}

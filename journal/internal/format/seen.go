@@ -75,18 +75,18 @@ func SetWake(op *journal.Operation, at time.Time) {
 // hasSeen reports whether the operation has any mark or evidence. Most have none, and cost one bit.
 func hasSeen(op *journal.Operation) bool {
 	return op.Account != "" || op.Reference != "" || op.ReferenceName != "" || op.ReferenceOurs || op.Compare != nil || op.Rounds != nil ||
-		op.Object != "" || op.Looks != 0 || !op.LookedAt.IsZero() || op.Attention != "" || op.Evidence != nil || op.Unwanted != nil || op.Adopted
+		op.Object != "" || op.Looks != 0 || !op.LookedAt.IsZero() || op.Attention != "" || op.Evidence != nil || op.Withdrawn != nil || op.Adopted
 }
 
 func (e *encoder) seen(op *journal.Operation) {
-	e.bools(op.ReferenceOurs, op.Adopted, op.Unwanted != nil)
+	e.bools(op.ReferenceOurs, op.Adopted, op.Withdrawn != nil)
 	for _, s := range [...]string{op.Account, op.Reference, op.ReferenceName, op.Object, op.Attention} {
 		e.string(s)
 	}
 	e.int(int64(op.Looks))
 	e.time(op.LookedAt)
-	if op.Unwanted != nil {
-		e.resolved(op.Unwanted)
+	if op.Withdrawn != nil {
+		e.resolved(op.Withdrawn)
 	}
 	e.length(len(op.Compare), op.Compare == nil)
 	for _, f := range op.Compare {
@@ -107,22 +107,22 @@ func (e *encoder) seen(op *journal.Operation) {
 
 // seen reads what encoder.seen wrote, if there is any, in the place of whatever op has.
 func (d *decoder) seen(op *journal.Operation, there bool) {
-	op.ReferenceOurs, op.Adopted, op.Unwanted = false, false, nil
+	op.ReferenceOurs, op.Adopted, op.Withdrawn = false, false, nil
 	op.Account, op.Reference, op.ReferenceName, op.Object, op.Attention = "", "", "", "", ""
 	op.Looks, op.LookedAt = 0, time.Time{}
 	op.Compare, op.Rounds, op.Evidence = nil, nil, nil
 	if !there {
 		return
 	}
-	var unwanted bool
-	d.bools(&op.ReferenceOurs, &op.Adopted, &unwanted)
+	var withdrawn bool
+	d.bools(&op.ReferenceOurs, &op.Adopted, &withdrawn)
 	for _, s := range [...]*string{&op.Account, &op.Reference, &op.ReferenceName, &op.Object, &op.Attention} {
 		*s = d.string()
 	}
 	op.Looks = d.count()
 	op.LookedAt = d.time()
-	if unwanted {
-		op.Unwanted = d.resolved()
+	if withdrawn {
+		op.Withdrawn = d.resolved()
 	}
 	if n := d.length(); n >= 0 {
 		op.Compare = make([]journal.Field, 0, n)
