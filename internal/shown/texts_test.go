@@ -24,7 +24,7 @@ var speaking = []string{
 	"", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/fault", "internal/lookup", "internal/naming",
 	"internal/receipts", "internal/reconcile", "internal/shown", "internal/throttle", "internal/wire", "flow", "server", "consume",
 	"journal", "journal/memory", "journal/sqlite", "journal/postgres", "providers", "webhook", "internal/tables", "internal/template", "internal/secret",
-	"internal/fingerprint", "internal/middlewares", "journal/internal/*", "journal/sqlite/internal/*", "journal/postgres/internal/*",
+	"internal/fingerprint", "journal/internal/*", "journal/sqlite/internal/*", "journal/postgres/internal/*",
 }
 
 // The places of a text: the functions that take it, and the fields and variables that hold it.
