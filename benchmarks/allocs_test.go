@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal/memory"
 )
 
@@ -19,7 +20,13 @@ import (
 // http.Client for the same request. A change that makes more of them raises this constant in the open, and a change
 // that makes fewer lowers it. About 80 of them encode and commit rows, which the journal in memory has since it shares the
 // code of databases.
-const allocations = 165
+//
+// withReconcile is the number with Config.Reconcile and Config.Authorize. The client then also records the values that
+// look-ups compare, and knows the account of the credential.
+const (
+	allocations   = 165
+	withReconcile = 290
+)
 
 // A child process counts without the collector, which would empty the pools.
 func TestAllocationsOfAnOperation(t *testing.T) {
@@ -31,13 +38,29 @@ func TestAllocationsOfAnOperation(t *testing.T) {
 		require.NoError(t, err, "%s", output)
 		return
 	}
-	j := memory.New()
-	c, err := newClient(j)
-	require.NoError(t, err)
 	plain := allocationsOf(t, &http.Client{Transport: answering{}})
-	assert.EqualValues(t, allocations, allocationsOf(t, c.HTTPClient())-plain)
-	require.NoError(t, c.Shutdown(t.Context()))
-	require.NoError(t, j.Close())
+	for _, of := range []struct {
+		want int
+		more func(*onceward.Config)
+	}{
+		{allocations, func(*onceward.Config) {}},
+		{withReconcile, func(cfg *onceward.Config) {
+			cfg.Reconcile = &onceward.Reconcile{}
+			cfg.Authorize = func(r *http.Request) error {
+				r.Header.Set("Authorization", "Bearer sk_test_1")
+				return nil
+			}
+		}},
+	} {
+		j := memory.New()
+		cfg := config(j)
+		of.more(&cfg)
+		c, err := onceward.New(cfg)
+		require.NoError(t, err)
+		assert.EqualValues(t, of.want, allocationsOf(t, c.HTTPClient())-plain)
+		require.NoError(t, c.Shutdown(t.Context()))
+		require.NoError(t, j.Close())
+	}
 }
 
 // allocationsOf returns the allocations of one charge. The maps of a journal grow now and then: the average is rounded down.

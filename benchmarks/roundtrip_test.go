@@ -67,14 +67,16 @@ func charge(hc *http.Client, name string, payload []byte) error {
 	return err
 }
 
-// newClient returns a client with this journal and the network above.
-func newClient(j machine.Store) (*onceward.Client, error) {
-	return onceward.New(onceward.Config{
+// config is of a client with this journal and the network above.
+func config(j machine.Store) onceward.Config {
+	return onceward.Config{
 		Journal:    j,
 		Providers:  []providers.Provider{providers.Stripe()},
 		HTTPClient: &http.Client{Transport: answering{}},
-	})
+	}
 }
+
+func newClient(j machine.Store) (*onceward.Client, error) { return onceward.New(config(j)) }
 
 // BenchmarkOperation makes named charges.
 func BenchmarkOperation(b *testing.B) {

@@ -203,7 +203,7 @@ func subject(t *testing.T, p providers.Provider, text string) (*providers.Endpoi
 	about := lookup.Subject{
 		URL:     req.URL,
 		Header:  req.Header,
-		Values:  lookup.Values(&p, e, req.Method, req.URL, message),
+		Values:  tables.NewCompared(&p, e).Values(req.Method, req.URL, message),
 		Account: "acct-1",
 		First:   conformanceTime,
 		Last:    conformanceTime.Add(time.Minute),

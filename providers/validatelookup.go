@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -119,7 +118,7 @@ func (v *validation) templates(at string, e Endpoint, look Lookup) (asks []strin
 	}{
 		{"Path", look.Path, template.Path, window},
 		{"Query", look.Query, template.Query, window},
-		{"Body", look.Body, bodyPlace(look.Body), window},
+		{"Body", look.Body, template.PlaceOf(look.Body), window},
 		{"Fetch", look.Fetch, template.Path, []string{"id"}},
 	} {
 		if t.text == "" {
@@ -188,28 +187,6 @@ func secretField(e Endpoint, field string) bool {
 	})
 }
 
-// bodyPlace returns the kind of a look-up's body.
-func bodyPlace(body string) template.Place {
-	switch {
-	case !strings.HasPrefix(body, "{"):
-		return template.Form
-	case graphQL(body) != "":
-		return template.GraphQL
-	}
-	return template.JSON
-}
-
-// graphQL returns the document of a body that is a GraphQL request.
-func graphQL(body string) string {
-	var request struct {
-		Query string `json:"query"`
-	}
-	if json.Unmarshal([]byte(body), &request) != nil {
-		return ""
-	}
-	return request.Query
-}
-
 // sends checks that the look-up's request changes nothing, by its method or by the table.
 func (v *validation) sends(at string, e Endpoint, look Lookup) {
 	switch look.Method {
@@ -256,7 +233,7 @@ func (v *validation) noEffect(own Endpoint, look Lookup) bool {
 					continue
 				}
 			case ActionGraphQL:
-				if document := graphQL(look.Body); e.Action.Value != "query" || !query.MatchString(document) || otherOperation.MatchString(document) {
+				if document := template.Document(look.Body); e.Action.Value != "query" || !query.MatchString(document) || otherOperation.MatchString(document) {
 					continue
 				}
 			}

@@ -74,7 +74,7 @@ func sent(t testing.TB, p *providers.Provider, e *providers.Endpoint, customer, 
 	h := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"k"}, "Account": {"a"}}
 	return lookup.Subject{
 		URL: u, Header: h, Reference: reference, First: noon, Last: noon.Add(time.Minute),
-		Values: lookup.Values(p, e, http.MethodPost, u, tables.Message{Header: h, Body: body}),
+		Values: tables.NewCompared(p, e).Values(http.MethodPost, u, tables.Message{Header: h, Body: body}),
 	}
 }
 

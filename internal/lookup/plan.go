@@ -96,21 +96,10 @@ func asks(look *providers.Lookup) []string {
 	inQuery, _ := template.Names(look.Query, template.Query)
 	names = append(names, inQuery...)
 	if look.Body != "" {
-		inBody, _ := template.Names(look.Body, bodyPlace(look))
+		inBody, _ := template.Names(look.Body, template.PlaceOf(look.Body))
 		names = append(names, inBody...)
 	}
 	return names
-}
-
-// bodyPlace returns the kind of a look-up's body. One with a member "query" is GraphQL's.
-func bodyPlace(look *providers.Lookup) template.Place {
-	if !strings.HasPrefix(look.Body, "{") {
-		return template.Form
-	}
-	if document, _ := tables.Member([]byte(look.Body), "query"); document != "" {
-		return template.GraphQL
-	}
-	return template.JSON
 }
 
 // Plan returns the sweep of one of e's look-ups for an operation that was sent to it. If the look-up is [Shared], it
@@ -243,7 +232,7 @@ func (s *Sweep) open() (err error) {
 		return err
 	}
 	if s.look.Body != "" {
-		if p.body, err = template.Expand(s.look.Body, bodyPlace(s.look), value); err != nil {
+		if p.body, err = template.Expand(s.look.Body, template.PlaceOf(s.look.Body), value); err != nil {
 			return err
 		}
 	}

@@ -279,7 +279,7 @@ func TestValuesOfARequest(t *testing.T) {
 	require.NoError(t, err)
 	m := tables.Message{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"amount":1.50,"note":"n","a":{"b":"ab"},"secret":"s"}`)}
 	assert.Equal(t, map[string]string{"path.customer": "c 1", "request.amount": "1.50", "request.note": "n", "request.a.b": "ab"},
-		lookup.Values(p, e, http.MethodPost, u, m))
+		tables.NewCompared(p, e).Values(http.MethodPost, u, m))
 }
 
 // A look-up that can't ask for an operation, or can't tell its object from others, says what is missing.

@@ -1,16 +1,9 @@
 package lookup
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/onceward/onceward/internal/tables"
-	"github.com/onceward/onceward/internal/template"
-	"github.com/onceward/onceward/providers"
 )
 
 // Subject holds the known facts of an operation that is looked for.
@@ -21,7 +14,7 @@ type Subject struct {
 	// Header holds the headers of the request, without its credential.
 	Header http.Header
 
-	// Values are the values that [Values] took from the request. They outlive its body.
+	// Values are the values of the request that [tables.Compared] names. They outlive its body.
 	Values map[string]string
 
 	// Key is the operation's key; empty if it has none, or one that never was in a request.
@@ -41,60 +34,6 @@ type Subject struct {
 	// First is when the operation was first sent, Last when its last attempt ended, or the
 	// operation was settled if no end of it is known.
 	First, Last time.Time
-}
-
-// Values returns the values of a request that the look-ups of an endpoint, and the events about it, compare. They are
-// keyed by the names of their placeholders, such as "path.id" and "request.amount". Values that the request does not
-// have are missing.
-func Values(p *providers.Provider, e *providers.Endpoint, method string, u *url.URL, m tables.Message) map[string]string {
-	names := map[string]bool{}
-	add := func(text string, place template.Place) {
-		found, _ := template.Names(text, place) // a malformed one is never expanded either
-		for _, name := range found {
-			names[name] = true
-		}
-	}
-	for i := range e.Lookups {
-		look := &e.Lookups[i]
-		add(look.Path, template.Path)
-		add(look.Query, template.Query)
-		if look.Body != "" {
-			add(look.Body, bodyPlace(look))
-		}
-		if look.Fetch != "" {
-			add(look.Fetch, template.Path)
-		}
-		for _, same := range look.Same {
-			add(same.Is, template.Text)
-		}
-	}
-	for _, rule := range p.Events {
-		if rule.Endpoint == "" || rule.Endpoint == e.Pattern {
-			for _, same := range rule.Also {
-				add(same.Is, template.Text)
-			}
-		}
-	}
-	values := map[string]string{}
-	var fields []string
-	var inPath map[string]string
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if field, ok := strings.CutPrefix(name, "request."); ok {
-			fields = append(fields, field)
-		}
-		if wildcard, ok := strings.CutPrefix(name, "path."); ok {
-			if inPath == nil {
-				inPath = tables.PathValues(e.Pattern, method, u)
-			}
-			if value := inPath[wildcard]; value != "" {
-				values[name] = value
-			}
-		}
-	}
-	for field, text := range tables.Sent(m, fields) {
-		values["request."+field] = text
-	}
-	return values
 }
 
 // value returns the value of a placeholder, apart from those of a look-up's own.

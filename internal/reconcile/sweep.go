@@ -52,8 +52,9 @@ func (l *Pass) subject(op *journal.Operation, u *url.URL, whose identity) lookup
 }
 
 // ComparedOf returns the values that are recorded of a request to identify its object.
-func ComparedOf(route tables.Route, method string, u *url.URL, m tables.Message) (compare []journal.Field) {
-	values := lookup.Values(route.Provider, route.Endpoint, method, u, m)
+func ComparedOf(route tables.Route, method string, u *url.URL, m tables.Message) []journal.Field {
+	values := route.Compared(method, u, m)
+	compare := slices.Grow([]journal.Field(nil), len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		compare = append(compare, journal.Field{Name: name, Value: values[name]})
 	}

@@ -3,7 +3,6 @@ package tables
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -184,27 +183,27 @@ func (t Texts) All(path string) (texts []string) {
 
 // Only returns the text at one of the paths, if there is exactly one.
 func (t Texts) Only(path string) (text string, ok bool) {
-	texts := t.All(path)
-	if len(texts) != 1 {
+	at, ok := t.fields.paths[path]
+	if !ok {
 		return "", false
 	}
-	return texts[0], true
+	return t.reads[at.reader].onlyField(at.path)
 }
 
 // Sent returns the values of a request's fields. It reads them by dotted paths from a JSON body, by name from a form,
 // or, if there is no body, from the query's parameters. It skips a field that occurs more than once, and all fields
 // of a body that is compressed or of another kind.
-func Sent(m Message, fields []string) map[string]string {
+func (f *Fields) Sent(m Message) map[string]string {
 	said := map[string]string{}
 	switch {
-	case m.coded():
+	case len(f.paths) == 0 || m.coded():
 	case len(m.Body) == 0:
-		sentPairs(said, m.Query, fields)
+		f.sentPairs(said, m.Query)
 	case m.isForm():
-		sentPairs(said, string(m.Body), fields)
+		f.sentPairs(said, string(m.Body))
 	case m.mayBeJSON():
-		texts := NewFields(fields...).Read(m.Body)
-		for _, field := range fields {
+		texts := f.Read(m.Body)
+		for field := range f.paths {
 			if text, ok := texts.Only(field); ok {
 				said[field] = text
 			}
@@ -213,8 +212,8 @@ func Sent(m Message, fields []string) map[string]string {
 	return said
 }
 
-func sentPairs(said map[string]string, text string, fields []string) {
-	for _, field := range fields {
+func (f *Fields) sentPairs(said map[string]string, text string) {
+	for field := range f.paths {
 		found := pairs(text, field)
 		if len(found) != 1 {
 			continue
@@ -225,36 +224,3 @@ func sentPairs(said map[string]string, text string, fields []string) {
 		}
 	}
 }
-
-// PathValues returns what the wildcards of an endpoint's pattern match in a URL's path, by
-// their names, or nil if the pattern does not match.
-func PathValues(pattern, method string, u *url.URL) (values map[string]string) {
-	if u.Opaque != "" || !plain(u.EscapedPath()) {
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc(pattern, func(_ http.ResponseWriter, r *http.Request) {
-		values = map[string]string{}
-		for _, name := range wildcards(pattern) {
-			values[name] = r.PathValue(name)
-		}
-	})
-	mux.ServeHTTP(deaf{}, &http.Request{Method: method, URL: u})
-	return values
-}
-
-func wildcards(pattern string) (names []string) {
-	for segment := range strings.SplitSeq(pattern, "/") {
-		if name, ok := strings.CutPrefix(segment, "{"); ok {
-			names = append(names, strings.TrimSuffix(strings.TrimSuffix(name, "}"), "..."))
-		}
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == "$" })
-}
-
-// deaf discards what a mux writes.
-type deaf struct{}
-
-func (deaf) Header() http.Header         { return http.Header{} }
-func (deaf) Write(b []byte) (int, error) { return len(b), nil }
-func (deaf) WriteHeader(int)             {}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/providers"
 )
 
 func TestItemsOfLists(t *testing.T) {
@@ -106,7 +107,7 @@ func TestMemberOfAnAnswer(t *testing.T) {
 }
 
 func TestFieldsOfSentRequests(t *testing.T) {
-	fields := []string{"amount", "metadata[order]", "a.b", "l[].x"}
+	fields := tables.NewFields("amount", "metadata[order]", "a.b", "l[].x")
 	for _, tc := range []struct {
 		name    string
 		message tables.Message
@@ -120,22 +121,23 @@ func TestFieldsOfSentRequests(t *testing.T) {
 		{"parts", tables.Message{Header: http.Header{"Content-Type": {"multipart/form-data"}}, Body: []byte(`{"amount":1}`)}, map[string]string{}},
 		{"compressed", tables.Message{Header: http.Header{"Content-Encoding": {"gzip"}}, Query: "amount=1"}, map[string]string{}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, tables.Sent(tc.message, fields)) })
+		t.Run(tc.name, func(t *testing.T) { assert.Equal(t, tc.want, fields.Sent(tc.message)) })
 	}
 }
 
-func TestPathValues(t *testing.T) {
+func TestComparedWildcards(t *testing.T) {
 	at := func(pattern, path string) map[string]string {
 		u, err := url.Parse("https://api.example.com" + path)
 		require.NoError(t, err)
-		return tables.PathValues(pattern, http.MethodPost, u)
+		e := &providers.Endpoint{Pattern: pattern, Lookups: []providers.Lookup{{Path: "/{path.id}/{path.op}/{path.rest}"}}}
+		return tables.NewCompared(&providers.Provider{}, e).Values(http.MethodPost, u, tables.Message{})
 	}
-	assert.Equal(t, map[string]string{"id": "ch 1", "op": "x"}, at("POST /v1/charges/{id}/{op}", "/v1/charges/ch%201/x"))
-	assert.Equal(t, map[string]string{"rest": "a/b"}, at("/v1/{rest...}", "/v1/a/b"))
-	assert.Equal(t, map[string]string{}, at("POST /v1/{$}", "/v1/"))
-	assert.Nil(t, at("POST /v1/charges/{id}", "/v1/refunds/1"))
-	assert.Nil(t, at("GET /v1/charges/{id}", "/v1/charges/1"))
-	assert.Nil(t, at("POST /v1/charges/{id}", "/v1/charges/a%2Fb"))
+	assert.Equal(t, map[string]string{"path.id": "ch 1", "path.op": "x"}, at("POST /v1/charges/{id}/{op}", "/v1/charges/ch%201/x"))
+	assert.Equal(t, map[string]string{"path.rest": "a/b"}, at("/v1/{rest...}", "/v1/a/b"))
+	assert.Empty(t, at("POST /v1/{$}", "/v1/"))
+	assert.Empty(t, at("POST /v1/charges/{id}", "/v1/refunds/1"))
+	assert.Empty(t, at("GET /v1/charges/{id}", "/v1/charges/1"))
+	assert.Empty(t, at("POST /v1/charges/{id}", "/v1/charges/a%2Fb"))
 }
 
 // The items of any page are JSON, and parts of the page.
@@ -155,7 +157,7 @@ func FuzzItems(f *testing.F) {
 			fields.Read(item).All("id")
 		}
 		tables.Member([]byte(body), path)
-		tables.Sent(jsonBody(body), []string{path})
-		tables.Sent(formBody(body), []string{path})
+		fields.Sent(jsonBody(body))
+		fields.Sent(formBody(body))
 	})
 }

@@ -31,10 +31,11 @@ type served struct {
 // listed is an endpoint of a table, with its rules prepared.
 type listed struct {
 	providers.Endpoint
-	form    string // of its key; "": it was not prepared
-	reader  *reader
-	secrets *secretNames // nil: no table says what they are
-	row     string       // see Route.Row
+	form     string // of its key; "": it was not prepared
+	reader   *reader
+	secrets  *secretNames // nil: no table says what they are
+	compared *Compared
+	row      string // see Route.Row
 }
 
 // Route holds the facts of a request that are known before it is sent.
@@ -163,7 +164,7 @@ func byPattern(p *providers.Provider) (groups [][]*listed) {
 				at[e.Pattern] = n
 				groups = append(groups, nil)
 			}
-			groups[n] = append(groups[n], &listed{*e, Key(e.Key).Form(), newReader(e.Rules), newSecretNames(p, e), digestOf(e)})
+			groups[n] = append(groups[n], &listed{*e, Key(e.Key).Form(), newReader(e.Rules), newSecretNames(p, e), NewCompared(p, e), digestOf(e)})
 		}
 	}
 	return groups

@@ -42,6 +42,28 @@ const (
 	GraphQL
 )
 
+// PlaceOf returns the place of a look-up's body: a form, JSON, or a GraphQL request, which has a document.
+func PlaceOf(body string) Place {
+	switch {
+	case !strings.HasPrefix(body, "{"):
+		return Form
+	case Document(body) != "":
+		return GraphQL
+	}
+	return JSON
+}
+
+// Document returns the document of a body that is a GraphQL request, or "".
+func Document(body string) string {
+	var request struct {
+		Query string `json:"query"`
+	}
+	if json.Unmarshal([]byte(body), &request) != nil {
+		return ""
+	}
+	return request.Query
+}
+
 // Error says why a template can't be expanded. It never contains a value.
 type Error struct {
 	// Name is the placeholder's, without braces; empty if it is about the template.

@@ -117,7 +117,7 @@ func TestAdaptersEvents(t *testing.T) {
 			req, m := s.request(srv.URL, 1)
 			e := endpointOf(&p, router.Route(req.Method, req.URL).For(m).Endpoint)
 			about := lookup.Subject{
-				URL: req.URL, Header: req.Header, Values: lookup.Values(&p, e, req.Method, req.URL, m),
+				URL: req.URL, Header: req.Header, Values: tables.NewCompared(&p, e).Values(req.Method, req.URL, m),
 				First: time.Now(), Last: time.Now().Add(time.Second),
 			}
 			if e.Key.Place != providers.KeyNone {

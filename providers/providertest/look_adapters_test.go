@@ -322,7 +322,7 @@ func TestAdaptersLookups(t *testing.T) {
 			e := endpointOf(&p, route.Endpoint)
 			listed[p.Name+" "+e.Pattern+" "+e.Action.Value] = true
 			about := lookup.Subject{
-				URL: req.URL, Header: req.Header, Values: lookup.Values(&p, e, req.Method, req.URL, m),
+				URL: req.URL, Header: req.Header, Values: tables.NewCompared(&p, e).Values(req.Method, req.URL, m),
 				First: first, Last: first.Add(time.Second),
 			}
 			if e.Key.Place != providers.KeyNone {
