@@ -45,6 +45,7 @@ type Driver struct {
 
 	writer *conn.Conn
 	sql    *statements
+	heads  heads
 	local  localdb.Database // the application's connections
 	inside sync.Mutex       // one goroutine at a time reads and writes in a transaction of the application's
 
@@ -129,7 +130,7 @@ func (d *Driver) open() (err error) {
 		// The first commit into the file, unless another process is busy already.
 		_ = d.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	}
-	if d.sql, err = newStatements(on(d.writer, d.path), d.path); err != nil {
+	if d.sql, err = newStatements(on(d.writer, d.path), d.path, &d.heads); err != nil {
 		return err
 	}
 	if d.looks, err = conn.Dial(d.path, reading); err != nil {
@@ -200,7 +201,7 @@ func (d *Driver) dialReader() (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := readerOn(c, d.path)
+	r, err := readerOn(c, d.path, &d.heads)
 	if err != nil {
 		return nil, err
 	}
@@ -209,8 +210,8 @@ func (d *Driver) dialReader() (*readConn, error) {
 }
 
 // readerOn closes the connection if it returns an error.
-func readerOn(c *conn.Conn, path string) (*readConn, error) {
-	r, err := newReader(on(c, path), path)
+func readerOn(c *conn.Conn, path string, known *heads) (*readConn, error) {
+	r, err := newReader(on(c, path), path, known)
 	if err == nil {
 		err = r.alone()
 	}
@@ -292,7 +293,7 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 		return nil, err
 	}
 	t := &tx{d: d, sql: d.sql, reader: &d.sql.reader}
-	if t.head, err = readHead(d.sql.head); err == nil {
+	if t.head, err = d.sql.readHead(); err == nil {
 		err = d.follow(&t.head)
 	}
 	if err == nil {

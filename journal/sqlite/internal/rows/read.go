@@ -17,12 +17,13 @@ import (
 
 // reader is the statements that read, on one connection or in one transaction.
 type reader struct {
-	prepare                                               preparer
-	path                                                  string                                             // of the file
-	gap                                                   func(ctx context.Context, h *head) (string, error) // why the file may lack commits; nil: the transaction knows
-	head, backup, name, light, whole, heads, mark, holder stmt
-	begin, end                                            stmt // of a transaction that reads; nil in one
-	scans                                                 map[string]stmt
+	prepare                                                        preparer
+	path                                                           string                                             // of the file
+	gap                                                            func(ctx context.Context, h *head) (string, error) // why the file may lack commits; nil: the transaction knows
+	head, headSum, backup, name, light, whole, heads, mark, holder stmt
+	begin, end                                                     stmt // of a transaction that reads; nil in one
+	known                                                          *heads
+	scans                                                          map[string]stmt
 }
 
 const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o.reaped, o.provider, o.record"
@@ -30,10 +31,10 @@ const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o
 const withParts = ` FROM onceward_rows o LEFT JOIN onceward_requests q ON q.handle = o.handle LEFT JOIN onceward_answers a ON a.handle = o.handle
 	WHERE o.handle = ?`
 
-func newReader(prepare preparer, path string) (*reader, error) {
-	r := &reader{prepare: prepare, path: path, scans: make(map[string]stmt)}
+func newReader(prepare preparer, path string, known *heads) (*reader, error) {
+	r := &reader{prepare: prepare, path: path, known: known, scans: make(map[string]stmt)}
 	return r, prepareAll(prepare, []toPrepare{
-		{&r.head, selectHead}, {&r.backup, selectBackup},
+		{&r.head, selectHead}, {&r.headSum, selectHeadSum}, {&r.backup, selectBackup},
 		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
 		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
 		{&r.whole, "SELECT " + columns + ", q.head, q.body, a.head, a.body" + withParts},
@@ -43,9 +44,11 @@ func newReader(prepare preparer, path string) (*reader, error) {
 	})
 }
 
+func (r *reader) readHead() (head, error) { return r.known.read(r.headSum, r.head) }
+
 // Head implements rowstore.Reader.
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
-	h, err := readHead(r.head)
+	h, err := r.readHead()
 	if err == nil && h.Restored == "" {
 		h.Restored, err = r.gap(ctx, &h)
 	}

@@ -92,7 +92,7 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	if _, err = file.recognise(Options{Existing: true}); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	r, err := readerOn(c, d.path)
+	r, err := readerOn(c, d.path, new(heads))
 	if err != nil {
 		return nil, err
 	}

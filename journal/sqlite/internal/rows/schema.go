@@ -1,11 +1,13 @@
 package rows
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/format"
@@ -244,6 +246,43 @@ func readHead(s stmt) (h head, err error) {
 		err = format.ErrDamaged
 	}
 	return h, err
+}
+
+// heads remembers the latest head, for all connections of a process.
+type heads struct{ latest atomic.Pointer[headRow] }
+
+// headRow is a head, and the columns that show that a row has it.
+type headRow struct {
+	head
+	epoch, sum any
+}
+
+const selectHeadSum = "SELECT version, epoch, sum FROM onceward_head"
+
+// read returns the head. It reads all of the row only if that is not the latest one.
+func (k *heads) read(sum, all stmt) (h head, err error) {
+	if known := k.latest.Load(); known != nil {
+		same := false
+		_, err = sum.First(func(v []driver.Value) error {
+			same = v[0] == known.version && bytes.Equal(v[1].([]byte), known.epoch.([]byte)) && v[2] == known.sum
+			return nil
+		})
+		if err != nil || same {
+			return known.head, err
+		}
+	}
+	if h, err = readHead(all); err == nil {
+		k.keep(h, h.changing())
+	}
+	return h, err
+}
+
+// keep remembers a head with these columns, as it is read of them.
+func (k *heads) keep(h head, changing []any) {
+	for _, at := range []*time.Time{&h.Clock.Last, &h.Clock.Jumped, &h.Clock.Ahead} {
+		*at = fromColumn(toColumn(*at))
+	}
+	k.latest.Store(&headRow{h, changing[1], changing[len(changing)-1]})
 }
 
 // toColumn is a time in milliseconds, 0 for none.

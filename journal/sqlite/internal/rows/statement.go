@@ -95,7 +95,11 @@ type theirStmt struct {
 
 // in returns the preparer of a transaction of the application's on the file at path.
 func in(ctx context.Context, tx *sql.Tx, path string) preparer {
-	return func(text string) (stmt, error) { return &theirStmt{ctx, tx, text, path}, nil }
+	all := make([]theirStmt, 0, 64) // of a transaction
+	return func(text string) (stmt, error) {
+		all = append(all, theirStmt{ctx, tx, text, path})
+		return &all[len(all)-1], nil
+	}
 }
 
 func (s *theirStmt) Exec(args ...any) (int64, error) {

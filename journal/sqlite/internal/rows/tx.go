@@ -23,8 +23,8 @@ type statements struct {
 // setHead writes what head.changing returns.
 const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, restored = ?, adoptions = ?, deployment = ?, sum = ?"
 
-func newStatements(prepare preparer, path string) (*statements, error) {
-	r, err := newReader(prepare, path)
+func newStatements(prepare preparer, path string, known *heads) (*statements, error) {
+	r, err := newReader(prepare, path, known)
 	if err != nil {
 		return nil, err
 	}
@@ -207,10 +207,18 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 		return conn.Explain(t.d.path, "adopt it", err)
 	}
 	t.head.Head = new
-	if _, err = t.sql.setHead.Exec(t.head.changing()...); err != nil {
+	if err = t.setHead(); err != nil {
 		return conn.Explain(t.d.path, "write the head", cmp.Or(t.d.outOfPlace(), err))
 	}
 	return t.end()
+}
+
+// setHead writes the head.
+func (t *tx) setHead() error {
+	changing := t.head.changing()
+	t.known.keep(t.head, changing)
+	_, err := t.sql.setHead.Exec(changing...)
+	return err
 }
 
 // end commits, if the files are in their places before and after. If they are not any more, later readers find another

@@ -53,7 +53,7 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 		return nil, err
 	}
 	// All is written or nothing: the end of ctx breaks off no statement.
-	s, err := newStatements(in(context.WithoutCancel(own), o.tx, d.path), d.path)
+	s, err := newStatements(in(context.WithoutCancel(own), o.tx, d.path), d.path, &d.heads)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 	// The transaction has the write lock, so that only goroutines that share it wait here. Two of them at once would give
 	// one handle to two operations.
 	d.inside.Lock()
-	if t.head, err = readHead(s.head); err == nil && t.head.version != version {
+	if t.head, err = s.readHead(); err == nil && t.head.version != version {
 		err = otherLayout(d.path, t.head.version)
 	}
 	if err == nil {
@@ -132,7 +132,7 @@ func (t *within) write(ctx context.Context, new rowstore.Head, changes []*rowsto
 func (t *within) counts() error {
 	t.count = nil
 	t.head.commits++
-	_, err := t.sql.setHead.Exec(t.head.changing()...)
+	err := t.setHead()
 	t.d.enqueued.Store(true)
 	t.d.markSoon()
 	return err
