@@ -47,11 +47,6 @@ type AWSAction struct {
 	// SecretResponse marks answers that contain a secret.
 	SecretResponse bool
 
-	// Object and Lookups are those of [Endpoint]: the object that the action creates, and how it is found
-	// again. List the actions that a look-up calls too, with NoEffect.
-	Object  string
-	Lookups []Lookup
-
 	// Rules come before the rules of all actions.
 	Rules []Rule
 
@@ -66,7 +61,7 @@ type AWSAction struct {
 // A listed action is recognised by its name on every listed host. If two services have different actions of
 // one name, call AWS for each and give one of them another Name. Every unlisted action on these hosts counts
 // as having an effect and no token. List actions that only read with NoEffect, or send them through another
-// http.Client. AWSRunInstances lists DescribeInstances, which its look-up needs.
+// http.Client.
 //
 // AWS signs requests over their bodies (SigV4), the token included, and the SDKs make a new token per call if
 // none is set. An operation that gets its first token back must be signed again. Sign in Authorize, which
@@ -98,10 +93,6 @@ func AWS(actions ...AWSAction) Provider {
 			p.Endpoints = append(p.Endpoints, e)
 		}
 	}
-	if e := awsDescribeInstances.endpoint(); looksAtInstances(actions) &&
-		!slices.ContainsFunc(p.Endpoints, func(other Endpoint) bool { return other.Action == e.Action && other.Pattern == e.Pattern }) {
-		p.Endpoints = append(p.Endpoints, e)
-	}
 	if len(actions) > 0 {
 		for _, pattern := range []string{awsRoot, "/"} {
 			p.Endpoints = append(p.Endpoints, Endpoint{Pattern: pattern, Rules: awsRules, Source: sourceAWS + ": not listed"})
@@ -122,8 +113,6 @@ func (a AWSAction) endpoint() Endpoint {
 		InFlightGuard:  a.InFlightGuard,
 		HandlingTime:   a.HandlingTime,
 		SecretResponse: a.SecretResponse,
-		Object:         a.Object,
-		Lookups:        a.Lookups,
 		Source:         a.Source,
 	}
 	e.Pattern = cmp.Or(e.Pattern, awsRoot)
@@ -152,12 +141,7 @@ func (a AWSAction) endpoint() Endpoint {
 // least 24 hours after the instance was terminated, so Retention is 24 hours. The operation completes no more
 // than once. AWS does not publish how it answers a second request during the first, so nothing is sent again
 // once it may have run. An InsufficientInstanceCapacity launched nothing, and the request is sent again.
-//
-// The look-up finds the reservation, which is the launch request, by its token. Its instances may have been
-// stopped or terminated one by one since, so their states prove nothing about the request. One reservation
-// per token is our reading; two need an operator. Terminated instances are usually shown for less than an
-// hour, too short to prove an absence: a reservation that is not found may have been launched. Validate
-// rejects a copy that declares Absent for it. The credential needs the permission ec2:DescribeInstances.
+// The table has no look-up: EC2 usually shows a terminated instance for less than an hour.
 func AWSRunInstances(region string) AWSAction {
 	return AWSAction{
 		Host:      "ec2." + region + ".amazonaws.com",
@@ -166,35 +150,11 @@ func AWSRunInstances(region string) AWSAction {
 		MaxLength: 64,
 		Retention: 24 * time.Hour,
 		Remembers: SuccessesCleanFailures,
-		Object:    "reservation",
-		Lookups: []Lookup{{
-			By:     ByKey,
-			Method: "POST",
-			Path:   "/",
-			Body:   "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=client-token&Filter.1.Value.1={key}&MaxResults=100",
-			XML:    true,
-			Items:  "reservationSet[]",
-			Same:   []Same{{Field: "instancesSet[].clientToken", Is: "{key}"}},
-			ID:     "reservationId",
-			Next:   Paging{Style: PageCursor, Param: "NextToken", Cursor: "nextToken", Size: 100},
-			// It may have been terminated at once.
-			Horizon: time.Hour,
-			Needs:   "ec2:DescribeInstances",
-			Source:  sourceEC2Look,
-		}},
 		Rules: []Rule{
 			{Status: 500, Field: "Errors.Error.Code", Equals: "InsufficientInstanceCapacity", Verdict: NotExecuted, Source: sourceEC2Capacity},
 		},
 		Source: "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: completes no more than one time; in flight: [?]",
 	}
-}
-
-// awsDescribeInstances is the action that finds EC2's reservations.
-var awsDescribeInstances = AWSAction{Name: "DescribeInstances", NoEffect: true, Source: sourceEC2Look}
-
-// looksAtInstances reports whether the actions include a look-up of EC2's RunInstances.
-func looksAtInstances(actions []AWSAction) bool {
-	return slices.ContainsFunc(actions, func(a AWSAction) bool { return a.Name == "RunInstances" && len(a.Lookups) > 0 })
 }
 
 // AWSTransactWriteItems is DynamoDB's TransactWriteItems. ClientRequestToken has 1 to 36 characters and is
@@ -297,7 +257,6 @@ var awsCredentials = func() (rules []Rule) {
 const (
 	sourceAWSAccess   = "docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors [D] and CommonErrors [D]: not authenticated, or not allowed; the statuses and the namespace differ [C]"
 	sourceAWSThrottle = "aws-sdk-go-v2 service/dynamodb v1.73.0 types/errors.go [D]: denied by throttling; the SDKs repeat it"
-	sourceEC2Look     = "aws-sdk-go-v2 service/ec2 v1.344.2 api_op_DescribeInstances.go, serializers.go, deserializers.go and types/types.go [D]: the filter client-token; a reservation is a launch request; eventually consistent, and terminated instances are shown for less than an hour, usually"
 	sourceEC2Capacity = "aws-sdk-go-v2 service/ec2 v1.344.2 api_op_RunInstances.go [D]: with too little capacity for MinCount EC2 launches no instances; docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html [D]: a server error; status and body: github.com/galaxyproject/cloudman/issues/64 [C]"
 	sourceAWSErrors   = "docs.aws.amazon.com/AWSEC2/latest/APIReference/Run_Instance_Idempotency.html [D-old]: a 400 will not succeed by being repeated"
 )

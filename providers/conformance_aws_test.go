@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/lookup"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -192,59 +191,4 @@ func TestAWSRowsThatContradict(t *testing.T) {
 	other := row
 	other.Host, other.Retention = "ec2.us-east-1.amazonaws.com", time.Hour
 	require.ErrorContains(t, providers.AWS(row, other).Validate(), "twice")
-}
-
-// As in DescribeInstances' answers: aws-sdk-go-v2 service/ec2 v1.344.2 deserializers.go.
-func awsLooks() []look {
-	run := "POST https://ec2.eu-central-1.amazonaws.com/\nContent-Type: application/x-www-form-urlencoded; charset=utf-8\n\nAction=RunInstances&Version=2016-11-15&MinCount=2&MaxCount=2"
-	instance := func(id, token, state string) string {
-		return `<item><instanceId>` + id + `</instanceId><instanceState><code>16</code><name>` + state + `</name></instanceState><launchTime>2026-11-20T12:00:01.000Z</launchTime>` +
-			`<productCodes/><tagSet><item><key>Name</key><value>a &lt;b&gt;</value></item></tagSet><clientToken>` + token + `</clientToken></item>`
-	}
-	reservation := func(id string, instances ...string) string {
-		return `<item><reservationId>` + id + `</reservationId><ownerId>111122223333</ownerId><groupSet/><instancesSet>` + strings.Join(instances, "") + `</instancesSet></item>`
-	}
-	page := func(next string, reservations ...string) string {
-		return "Content-Type: text/xml;charset=UTF-8\n" + `<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
-			`<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">` + "\n    <requestId>59dbff89-35bd-4eac-99ed-be587EXAMPLE</requestId>\n" +
-			`    <reservationSet>` + strings.Join(reservations, "\n") + `</reservationSet>` + next + "\n</DescribeInstancesResponse>"
-	}
-	const asked = "POST /\nAction=DescribeInstances&Version=2016-11-15&Filter.1.Name=client-token&Filter.1.Value.1=" + conformanceKey + "&MaxResults=100"
-	ours := reservation("r-1", instance("i-1", conformanceKey, "running"), instance("i-2", conformanceKey, "pending"))
-	asks, found := []string{asked}, exactly("r-1", providers.TookEffect, false)
-	return []look{
-		{name: "a reservation", request: run, asks: asks, page: page("", ours), want: found},
-		{name: "a reservation that was terminated since", request: run, asks: asks, page: page("<nextToken/>", reservation("r-1", instance("i-1", conformanceKey, "terminated"))), want: found},
-		{name: "a filter that does nothing", request: run, asks: asks, page: page("", reservation("r-2", instance("i-3", "other", "running")), ours), want: found},
-		{
-			name: "a reservation on two pages, one of them empty between", request: run, asks: []string{asked, asked + "&NextToken=a%3D", asked + "&NextToken=b"},
-			page: page("<nextToken>a=</nextToken>", reservation("r-1", instance("i-1", conformanceKey, "running"))),
-			more: []string{page("<nextToken>b</nextToken>"), page("", reservation("r-1", instance("i-2", conformanceKey, "running")))}, want: found,
-		},
-		{name: "no reservation", request: run, asks: asks, page: page(""), want: nothing(true)},
-		{name: "two reservations", request: run, asks: asks, page: page("", ours, reservation("r-2", instance("i-3", conformanceKey, "running"))), want: ambiguous("r-1")},
-		{name: "an answer without the list", request: run, asks: asks, page: "Content-Type: text/xml\n<Response><Errors><Error><Code>Unavailable</Code></Error></Errors></Response>", want: finding{kind: lookup.Inconclusive}},
-		{name: "an answer that is cut short", request: run, asks: asks, page: strings.TrimSuffix(page("", ours), "</DescribeInstancesResponse>"), want: finding{kind: lookup.Inconclusive}},
-		{name: "an answer in JSON", request: run, asks: asks, page: `{"reservationSet":[]}`, want: finding{kind: lookup.Inconclusive}},
-	}
-}
-
-// The action of AWSRunInstances's look-up has no effect, whether or not the caller lists that action.
-func TestAWSListsTheActionsOfItsLookups(t *testing.T) {
-	rows := func(p providers.Provider) (n int) {
-		for _, e := range p.Endpoints {
-			if e.Action.Value == "DescribeInstances" && e.NoEffect {
-				n++
-			}
-		}
-		return n
-	}
-	run := providers.AWSRunInstances("eu-central-1")
-	listed := providers.AWSAction{Host: run.Host, Name: "DescribeInstances", NoEffect: true, Source: "the caller"}
-	assert.Equal(t, 1, rows(providers.AWS(run)))
-	assert.Equal(t, 1, rows(providers.AWS(listed, run)))
-	assert.NoError(t, providers.AWS(listed, run).Validate())
-	assert.Zero(t, rows(providers.AWS(providers.AWSStartBuild("eu-central-1"))))
-	listed.NoEffect = false
-	assert.Error(t, providers.AWS(listed, run).Validate(), "a look-up has to be known to only read")
 }

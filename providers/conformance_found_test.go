@@ -77,7 +77,6 @@ func TestConformanceLookups(t *testing.T) {
 		{providers.Wise(0), wiseLooks("")},
 		{providers.Wise(0, "16"), wiseLooks("&profile=16")},
 		{providers.Adyen("company"), adyenLooks()},
-		{awsContract().adapter, awsLooks()},
 		{providers.Column(0), columnLooks()},
 		{providers.Fireblocks(), fireblocksLooks()},
 		{providers.Mangopay(), mangopayLooks()},

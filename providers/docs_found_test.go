@@ -177,9 +177,6 @@ func readCell(look providers.Lookup) string {
 	if look.Items == "" {
 		items = "one object"
 	}
-	if look.XML {
-		items += " in XML"
-	}
 	pages := strings.TrimPrefix(pagesOf(look.Next), ", pages ")
 	if pages == "" && look.Items != "" {
 		pages = "one"

@@ -48,11 +48,6 @@ type Lookup struct {
 	// item. An answer without that path proves nothing. It does not mean that there are no items.
 	Items string
 
-	// XML says that the answers are XML. They are read like JSON: the elements in the root element are
-	// members; an element whose children are called item is an array ("reservationSet[]"); an element without
-	// children is a text. Only UTF-8 without a document type is read.
-	XML bool
-
 	// Same must hold completely for an item to be the operation's object. It may be empty if Items is empty
 	// and the path contains the key, the reference or the object's id.
 	Same []Same

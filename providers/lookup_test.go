@@ -214,7 +214,6 @@ func TestValidateLookups(t *testing.T) {
 			l.Query, l.TimeLayout, l.Next = "", "", providers.Paging{Size: 10}
 		}), scan + "By"},
 		{"items that are none", look(0, func(l *providers.Lookup) { l.Items = "data" }), byKey + "Items"},
-		{"XML that is an array", look(1, func(l *providers.Lookup) { l.XML, l.Items = true, "[]" }), reference + "Items"},
 		{"no id", look(0, func(l *providers.Lookup) { l.ID = "" }), byKey + "ID"},
 		{"no path of a time", look(0, func(l *providers.Lookup) { l.Created = "a..b" }), byKey + "Created"},
 
@@ -262,7 +261,6 @@ func TestValidateLookups(t *testing.T) {
 		{"a meaning that is none", look(0, func(l *providers.Lookup) { l.Means[0].Is = 0 }), byKey + "Means[0].Is"},
 		{"a meaning behind a wider one", look(0, func(l *providers.Lookup) { l.Means[0].Equals = "" }), byKey + "Means[1]"},
 		{"an answer in no state", look(0, func(l *providers.Lookup) { l.Means = l.Means[:1] }), byKey + "SameShape"},
-		{"an answer in XML", look(0, func(l *providers.Lookup) { l.XML = true }), byKey + "SameShape"},
 		{"an answer that is a secret", endpoint(func(e *providers.Endpoint) { e.SecretResponse = true }), byKey + "SameShape"},
 		{"an object that is not named", look(0, func(l *providers.Lookup) { l.Fetch = "/v1/payments" }), byKey + "Fetch"},
 

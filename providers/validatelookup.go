@@ -88,8 +88,6 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.same(at, e, look)
 	v.paging(at+"Next.", look)
 	v.means(at, look)
-	v.check(look.XML && look.SameShape, at+"SameShape", "what is read in XML is not kept as it was answered, so that the object is known by its id alone")
-	v.check(look.XML && look.Items == "[]", at+"Items", "a root element is no array: name the list in it")
 	v.check(look.Horizon < 0, at+"Horizon", "it is negative")
 	v.check(e.SecretResponse && (look.SameShape || look.Fetch != ""), at+"SameShape", "the answer is a secret, so that the object is known by its id alone")
 	v.absence(at+"Absent.", e, look)

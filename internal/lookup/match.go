@@ -286,7 +286,7 @@ func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	if err != nil {
 		return nil, &PassedOver{reason(err)}
 	}
-	return newRequest(s.endpoint, &about, http.MethodGet, path, "", "", s.accept())
+	return newRequest(s.endpoint, &about, http.MethodGet, path, "", "", acceptJSON)
 }
 
 // Fetched returns the finding with the object in the response to [Sweep.Fetch]'s request. It is inconclusive if the
@@ -295,7 +295,7 @@ func (s *Sweep) Fetched(f Finding, status int, header http.Header, body []byte) 
 	why := answerUnfit(s.provider, status, header, body, s.look.Needs)
 	if why == "" {
 		var raw [][]byte
-		if body, raw, why = s.unpack(header, body, ""); why == "" && !strings.HasPrefix(string(raw[0][:min(1, len(raw[0]))]), "{") {
+		if raw, why = tables.Items(header, body, ""); why == "" && !strings.HasPrefix(string(raw[0][:min(1, len(raw[0]))]), "{") {
 			why = "the answer is not a JSON object"
 		}
 	}

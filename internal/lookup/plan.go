@@ -317,15 +317,7 @@ func (s *Sweep) request() (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRequest(s.endpoint, &s.about, s.look.Method, s.page.path, query, body, s.accept())
-}
-
-// accept returns the media type that the look-up reads.
-func (s *Sweep) accept() string {
-	if s.look.XML {
-		return "text/xml, application/xml"
-	}
-	return acceptJSON
+	return newRequest(s.endpoint, &s.about, s.look.Method, s.page.path, query, body, acceptJSON)
 }
 
 const acceptJSON = "application/json"

@@ -39,42 +39,6 @@ func TestRequestOfALookup(t *testing.T) {
 	assert.Equal(t, 1, s.Requests())
 }
 
-// A look-up in XML asks for XML, unless the operation's own request has an Accept header.
-func TestLookupsInXML(t *testing.T) {
-	p, e := pay()
-	look := &e.Lookups[0]
-	look.XML, look.SameShape, look.Fetch = true, false, "/v1/payments/{id}"
-	p.Answers = []string{"text/xml"}
-	about := sent(t, p, e, "c", "r", "10")
-	s, err := lookup.Plan(p, e, look, about, about.Window(noon))
-	require.NoError(t, err)
-	assert.Equal(t, "text/xml, application/xml", s.Next().Header.Get("Accept"))
-	xml := http.Header{"Content-Type": {"text/xml"}}
-	s.Read(200, xml, []byte("<r><data><item><id>p1</id><reference>r</reference><amount>10.00</amount><currency>usd</currency>"+
-		"<customer>c</customer><created>"+noon.Format(time.RFC3339)+"</created></item></data><more>true</more><next>2</next></r>"))
-	require.NotNil(t, s.Next(), s.Why())
-	s.Read(200, xml, []byte("<r><data/><more>false</more></r>"))
-	f := s.Match(about, free)
-	require.Equal(t, lookup.Found, f.Kind, f.Why)
-	r, err := s.Fetch(about, f)
-	require.NoError(t, err)
-	assert.Equal(t, "text/xml, application/xml", r.Header.Get("Accept"))
-
-	got := s.Fetched(f, 200, xml, []byte("<r><id>p1</id><status>failed</status></r>"))
-	assert.Equal(t, providers.Refused, got.Outcome, got.Why)
-	assert.JSONEq(t, `{"id":"p1","status":"failed"}`, string(got.Body))
-	for _, body := range []string{"<r/>", "<r><item/></r>", "<r>", `{"id":"p1"}`} {
-		got := s.Fetched(f, 200, xml, []byte(body))
-		assert.Equal(t, lookup.Inconclusive, got.Kind, body)
-		assert.NotEmpty(t, got.Why, body)
-	}
-
-	about.Header.Set("Accept", "text/xml;q=1")
-	s, err = lookup.Plan(p, e, look, about, about.Window(noon))
-	require.NoError(t, err)
-	assert.Equal(t, "text/xml;q=1", s.Next().Header.Get("Accept"))
-}
-
 // A value is one segment of the look-up's path, and its text is unchanged.
 func TestPathOfALookup(t *testing.T) {
 	p, e := pay()

@@ -48,7 +48,7 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 		s.Fail(why)
 		return
 	}
-	body, raw, problem := s.unpack(header, body, s.look.Items)
+	raw, problem := tables.Items(header, body, s.look.Items)
 	switch {
 	case problem != "":
 		s.Fail(problem)
@@ -95,18 +95,6 @@ func (s *Sweep) Read(status int, header http.Header, body []byte) {
 		}
 		s.page.asked[at] = true
 	}
-}
-
-// unpack returns an answer as JSON, and its items at a path, which are parts of that.
-func (s *Sweep) unpack(header http.Header, body []byte, path string) (text []byte, items [][]byte, problem string) {
-	if s.look.XML {
-		if body, problem = tables.XMLAsJSON(header, body, path); problem != "" {
-			return nil, nil, problem
-		}
-		header = nil
-	}
-	items, problem = tables.Items(header, body, path)
-	return body, items, problem
 }
 
 // goesOn says how a list goes on behind a page.

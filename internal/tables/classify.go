@@ -79,7 +79,7 @@ func (rt Route) Classify(a Answer) Judgement {
 	if p := rt.Provider; rt.Listed && p != nil && p.ReplayHeader != "" {
 		j.Replayed = headerSays(a.Header, p.ReplayHeader, p.ReplayValue)
 	}
-	r := reading{Answer: a, xml: rt.Listed && answersInXML(rt.Provider)}
+	r := reading{Answer: a}
 	r.Later = a.Later || j.Replayed
 	switch {
 	case rt.reads().decide(&r, &j):

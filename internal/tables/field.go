@@ -1,20 +1,17 @@
 package tables
 
 import (
+	"encoding/xml"
 	"math/bits"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
-
-	"github.com/onceward/onceward/providers"
 )
 
 // reading is an answer that is being classified. Its body is read once, for all
 // fields that the rules ask for, and only if one does.
 type reading struct {
 	Answer
-	xml    bool // the provider answers in XML, too
 	reader *reader
 	read   bool
 	text   jsonText
@@ -98,19 +95,29 @@ func (r *reading) json() []byte {
 		return nil
 	case SaysJSON(r.Header):
 		return r.Body
-	case !r.xml:
-		return nil
+	case saysXML(r.Header):
+		return errorInXML(r.Body)
 	}
-	text, problem := XMLAsJSON(r.Header, r.Body, "")
-	if problem != "" {
-		return nil
-	}
-	return text
+	return nil
 }
 
-// answersInXML reports whether answers of a provider may be in XML.
-func answersInXML(p *providers.Provider) bool {
-	return p != nil && slices.ContainsFunc(p.Answers, func(media string) bool { return strings.HasSuffix(media, "xml") })
+func saysXML(h http.Header) bool {
+	types := lines(h, "Content-Type")
+	return len(types) == 1 && strings.HasSuffix(mediaType(types[0]), "/xml")
+}
+
+// errorInXML returns the code of an error of AWS's Query protocol as the equivalent JSON, or nil for a body that does
+// not have exactly one error with one code.
+func errorInXML(body []byte) []byte {
+	var answer struct {
+		Errors []struct {
+			Codes []string `xml:"Code"`
+		} `xml:"Errors>Error"`
+	}
+	if xml.Unmarshal(body, &answer) != nil || len(answer.Errors) != 1 || len(answer.Errors[0].Codes) != 1 {
+		return nil
+	}
+	return []byte(`{"Errors":{"Error":{"Code":` + quote(answer.Errors[0].Codes[0]) + `}}}`)
 }
 
 // all reads a text for all fields.

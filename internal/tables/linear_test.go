@@ -61,15 +61,6 @@ var fromStrangers = []struct {
 			assert.Equal(t, []string{"1"}, tables.NewFields("id", "*.x[].z").Read(items[0]).All("id"))
 		}
 	}},
-	{"a list in XML with many items", func(t testing.TB, n int) func() {
-		list := []byte("<r><l>" + many("<item><id>%d</id><m><m/></m></item>", min(n, 300<<10)) + "</l></r>")
-		return func() {
-			text, problem := tables.XMLAsJSON(nil, list, "l[]")
-			assert.Empty(t, problem)
-			_, problem = tables.Items(nil, text, "l[]")
-			assert.Empty(t, problem)
-		}
-	}},
 	{"a host of many labels", func(t testing.TB, n int) func() {
 		p := own()
 		p.Hosts = nil

@@ -85,8 +85,6 @@ func (s *Server) looks(c *call) (a Answer, what string, is bool) {
 		fetched = nil
 	}
 	switch {
-	case len(ways) > 0 && ways[0].look.XML && ways[0].look.Items != "":
-		return s.list(c, ways, fetched).inXML(c), "looked", true
 	case len(ways) > 0 && ways[0].look.Items != "":
 		return s.list(c, ways, fetched), "looked", true
 	case len(ways) > 0:

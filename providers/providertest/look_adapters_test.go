@@ -172,7 +172,6 @@ func allSought() []sought {
 		{name: "Braintree, a refund of a card", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundCreditCard(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
 		{name: "Braintree, a refund of a transaction", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundTransaction(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","transactionId":"t#","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 2},
 		{name: "Increase, a transfer", provider: providers.Increase(), path: "/ach_transfers", header: idempotency, body: `{"amount":1#}`, ways: 1},
-		{name: "AWS, a reservation", provider: providers.AWS(providers.AWSRunInstances("eu-central-1")), path: "/", body: "Action=RunInstances&Version=2016-11-15&MinCount=1&MaxCount=#&ClientToken=KEY", ways: 1},
 		{name: "Svix, a message", provider: providers.Svix(), path: "/api/v1/app/app_1/msg", header: idempotency, body: `{"eventId":"REF","eventType":"t","payload":{}}`, ways: 1},
 		{name: "Svix, an application", provider: providers.Svix(), path: "/api/v1/app", header: idempotency, body: `{"uid":"REF","name":"app #"}`, ways: 1},
 		{name: "Column, an ACH transfer", provider: providers.Column(0), path: "/transfers/ach", header: idempotency, body: `{"amount":1#}`, ways: 1},
