@@ -86,7 +86,7 @@ func TestDeploymentThatIsNamedLater(t *testing.T) {
 	path, j, s := joined(t)
 	_, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
-	named := openAs(t, path, "prod") // both share the file, since they are in one process
+	named := openAs(t, path, "prod")
 	goOn(t, named, "invoice-2")
 	_, err = j.Apply(t.Context(), begin("invoice-3", s))
 	require.NoError(t, err, "a session that was begun goes on")

@@ -25,9 +25,8 @@
 // # Several processes
 //
 // Any number of processes of one machine may open one file. They take turns, and none starves the others.
-// Within a process, every Open of the same file shares its connections, and a session belongs to the Journal that
-// started it. WAL needs memory shared between the
-// processes, which network file systems do not have: Open rejects them (ErrNetworkFilesystem). It accepts a
+// A process that opens a file twice counts as two. A session belongs to the Journal that started it. WAL needs memory shared
+// between the processes, which network file systems do not have: Open rejects them (ErrNetworkFilesystem). It accepts a
 // file system in memory, or a container's own layer, with a warning (Options.Logger, Options.Volatile). Files
 // there survive kill -9, but not a loss of power, or not the container.
 //

@@ -78,6 +78,3 @@ func Impatient() (restore func()) {
 
 // Turns is the number of transactions that wait to begin.
 func Turns(j *Journal) int { return j.driver.Waiting() }
-
-// SameFile reports whether two journals share an open file.
-func SameFile(a, b *Journal) bool { return a.driver == b.driver }

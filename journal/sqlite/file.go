@@ -17,30 +17,43 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
-// open opens a journal. The Journals of a file in this process share its driver, and each has a store of its own.
+// open opens a journal, and makes it if there is none.
 func open(path string, opts Options) (*Journal, error) {
-	p, err := acquire(path, opts)
+	real, err := location.Find(path, !opts.Existing)
 	if err != nil {
 		return nil, err
 	}
-	s, err := rowstore.Open(context.Background(), onDriver{p.driver, p, opts.rows()}, rowstore.Options{
+	if err := location.OneName(real); err != nil {
+		return nil, err
+	}
+	d, err := rows.Open(real, rows.Options{
+		Deployment: opts.Deployment, Existing: opts.Existing, NoMigration: opts.NoMigration, External: opts.ExternalCheckpointer,
+		Logger: opts.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opts.warn(real)
+	j := &Journal{file: &d.File, driver: d, commits: new(commits), path: real}
+	s, err := rowstore.Open(context.Background(), d, rowstore.Options{
 		Logger: cmp.Or(opts.Logger, slog.Default()),
 		Committed: func(requests int, took time.Duration) {
-			p.commits.add(requests, took)
+			j.commits.add(requests, took)
 			if opts.Committed != nil {
 				opts.Committed(requests, took)
 			}
 		},
 	})
 	if err != nil {
-		return nil, errors.Join(err, p.release())
+		return nil, errors.Join(err, d.Close())
 	}
-	return &Journal{engine: s, store: s, file: &p.driver.File, driver: p.driver, commits: p.commits, path: p.path}, nil
+	j.engine, j.store = s, s
+	return j, nil
 }
 
 // openToRead opens an existing file beside its users.
 func openToRead(path string, opts Options) (*Journal, error) {
-	real, err := location.Existing(path)
+	real, err := location.Find(path, false)
 	if err != nil {
 		return nil, err
 	}
@@ -61,27 +74,6 @@ func openToRead(path string, opts Options) (*Journal, error) {
 	return &Journal{engine: s, store: s, file: &d.File, commits: new(commits), path: real}, nil
 }
 
-// rows returns the options of the driver.
-func (o Options) rows() rows.Options {
-	return rows.Options{
-		Deployment: o.Deployment, Existing: o.Existing, NoMigration: o.NoMigration, External: o.ExternalCheckpointer,
-		Logger: o.Logger,
-	}
-}
-
-// openFile opens a file that is there, and is open nowhere else in this process.
-func openFile(path string, opts Options) (*rows.Driver, error) {
-	d, err := rows.Open(path, opts.rows())
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Own(opts.rows()); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	opts.warn(path)
-	return d, nil
-}
-
 // warn tells of a file system that may lose the journal.
 func (o Options) warn(path string) {
 	why := osfile.Volatile(filepath.Dir(path))
@@ -90,16 +82,3 @@ func (o Options) warn(path string) {
 	}
 	cmp.Or(o.Logger, slog.Default()).Warn("onceward: the journal may be lost: it lies on "+why+", or set Options.Volatile", "journal", path)
 }
-
-// onDriver is one Journal's use of a driver.
-type onDriver struct {
-	*rows.Driver
-	place *place
-	opts  rows.Options
-}
-
-// Join starts a session, unless the file is the journal of another deployment.
-func (d onDriver) Join(ctx context.Context) (string, error) { return d.JoinAs(ctx, d.opts) }
-
-// Close ends the Journal's use. The last one's closes the file.
-func (d onDriver) Close() error { return d.place.release() }

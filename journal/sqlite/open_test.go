@@ -139,7 +139,7 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 	modes()
 }
 
-func TestOpensOfOneFileShareAWriter(t *testing.T) {
+func TestOpensOfOneFileInAProcess(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "journal.db"), filepath.Join(dir, "link.db")
 	first := open(t, path)
@@ -169,12 +169,13 @@ func TestOpensOfOneFileShareAWriter(t *testing.T) {
 	assert.Equal(t, []string{path, path + "-sidecar"}, names, "nothing else is left beside it")
 }
 
-// A file has one writer, whatever name it is opened by.
-func TestFileHasOneWriterByAnyName(t *testing.T) {
+// A file may be opened by a link to its folder, and is refused under a second name.
+func TestFileByAnotherName(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.Symlink(dir, other))
 	j := open(t, filepath.Join(dir, "journal.db"))
-	require.True(t, sqlite.SameFile(j, open(t, filepath.Join(other, "..", filepath.Base(other), "journal.db"))))
+	goOn(t, j, "invoice-1")
+	assert.True(t, has(t, open(t, filepath.Join(other, "..", filepath.Base(other), "journal.db")), "invoice-1"))
 
 	linked := filepath.Join(dir, "linked.db")
 	require.NoError(t, os.Link(filepath.Join(dir, "journal.db"), linked))

@@ -52,8 +52,7 @@ type Options struct {
 	// write the sidecar, and starts or ends no session. No process waits for it. Other options have no
 	// effect. It needs the permission to read the file, and its -shm if there is one.
 	//
-	// Such a Journal is not shared with other Opens of the file in this process. A dead process's file is
-	// read in its last state. A file with a -wal but no -shm is rejected, because only a writer can make the
+	// A dead process's file is read in its last state. A file with a -wal but no -shm is rejected, because only a writer can make the
 	// -shm again.
 	ReadOnly bool
 
@@ -107,8 +106,8 @@ type engine interface {
 }
 
 // Open opens the journal in the file at path, or makes it. Its directory must exist. In an application's
-// SQLite database it makes the journal beside the existing tables. A file that is already open in this
-// process is shared, with the options of its first Open. The caller closes the Journal.
+// SQLite database it makes the journal beside the existing tables. A process may open a file more than once: each Journal
+// works as one of another process does. The caller closes the Journal.
 //
 // A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
 //
@@ -164,6 +163,5 @@ func (j *Journal) explain(doing string, err error) error {
 	return err
 }
 
-// Close records the noted events. The last Journal of the file moves the WAL into it, and removes the WAL if no other
-// process uses it. Sessions that were not ended count as dead.
+// Close records the noted events. The last Journal of the file, of all processes, moves the WAL into it, and removes the WAL. Sessions that were not ended count as dead.
 func (j *Journal) Close() error { return j.store.Close() }

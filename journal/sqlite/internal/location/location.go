@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
@@ -19,59 +20,80 @@ import (
 // ErrNotJournal is sqlite.ErrNotJournal.
 var ErrNotJournal = errors.New("sqlite: not a journal")
 
-// Create returns the real path of the file. If the file does not exist, it makes an empty one with mode 0600,
-// before SQLite would use the umask, unless the file was removed from its WAL. It never opens an existing
-// file. Another goroutine may have opened the made file, so made, if not nil, must stay open as long.
-func Create(path string) (real string, made *os.File, err error) {
-	defer func() {
-		if err != nil && made != nil {
-			_ = made.Close()
-		}
-	}()
+// making is held while a file may be made. An Open of this process that has the file open then would lose its POSIX locks,
+// once the file that was made is closed.
+var making sync.Mutex
+
+// Find returns the real path of the file. If the file does not exist and may be made, Find makes an empty one with mode
+// 0600, before SQLite would use the umask, unless the file was removed from its WAL. It never opens an existing file.
+func Find(path string, mayMake bool) (real string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
+		return "", fmt.Errorf("journal %s: %w", path, err)
 	}
-	path = abs
-	dir := filepath.Dir(path)
-	if err := osfile.CheckFilesystem(dir); err != nil {
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
-	}
+	making.Lock()
+	defer making.Unlock()
+	return find(abs, mayMake)
+}
+
+func find(path string, mayMake bool) (real string, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := sidecar.RefuseStale(path); err != nil {
-			return "", made, err
+			return "", err
 		}
-		if err := cmp.Or(BelongsBeside(path), fits(path)); err != nil {
-			return "", made, fmt.Errorf("%w: %w", ErrNotJournal, err)
+		if !mayMake {
+			return "", fmt.Errorf("journal %s: %w, and none is made (Options.Existing); check the path", path, fs.ErrNotExist)
 		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-		if err == nil {
-			made, err = f, osfile.SyncDir(dir)
+		target, err := create(path)
+		if err != nil {
+			return "", err
 		}
-		if target, link := os.Readlink(path); errors.Is(err, fs.ErrExist) && link == nil {
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(dir, target)
-			}
-			return Create(target) // the link's target does not exist yet
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) { // another process may have come first
-			return "", made, fmt.Errorf("journal %s: can't be made: %w; check that its directory exists and can be written", path, err)
+		if target != "" {
+			return find(target, true)
 		}
 	case err != nil:
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
+		return "", fmt.Errorf("journal %s: %w", path, err)
 	case !info.Mode().IsRegular():
-		return "", made, fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, path, describe(info.Mode()))
+		return "", fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, path, describe(info.Mode()))
 	}
 	real, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		err = osfile.CheckFilesystem(filepath.Dir(real))
 	}
 	if err != nil {
-		return "", made, fmt.Errorf("journal %s: %w", path, err)
+		return "", fmt.Errorf("journal %s: %w", path, err)
 	}
-	return real, made, nil
+	return real, nil
+}
+
+// create makes an empty file, unless another process comes first. If path is a link to a file that does not exist yet, create
+// returns that file's path instead.
+func create(path string) (target string, err error) {
+	dir := filepath.Dir(path)
+	if err := osfile.CheckFilesystem(dir); err != nil {
+		return "", fmt.Errorf("journal %s: %w", path, err)
+	}
+	if err := cmp.Or(BelongsBeside(path), fits(path)); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNotJournal, err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	switch {
+	case err == nil:
+		err = errors.Join(f.Close(), osfile.SyncDir(dir))
+	case errors.Is(err, fs.ErrExist):
+		if target, err = os.Readlink(path); err != nil {
+			return "", nil // another process has made it
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(dir, target)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("journal %s: can't be made: %w; check that its directory exists and can be written", path, err)
+	}
+	return target, nil
 }
 
 func describe(mode fs.FileMode) string {
@@ -98,32 +120,4 @@ func Restrict(path string) error {
 		}
 	}
 	return nil
-}
-
-// Existing returns the real path of a file that is there. Nothing is made.
-func Existing(path string) (real string, err error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("journal %s: %w", path, err)
-	}
-	info, err := os.Stat(abs)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := sidecar.RefuseStale(abs); err != nil {
-			return "", err
-		}
-		return "", fmt.Errorf("journal %s: %w, and none is made (Options.Existing); check the path", abs, fs.ErrNotExist)
-	case err != nil:
-		return "", fmt.Errorf("journal %s: %w", abs, err)
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%w: %s is %s; give the path of a file", ErrNotJournal, abs, describe(info.Mode()))
-	}
-	real, err = filepath.EvalSymlinks(abs)
-	if err == nil {
-		err = osfile.CheckFilesystem(filepath.Dir(real))
-	}
-	if err != nil {
-		return "", fmt.Errorf("journal %s: %w", abs, err)
-	}
-	return real, nil
 }

@@ -91,7 +91,7 @@ var (
 	}
 )
 
-// Open opens the journal in a file that no other Driver of this process has open, and makes it if there is none.
+// Open opens the journal in a file, and makes it if there is none.
 func Open(path string, opts Options) (*Driver, error) {
 	if err := sidecar.RefuseStale(path); err != nil {
 		return nil, err
@@ -152,7 +152,13 @@ func (d *Driver) open() (err error) {
 			return err
 		}
 	}
-	return d.inTransaction(context.Background(), func(*tx) error { return d.files.Rewrite() }) // once the file was compared with its sidecar
+	ctx := context.Background()
+	return d.inTransaction(ctx, func(t *tx) error { // once the file was compared with its sidecar
+		if err := d.files.Rewrite(); err != nil {
+			return err
+		}
+		return t.own(ctx)
+	})
 }
 
 // keepWAL opens the connection that keeps the WAL in place, unless it is open.

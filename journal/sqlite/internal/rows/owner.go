@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
 // ErrDeployment is sqlite.ErrDeployment.
@@ -27,19 +25,15 @@ func (o Options) mayJoin(path, is string) error {
 	return o.refuses(path, is)
 }
 
-// Own records the deployment of these options in a file that has none, or refuses that of another one.
-func (d *Driver) Own(opts Options) error {
-	ctx := context.Background()
-	err := d.inTransaction(ctx, func(t *tx) error {
-		is := t.head.Deployment
-		if err := opts.refuses(d.path, is); err != nil || is != "" || opts.Deployment == "" {
-			return err
-		}
-		named := t.told
-		named.Deployment = opts.Deployment
-		return t.Commit(ctx, named, nil)
-	})
-	return conn.Explain(d.path, "open", err)
+// own records the deployment of the driver's options in a file that has none, or refuses that of another one.
+func (t *tx) own(ctx context.Context) error {
+	opts, is := t.d.opts, t.head.Deployment
+	if err := opts.refuses(t.d.path, is); err != nil || is != "" || opts.Deployment == "" {
+		return err
+	}
+	named := t.told
+	named.Deployment = opts.Deployment
+	return t.Commit(ctx, named, nil)
 }
 
 // Refuses returns ErrDeployment for a program that names another deployment.

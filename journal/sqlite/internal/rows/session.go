@@ -19,11 +19,6 @@ import (
 
 // Join implements rowstore.Driver. A session lives as long as its process holds the lock on its file.
 func (d *Driver) Join(ctx context.Context) (string, error) {
-	return d.JoinAs(ctx, d.opts)
-}
-
-// JoinAs is Join for a Journal that was opened with these options.
-func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 	id, lock, err := sessions.Make(d.path)
 	if err != nil {
 		return "", fmt.Errorf("journal %s: start a session: %w", d.path, err)
@@ -34,7 +29,7 @@ func (d *Driver) JoinAs(ctx context.Context, opts Options) (string, error) {
 		if t.told.Restored != "" {
 			return fmt.Errorf("%w: %s; no session starts until it is adopted", journal.ErrRestored, t.told.Restored)
 		}
-		if err := opts.mayJoin(d.path, t.head.Deployment); err != nil {
+		if err := d.opts.mayJoin(d.path, t.head.Deployment); err != nil {
 			return err
 		}
 		if err := t.bury(false); err != nil {
