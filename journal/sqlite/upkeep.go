@@ -44,8 +44,7 @@ func (j *Journal) AdoptAs(ctx context.Context, deployment string) error {
 // while the journal is in use. Everything reported before the call is in it, and later records may be. It
 // returns once the whole, packed file and its name survive a loss of power. The directory must exist. Backup
 // returns fs.ErrExist if a file is at path, or a -journal or -wal beside it, or if another Backup to path goes on.
-// It returns fs.ErrInvalid if path belongs to another file, such as that of a journal with -wal behind it. Other
-// callers do not wait for it, but the -wal file is not emptied until it is done.
+// Other callers do not wait for it, but the -wal file is not emptied until it is done.
 //
 // The copy is marked as one, with its time and the number of its latest commit. To restore it, stop every
 // process that uses the journal, remove the journal's -wal and -shm files, put the copy in the journal's

@@ -5,7 +5,6 @@
 package location
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,8 +23,8 @@ var ErrNotJournal = errors.New("sqlite: not a journal")
 // once the file that was made is closed.
 var making sync.Mutex
 
-// Find returns the real path of the file. If the file does not exist and may be made, Find makes an empty one with mode
-// 0600, before SQLite would use the umask, unless the file was removed from its WAL. It never opens an existing file.
+// Find returns the real path of the file. If mayMake is set and the file does not exist, Find makes an empty one with mode
+// 0600, since SQLite would use the umask. It makes none beside a WAL that has lost its file, and opens no existing file.
 func Find(path string, mayMake bool) (real string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -74,9 +73,6 @@ func create(path string) (target string, err error) {
 	dir := filepath.Dir(path)
 	if err := osfile.CheckFilesystem(dir); err != nil {
 		return "", fmt.Errorf("journal %s: %w", path, err)
-	}
-	if err := cmp.Or(BelongsBeside(path), fits(path)); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNotJournal, err)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {

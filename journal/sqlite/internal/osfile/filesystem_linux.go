@@ -57,12 +57,3 @@ func Volatile(dir string) string {
 	}
 	return volatileFilesystems[uint32(fs.Type)]
 }
-
-// NameMax returns the maximum length in bytes of a file's name in the directory.
-func NameMax(dir string) int {
-	var fs syscall.Statfs_t
-	if syscall.Statfs(dir, &fs) != nil || fs.Namelen <= 0 {
-		return usualNameMax
-	}
-	return min(int(fs.Namelen), usualNameMax) // some count characters, and allow for the longest of each
-}

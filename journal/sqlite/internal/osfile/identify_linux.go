@@ -41,17 +41,8 @@ func look(path string, mask int) (ID, Stamp, error) {
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Statx(unix.AT_FDCWD, path, 0, mask, &there)
 	}
-	switch {
-	case err == nil:
-		return ID{[2]uint32{there.Dev_major, there.Dev_minor}, there.Ino}, Stamp{int64(there.Size), there.Mtime.Sec, there.Mtime.Nsec}, nil
-	case !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM):
+	if err != nil {
 		return ID{}, Stamp{}, &fs.PathError{Op: "statx", Path: path, Err: err}
 	}
-	// Linux before 4.11, or a sandbox that does not know statx.
-	var old unix.Stat_t
-	if err := unix.Stat(path, &old); err != nil {
-		return ID{}, Stamp{}, &fs.PathError{Op: "stat", Path: path, Err: err}
-	}
-	sec, nsec := old.Mtim.Unix()
-	return ID{[2]uint32{unix.Major(old.Dev), unix.Minor(old.Dev)}, old.Ino}, Stamp{old.Size, sec, uint32(nsec)}, nil
+	return ID{[2]uint32{there.Dev_major, there.Dev_minor}, there.Ino}, Stamp{int64(there.Size), there.Mtime.Sec, there.Mtime.Nsec}, nil
 }

@@ -6,6 +6,3 @@ import "errors"
 
 // ErrNetwork reports a network file system.
 var ErrNetwork = errors.New("sqlite: network file system")
-
-// usualNameMax is NAME_MAX of Linux (limits.h), macOS and Windows.
-const usualNameMax = 255

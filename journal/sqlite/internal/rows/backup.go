@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
-	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
@@ -59,7 +57,7 @@ func backUp(ctx context.Context, path string, copies func(name string) error) (e
 	}
 	to, err := filepath.Abs(path)
 	if err == nil {
-		err = cmp.Or(location.BelongsBeside(to), isFree(to))
+		err = isFree(to)
 	}
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func TestBackupNeverOverwrites(t *testing.T) {
 		require.NoError(t, os.WriteFile(to+suffix, nil, 0o600))
 		require.ErrorIs(t, d.Backup(t.Context(), to, nothing), fs.ErrExist)
 	}
-	require.ErrorIs(t, d.Backup(t.Context(), path+"-wal", nothing), fs.ErrInvalid)
+	require.ErrorIs(t, d.Backup(t.Context(), path+"-wal", nothing), fs.ErrExist)
 	require.ErrorIs(t, d.Backup(t.Context(), filepath.Join(dir, "no", "such.db"), nothing), fs.ErrNotExist)
 }
 
