@@ -32,11 +32,11 @@ const (
 	// The next two are one round trip each. The first writes only in a transaction of the journal's database, which has
 	// not gone back, and if it can lock the key.
 	reserveReceipt = insertInto + `SELECT $1::bigint, $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea, $10::bytea, pg_catalog.pg_current_xact_id()
-		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13::timestamptz IS NOT DISTINCT FROM {{start}} AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING` + soundReceipt
-	completeReceipt = updateReceipt + " AND facts = $11 AND written_in = pg_catalog.pg_current_xact_id_if_assigned()" + soundReceipt
-	// The commit of a receipt waits for the disk, even if the application's other commits do not.
-	soundReceipt = ` RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS sound`
+		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13::timestamptz IS NOT DISTINCT FROM {{start}} AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING RETURNING 1`
+	// The commit of an answer waits for the disk, even if the application's other commits do not.
+	completeReceipt = `UPDATE {{s}}.receipts SET state = $2, ends_at = $3, facts = $4, answer = $5, body = $6, written_in = pg_catalog.pg_current_xact_id()
+		WHERE handle = $1 AND facts = $7 AND written_in = pg_catalog.pg_current_xact_id_if_assigned() RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`
 	removeReceipt = "DELETE FROM {{s}}.receipts WHERE handle = $1"
 	advance       = `INSERT INTO {{s}}.heads AS e VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > e.seq`
@@ -56,31 +56,29 @@ func (d *Driver) receiptLock(identity []byte) int64 {
 }
 
 // scanReceipt reads receiptColumns, and further columns behind them.
-func scanReceipt(rows pgx.Rows, further ...any) (*rowstore.Receipt, error) {
+func scanReceipt(row pgx.Row, further ...any) (*rowstore.Receipt, error) {
 	r := new(rowstore.Receipt)
 	var scope, key, place []byte
 	var state int16
-	err := rows.Scan(append([]any{&r.Handle, &scope, &key, &place, &state, &r.Ends, &r.Facts, &r.Answer}, further...)...)
+	err := row.Scan(append([]any{&r.Handle, &scope, &key, &place, &state, &r.Ends, &r.Facts, &r.Answer}, further...)...)
 	r.Key, r.Place, r.State = journal.ReceiptKey{Scope: string(scope), Key: string(key)}, string(place), uint8(state)
 	return r, err
 }
 
 // Receipt implements rowstore.Reader. It also reads what Restored returns: a caller without a receipt asks for that next.
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
-	p := &pipeline{d: r.d}
-	p.queue(func(rows pgx.Rows) error {
-		var body []byte
-		var restored, promoted *string
-		receipt, err := scanReceipt(rows, &body, &restored, &promoted)
-		if receipt.Body = body; receipt.Handle != 0 {
-			found.Receipt = receipt
-		}
-		why := r.d.why(restored, promoted)
-		r.restored = &why
-		return err
-	}, lookReceipt, identityOf(key.Scope, key.Key))
-	_, err = p.send(ctx, r.c)
-	return found, meaning(err)
+	var body []byte
+	var restored, promoted *string
+	receipt, err := scanReceipt(r.c.QueryRow(ctx, r.d.in(lookReceipt), identityOf(key.Scope, key.Key)), &body, &restored, &promoted)
+	if err != nil {
+		return found, meaning(err)
+	}
+	if receipt.Body = body; receipt.Handle != 0 {
+		found.Receipt = receipt
+	}
+	why := r.d.why(restored, promoted)
+	r.restored = &why
+	return found, nil
 }
 
 // Receipt implements rowstore.Tx. It waits for neither the key nor the row.
@@ -167,7 +165,7 @@ func receiptArgs(r *rowstore.Receipt) []any {
 
 // orFail is a statement that writes one receipt, or divides by zero, so that the server skips those behind it.
 func orFail(write string) string {
-	return "WITH w AS (" + write + ") SELECT 1 / count(*), max(sound) FROM w"
+	return "WITH w AS (" + write + ") SELECT 1 / count(*) FROM w"
 }
 
 // ReserveReceipt implements rowstore.Tx.
@@ -194,7 +192,7 @@ func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Rece
 
 // CompleteReceipt implements rowstore.Tx.
 func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
-	args := append(receiptArgs(is), was.Facts)
+	args := []any{is.Handle, int16(is.State), is.Ends, is.Facts, is.Answer, is.Body, was.Facts}
 	if later, deferred := t.c.(*apptx.Pooled); deferred && later.Defers(t.d.in(orFail(completeReceipt)), args) {
 		return true, nil
 	}
