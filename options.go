@@ -28,7 +28,7 @@ func WithScope(ctx context.Context, scope string) context.Context {
 // WithAccount labels the requests under ctx with their account at the provider, if only the credential shows it. Use any
 // text that is the same for the same account. It is not sent, and the journal records only a digest. One name for two
 // accounts is ErrKeyReused. One carried key for two accounts is two operations. A flow's function must label its own
-// context from its input. At Client.Hear it says whose endpoint received the event.
+// context from its input. At Client.RecordEvent it says whose endpoint received the event.
 func WithAccount(ctx context.Context, label string) context.Context {
 	n := naming.Of(ctx)
 	n.Account = label

@@ -12,8 +12,8 @@ import (
 )
 
 // Reconcile configures how a client finds out what became of unknown operations. It asks the provider by its table's
-// look-ups, reads its webhooks (Client.Webhooks, Client.Hear), and passes the rest to OnUnknown. The zero value works.
-// It never sends an operation. docs/reconciliation.md says what settles one.
+// look-ups, reads its webhooks (Client.WebhookHandler, Client.RecordEvent), and passes the rest to OnUnknown. The zero
+// value works. It never sends an operation. docs/reconciliation.md says what settles one.
 type Reconcile struct {
 	// Schedule has the pauses before the look-ups of an operation by Run, from when it became unknown. The last one
 	// repeats. Each is lengthened at random by up to a tenth, and is at least a second. Default: 10 s, 1 min, 5 min,

@@ -28,10 +28,10 @@ type Event struct {
 	Header http.Header // of the delivery; only Content-Type is read. Nil means that the body is JSON
 }
 
-// Hear records a provider's event about one of this journal's operations, by the provider's table
-// (providers.Provider.Events). Use it for events from a queue or another host, and Client.Webhooks for direct ones. A
-// second delivery changes nothing. An event that precedes the response is applied when the attempt ends: the caller's
-// own answer wins.
+// RecordEvent records a provider's event about one of this journal's operations, by the provider's table
+// (providers.Provider.Events). Use it for events from a queue or another host, and Client.WebhookHandler for direct
+// ones. A second delivery changes nothing. An event that precedes the response is applied when the attempt ends: the
+// caller's own answer wins.
 //
 // WithScope and WithAccount on ctx say whose endpoint received the event. With a scope, the event is about operations
 // of that scope only. With an account, an event that names none is of that account: an id of the provider's, or the label
@@ -40,55 +40,55 @@ type Event struct {
 //
 // It returns the operations of the event, as they stand then. After an error nothing was recorded, and the event must
 // be delivered again. An event about no operation of this journal is no error.
-func (c *Client) Hear(ctx context.Context, provider string, e Event) ([]Operation, error) {
+func (c *Client) RecordEvent(ctx context.Context, provider string, e Event) ([]Operation, error) {
 	p := c.core.Called(provider)
 	switch {
 	case c.cfg.Reconcile == nil:
-		return nil, errors.New("onceward: hear an event: Config.Reconcile is nil, so no event is recorded: set it")
+		return nil, errors.New("onceward: record an event: Config.Reconcile is nil, so no event is recorded: set it")
 	case p == nil:
-		return nil, fmt.Errorf("onceward: hear an event: no provider in Config.Providers is called %q", provider)
+		return nil, fmt.Errorf("onceward: record an event: no provider in Config.Providers is called %q", provider)
 	case seam.IsInTransaction(ctx): // the journal may wait for its end
-		return nil, fmt.Errorf("onceward: hear an event: %w", ErrOpenTransaction)
+		return nil, fmt.Errorf("onceward: record an event: %w", ErrOpenTransaction)
 	}
 	if err := c.core.Lifecycle.Enter(); err != nil {
-		return nil, fmt.Errorf("onceward: hear an event: %w", err)
+		return nil, fmt.Errorf("onceward: record an event: %w", err)
 	}
 	defer c.core.Lifecycle.Leave()
-	ops, err := c.finder.Hear(ctx, p, provider, reconcile.Event(e))
+	ops, err := c.finder.RecordEvent(ctx, p, provider, reconcile.Event(e))
 	var about []Operation
 	for i := range ops {
 		about = append(about, operationOf(&ops[i]))
 	}
 	if err != nil {
-		err = fmt.Errorf("onceward: hear an event: %w", err)
+		err = fmt.Errorf("onceward: record an event: %w", err)
 	}
 	return about, err
 }
 
-// Webhooks returns a handler for the webhooks of the named provider of Config.Providers. It verifies each request with
-// v, records its event as Hear does, then calls next with the body rewound. next receives every verified event that was
-// recorded, and may receive one more than once. OperationsOf returns the event's operations from the context of next's
-// request. If each tenant has an endpoint of its own, put a handler in front that sets WithScope or WithAccount on the
-// request's context: see Hear.
+// WebhookHandler returns a handler for the webhooks of the named provider of Config.Providers. It verifies each request
+// with v, records its event as RecordEvent does, then calls next with the body rewound. next receives every verified
+// event that was recorded, and may receive one more than once. OperationsOf returns the event's operations from the
+// context of next's request. If each tenant has an endpoint of its own, put a handler in front that sets WithScope or
+// WithAccount on the request's context: see RecordEvent.
 //
 // next writes the answer. If the journal failed, or was restored and not adopted, next is not called. The answer is 503,
 // and the provider delivers the event again. A nil next answers 204. For rejected requests and the limit of bodies see
 // webhook.Handler.
 //
-// Webhooks panics if v is nil or verifies another provider's scheme, if there is no such provider, or if
+// WebhookHandler panics if v is nil or verifies another provider's scheme, if there is no such provider, or if
 // Config.Reconcile is nil.
-func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handler) *webhook.Handler {
+func (c *Client) WebhookHandler(provider string, v *webhook.Verifier, next http.Handler) *webhook.Handler {
 	if v == nil {
-		panic("onceward: Webhooks: the verifier is nil: make one by a function of package webhook")
+		panic("onceward: WebhookHandler: the verifier is nil: make one by a function of package webhook")
 	}
 	switch p := c.core.Called(provider); {
 	case p == nil:
-		panic(fmt.Sprintf("onceward: Webhooks: no provider in Config.Providers is called %q", provider))
+		panic(fmt.Sprintf("onceward: WebhookHandler: no provider in Config.Providers is called %q", provider))
 	case len(p.WebhookSchemes) > 0 && !slices.Contains(p.WebhookSchemes, v.Scheme()):
-		panic(fmt.Sprintf("onceward: Webhooks: provider %q signs its events by %s, and the verifier is for %q", provider, strings.Join(p.WebhookSchemes, " or "), v.Scheme()))
+		panic(fmt.Sprintf("onceward: WebhookHandler: provider %q signs its events by %s, and the verifier is for %q", provider, strings.Join(p.WebhookSchemes, " or "), v.Scheme()))
 	}
 	if c.cfg.Reconcile == nil {
-		panic("onceward: Webhooks: Config.Reconcile is nil, so no event would be recorded: set it, or use webhook.Handler")
+		panic("onceward: WebhookHandler: Config.Reconcile is nil, so no event would be recorded: set it, or use webhook.Handler")
 	}
 	if next == nil {
 		next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -98,17 +98,17 @@ func (c *Client) Webhooks(provider string, v *webhook.Verifier, next http.Handle
 		Refused: func(r *http.Request, err error) {
 			c.core.Say(r.Context(), slog.LevelWarn, core.LogWebhookBad, "a webhook was refused", "provider", provider, "error", err)
 		},
-		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.hearRequest(w, r, provider, next) }),
+		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serveWebhook(w, r, provider, next) }),
 	}
 }
 
-// hearRequest serves a verified request.
-func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider string, next http.Handler) {
+// serveWebhook serves a verified request.
+func (c *Client) serveWebhook(w http.ResponseWriter, r *http.Request, provider string, next http.Handler) {
 	var about []Operation
 	body, err := io.ReadAll(r.Body) // from memory
 	if err == nil {
 		message, _ := webhook.MessageOf(r.Context())
-		about, err = c.heard(r.Context(), provider, Event{Body: body, Evidence: message.Evidence, Header: r.Header})
+		about, err = c.recordEvent(r.Context(), provider, Event{Body: body, Evidence: message.Evidence, Header: r.Header})
 	}
 	if err != nil {
 		// next would do the event without its operations, and might do it once.
@@ -123,20 +123,20 @@ func (c *Client) hearRequest(w http.ResponseWriter, r *http.Request, provider st
 	next.ServeHTTP(w, r)
 }
 
-// heard is Hear, with a panic as an error, so that the provider delivers the event again.
-func (c *Client) heard(ctx context.Context, provider string, e Event) (about []Operation, err error) {
+// recordEvent is RecordEvent, with a panic as an error, so that the provider delivers the event again.
+func (c *Client) recordEvent(ctx context.Context, provider string, e Event) (about []Operation, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.core.Survived(v)
-			err = errors.New("onceward: hear an event: a hook or the journal panicked: see the log")
+			err = errors.New("onceward: record an event: a hook or the journal panicked: see the log")
 		}
 	}()
-	return c.Hear(ctx, provider, e)
+	return c.RecordEvent(ctx, provider, e)
 }
 
-// OperationsOf returns the operations of a webhook, as they stood after Client.Webhooks recorded the event. ctx is the
-// context of the request to its next handler. A settled operation keeps its outcome whatever a later event says, so the
-// handler compares the event with Operation.State and books the difference.
+// OperationsOf returns the operations of a webhook, as they stood after Client.WebhookHandler recorded the event. ctx
+// is the context of the request to its next handler. A settled operation keeps its outcome whatever a later event says,
+// so the handler compares the event with Operation.State and books the difference.
 func OperationsOf(ctx context.Context) []Operation {
 	about, _ := ctx.Value(heardKey).([]Operation)
 	return about

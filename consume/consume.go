@@ -47,7 +47,7 @@ type Options struct {
 	// Observe receives the outcome of each delivery. It is called concurrently, and must not block. nil: none.
 	Observe func(context.Context, Outcome)
 
-	// Logger gets the errors of Webhook and Run. nil: slog.Default().
+	// Logger gets the errors of WebhookHandler and Run. nil: slog.Default().
 	Logger *slog.Logger
 }
 

@@ -109,7 +109,7 @@ func ExampleConsumer_Do() {
 
 // Stripe delivers an event three times. The client that made the charge hears each of them, and the consumer handles
 // it once. Here the charge is pending at first, and then succeeds.
-func ExampleConsumer_Webhook() {
+func ExampleConsumer_WebhookHandler() {
 	j, end := openLedger("CREATE TABLE ledger (event TEXT)")
 	defer end()
 	stripe := providertest.NewServer(providers.Stripe(), providertest.Objects("ch_"))
@@ -128,7 +128,7 @@ func ExampleConsumer_Webhook() {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /webhooks/stripe", client.Webhooks("stripe", signed, c.Webhook(consume.Events("stripe"),
+	mux.Handle("POST /webhooks/stripe", client.WebhookHandler("stripe", signed, c.WebhookHandler(consume.Events("stripe"),
 		func(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
 			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO ledger VALUES (?)", m.ID)
 			return err
@@ -169,7 +169,7 @@ func ExampleEvents_adyen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	web := httptest.NewServer(&webhook.Handler{Verifier: signed, Next: c.Webhook(consume.Events("adyen"),
+	web := httptest.NewServer(&webhook.Handler{Verifier: signed, Next: c.WebhookHandler(consume.Events("adyen"),
 		func(ctx context.Context, tx journal.Tx, m consume.Message, body []byte) error {
 			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO ledger VALUES (?)", body)
 			return err

@@ -67,7 +67,7 @@ func TestNestedTransactionsAreRefused(t *testing.T) {
 			return err
 		},
 		"a webhook": func(ctx context.Context) error {
-			_, err := client.Hear(ctx, "stripe", onceward.Event{Body: []byte("{}")})
+			_, err := client.RecordEvent(ctx, "stripe", onceward.Event{Body: []byte("{}")})
 			return err
 		},
 		"an operator's decision": func(ctx context.Context) error {

@@ -65,7 +65,7 @@ func TestOutageIsOneLine(t *testing.T) {
 	c, _, lines := h.observed()
 	v, err := webhook.Stripe(h.secret)
 	require.NoError(t, err)
-	h.handler = &webhook.Handler{Verifier: v, Next: c.Webhook(consume.Events("stripe"), func(context.Context, journal.Tx, consume.Message, []byte) error {
+	h.handler = &webhook.Handler{Verifier: v, Next: c.WebhookHandler(consume.Events("stripe"), func(context.Context, journal.Tx, consume.Message, []byte) error {
 		return errors.New("declined")
 	})}
 	event := `{"id":"evt_1","object":"event","type":"charge.succeeded","data":{"object":{"id":"ch_1","object":"charge"}}}`

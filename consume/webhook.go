@@ -63,13 +63,13 @@ func WholeBody(source string) Identity {
 // webhookLimit is how long the messages of one delivery may take.
 const webhookLimit = 30 * time.Second
 
-// Webhook returns a handler that does each message of a webhook once. Give it to onceward.Client.Webhooks as next, or to a
-// webhook.Handler, which verify the request. It goes inside them: what the client hears of a delivery counts though the
-// message was done before.
+// WebhookHandler returns a handler that does each message of a webhook once. Give it to onceward.Client.WebhookHandler
+// as next, or to a webhook.Handler, which verify the request. It goes inside them: what the client hears of a delivery
+// counts though the message was done before.
 //
 // The messages of a delivery are done in their order, each in a transaction of its own. If one fails, the others are done all
 // the same, and the answer is 500, or 503 for ErrBusy: the provider's next delivery does the rest. Else it is 204.
-func (c *Consumer) Webhook(id Identity, do func(ctx context.Context, tx journal.Tx, m Message, body []byte) error) http.Handler {
+func (c *Consumer) WebhookHandler(id Identity, do func(ctx context.Context, tx journal.Tx, m Message, body []byte) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := c.deliver(r, id, do)
 		switch {
@@ -98,7 +98,7 @@ func (c *Consumer) Webhook(id Identity, do func(ctx context.Context, tx journal.
 func (c *Consumer) deliver(r *http.Request, id Identity, do func(context.Context, journal.Tx, Message, []byte) error) error {
 	verified, ok := webhook.MessageOf(r.Context())
 	if !ok {
-		return errors.New("consume: the request was not verified: put Webhook behind onceward.Client.Webhooks or a webhook.Handler")
+		return errors.New("consume: the request was not verified: put WebhookHandler behind onceward.Client.WebhookHandler or a webhook.Handler")
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -81,7 +81,7 @@ func openHook(t *testing.T, do func(ctx context.Context, tx journal.Tx, m consum
 	secret := "whsec_0123456789abcdef"
 	v, err := webhook.Stripe(secret)
 	require.NoError(t, err)
-	return &hook{b, t, "stripe", secret, client.Webhooks("stripe", v, b.Webhook(consume.Events("stripe"), do)), hears}
+	return &hook{b, t, "stripe", secret, client.WebhookHandler("stripe", v, b.WebhookHandler(consume.Events("stripe"), do)), hears}
 }
 
 // A webhook that the provider delivers again takes effect once, and every delivery is acknowledged.
@@ -166,7 +166,7 @@ func TestIdentities(t *testing.T) {
 	assert.NotEqual(t, one, other)
 
 	b := open(t)
-	unverified := b.Webhook(consume.Events("x"), func(context.Context, journal.Tx, consume.Message, []byte) error { return errors.New("called") })
+	unverified := b.WebhookHandler(consume.Events("x"), func(context.Context, journal.Tx, consume.Message, []byte) error { return errors.New("called") })
 	assert.Equal(t, http.StatusInternalServerError, ask(unverified, "body"))
 }
 
@@ -193,7 +193,7 @@ func TestEventsThatDifferByMoreThanTheirReference(t *testing.T) {
 	b := open(t)
 	v, err := webhook.Adyen(adyenSecret)
 	require.NoError(t, err)
-	h := &webhook.Handler{Verifier: v, Next: b.Webhook(consume.Events("adyen"), bookID)}
+	h := &webhook.Handler{Verifier: v, Next: b.WebhookHandler(consume.Events("adyen"), bookID)}
 	const refund = `{"NotificationRequestItem":{"pspReference":"9914","eventCode":"REFUND","success":"true","amount":{"value":%d}}}`
 	first, second := fmt.Sprintf(refund, 300), fmt.Sprintf(refund, 700)
 	for _, items := range []string{first, second, first, second, second + "," + first} {
@@ -253,7 +253,7 @@ func TestReplayThatAStrangerChanged(t *testing.T) {
 			b := open(t)
 			for identity, want := range map[string]int{"events": 1, "the whole body": 0} {
 				id := map[string]consume.Identity{"events": consume.Events(name), "the whole body": consume.WholeBody(name)}[identity]
-				h := &webhook.Handler{Verifier: row.v, Next: b.another(strings.ReplaceAll(identity, " ", "-")).Webhook(id, bookID)}
+				h := &webhook.Handler{Verifier: row.v, Next: b.another(strings.ReplaceAll(identity, " ", "-")).WebhookHandler(id, bookID)}
 				before := len(b.ledger())
 				for _, change := range append(row.changes, func(body string) string { return body }) {
 					r := httptest.NewRequest("POST", "/hooks", nil)
@@ -283,7 +283,7 @@ func TestReplayThatAStrangerChanged(t *testing.T) {
 func (b *books) verified(id consume.Identity, do func(context.Context, journal.Tx, consume.Message, []byte) error) http.Handler {
 	v, err := webhook.Shopify("0123456789abcdef0123")
 	require.NoError(b.t, err)
-	h := &webhook.Handler{Verifier: v, Next: b.Webhook(id, do)}
+	h := &webhook.Handler{Verifier: v, Next: b.WebhookHandler(id, do)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		require.NoError(b.t, err)
@@ -411,7 +411,7 @@ func TestHintsAreNotMarked(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for _, id := range []consume.Identity{consume.Events("mollie"), consume.WholeBody("mollie")} {
-		h := &webhook.Handler{Verifier: webhook.MollieClassic(), Next: b.Webhook(id, func(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
+		h := &webhook.Handler{Verifier: webhook.MollieClassic(), Next: b.WebhookHandler(id, func(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) error {
 			return book(m.ID)(ctx, tx)
 		})}
 		for range 2 {

@@ -74,7 +74,7 @@ func foundOf(b *strings.Builder, s *section) {
 
 // eventsOf writes what each event proves, and where an event shows the object and the time.
 func eventsOf(b *strings.Builder, s *section) {
-	b.WriteString("\n### Webhooks\n\nAn event proves an outcome only if `client.Webhooks` verified the signature.\n")
+	b.WriteString("\n### Webhooks\n\nAn event proves an outcome only if `client.WebhookHandler` verified the signature.\n")
 	b.WriteString("\n| event | type, and the outcome | requests | found by | source |\n|---|---|---|---|---|\n")
 	var heard, read grouped
 	for _, r := range mergedEvents(s.provider.Events) {

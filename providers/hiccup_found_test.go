@@ -153,7 +153,7 @@ func delivered(t *testing.T, client *onceward.Client, srv *providertest.Server, 
 		made(webhook.StandardWebhooks(secret))
 	}
 	require.NoError(t, err)
-	hooks = client.Webhooks(name, verifier, nil)
+	hooks = client.WebhookHandler(name, verifier, nil)
 	srv.EventClient = here.Client()
 	srv.Events(here.URL, secret)
 }

@@ -14,7 +14,7 @@ import (
 // Do not change a Provider that a client uses. A client copies it. To adjust an adapter, change the value
 // that its function returned.
 type Provider struct {
-	// Name is the provider's name in errors and in Client.Hear. It is unique among the providers of one
+	// Name is the provider's name in errors and in Client.RecordEvent. It is unique among the providers of one
 	// client.
 	Name string
 
@@ -45,7 +45,7 @@ type Provider struct {
 
 	// KeysPerScope says that each scope of the caller has its own credential or account at the provider, and
 	// that keys belong to it. Two operations of different scopes then never meet under one key, and an endpoint
-	// for events has to say its scope (Client.Hear). False is the
+	// for events has to say its scope (Client.RecordEvent). False is the
 	// safe value: two operations with one key count as one, whatever their scopes. After a correction from
 	// true to false, operations that other scopes began before stay unseen.
 	KeysPerScope bool
@@ -77,7 +77,7 @@ type Provider struct {
 	Events []EventRule
 
 	// WebhookSchemes are the schemes of package webhook (webhook.Verifier.Scheme) that sign the provider's
-	// events. Client.Webhooks rejects a verifier of another scheme. Empty allows every scheme.
+	// events. Client.WebhookHandler rejects a verifier of another scheme. Empty allows every scheme.
 	WebhookSchemes []string
 
 	// Identity defines how the provider shows the account of a credential.

@@ -184,8 +184,8 @@ func hear(client *onceward.Client, at *url.URL) (net.Listener, error) {
 		return nil, err
 	}
 	hooks := http.NewServeMux()
-	hooks.Handle("/square", client.Webhooks("square", square, nil))
-	hooks.Handle("/gocardless", client.Webhooks("gocardless", gocardless, nil))
+	hooks.Handle("/square", client.WebhookHandler("square", square, nil))
+	hooks.Handle("/gocardless", client.WebhookHandler("gocardless", gocardless, nil))
 	listener, err := net.Listen("tcp", at.Host)
 	if err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func (s *service) begin(ctx context.Context, soon backoff.Policy, looks onceward
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /webhooks/stripe", s.hears(s.client.Webhooks("stripe", signed, nil)))
+	mux.Handle("POST /webhooks/stripe", s.hears(s.client.WebhookHandler("stripe", signed, nil)))
 	mux.Handle("POST /orders/{id}", s.takes(receiver.Atomic("orders.create", http.HandlerFunc(s.take), server.Endpoint{})))
 	return mux, nil
 }

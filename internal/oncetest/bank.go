@@ -436,7 +436,7 @@ func (l *Teller) Hears(answer int) *atomic.Int64 {
 	v, err := webhook.StandardWebhooks(SigningSecret)
 	require.NoError(l.T, err)
 	got := new(atomic.Int64)
-	here := providertest.ServeInMemory(l.Webhooks("bank", v, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	here := providertest.ServeInMemory(l.WebhookHandler("bank", v, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		assert.NoError(l.T, err)
 		assert.Contains(l.T, string(text), "payment.")

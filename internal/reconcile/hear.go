@@ -29,10 +29,10 @@ type Event struct {
 // endpoint is what the program says of the endpoint that received an event: whose it is.
 type endpoint struct{ scope, account string }
 
-// Hear takes note of a provider's event. calledBy is the program's name of the provider. The scope and the account of
-// ctx are those of the endpoint that received it. Hear returns the operations of the event as they are afterwards. With
-// an error, it returns the operations of the events before.
-func (c *Finder) Hear(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
+// RecordEvent records a provider's event. calledBy is the program's name of the provider. The scope and the account of
+// ctx are those of the endpoint that received it. RecordEvent returns the operations of the event as they are
+// afterwards. With an error, it returns the operations of the events before.
+func (c *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
 	header := e.Header
 	if header.Get("Content-Type") == "" {
 		header = http.Header{"Content-Type": {"application/json"}}

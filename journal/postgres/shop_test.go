@@ -82,7 +82,7 @@ func TestOrderEndsAfterAKillAndAWebhook(t *testing.T) {
 	survivor, _, _ := process(open(t, server, opts))
 	v, err := webhook.Stripe("whsec_of_this_test_alone")
 	require.NoError(t, err)
-	hook := httptest.NewServer(survivor.Webhooks("stripe", v, nil))
+	hook := httptest.NewServer(survivor.WebhookHandler("stripe", v, nil))
 	t.Cleanup(hook.Close)
 	box.Events(hook.URL, "whsec_of_this_test_alone")
 	box.EveryEvent(providertest.EventManner{BeforeResponse: true})

@@ -246,7 +246,7 @@ func (l *life) delivered(p *process, provider, body string, unsigned, queued boo
 	}
 	l.visit("an event")
 	if queued || unsigned {
-		ops, err := p.client.Hear(context.Background(), provider, onceward.Event{Body: []byte(body), Evidence: !unsigned})
+		ops, err := p.client.RecordEvent(context.Background(), provider, onceward.Event{Body: []byte(body), Evidence: !unsigned})
 		l.tell("provider", p.name, "an event of %s (signed: %v): %d operations, %v: %s", provider, !unsigned, len(ops), err, body)
 		return err == nil
 	}
@@ -268,7 +268,7 @@ func (l *life) delivered(p *process, provider, body string, unsigned, queued boo
 		req.Header.Set(name, value)
 	}
 	answer := httptest.NewRecorder()
-	p.client.Webhooks(provider, v, nil).ServeHTTP(answer, req)
+	p.client.WebhookHandler(provider, v, nil).ServeHTTP(answer, req)
 	l.tell("provider", p.name, "an event of %s: answered by %d: %s", provider, answer.Code, body)
 	switch answer.Code {
 	case http.StatusNoContent:

@@ -78,7 +78,7 @@ func TestReconciliationMatchesTheLedger(t *testing.T) {
 				require.NoError(t, err)
 				v, err := webhook.StandardWebhooks(hookSecret)
 				require.NoError(t, err)
-				hooks := providertest.ServeInMemory(client.Webhooks("acme", v, nil))
+				hooks := providertest.ServeInMemory(client.WebhookHandler("acme", v, nil))
 				defer hooks.Close()
 				srv.EventClient = hooks.Client()
 				srv.Events(hooks.URL, hookSecret)

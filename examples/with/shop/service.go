@@ -119,7 +119,7 @@ func (h *shop) handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", h.server.Atomic("orders.create", http.HandlerFunc(h.orders), server.Endpoint{}))
 	mux.Handle("POST /deliveries", h.server.Repeatable("deliveries.create", server.Flow(h.ship, h.flows, readDelivery, answerParcel), server.Endpoint{}))
-	mux.Handle("POST /webhooks/stripe", h.client.Webhooks("stripe", signed, h.events.Webhook(consume.Events("stripe"), h.booked)))
+	mux.Handle("POST /webhooks/stripe", h.client.WebhookHandler("stripe", signed, h.events.WebhookHandler(consume.Events("stripe"), h.booked)))
 	return mux, nil
 }
 

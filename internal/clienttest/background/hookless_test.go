@@ -59,7 +59,7 @@ func TestOutcomesOfAProgramWithoutTheHook(t *testing.T) {
 		"heard of": func(t *testing.T, l *teller) {
 			l.Box.Script(providertest.DropAfter())
 			require.Error(t, l.Pays(invoice).Err)
-			_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands(invoice).Key, "obj_1", time.Now()))
+			_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands(invoice).Key, "obj_1", time.Now()))
 			require.NoError(t, err)
 		},
 	} {

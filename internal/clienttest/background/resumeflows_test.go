@@ -141,7 +141,7 @@ func TestFoundOperationOfAFlow(t *testing.T) {
 				require.Equal(t, onceward.StateCancelled, l.Charge().State)
 				pass(12 * time.Hour)
 				late := l.Box.Effects()[1]
-				_, err = l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At))
+				_, err = l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At))
 				require.NoError(t, err)
 				j.times.Store(row.unread)
 			}
@@ -264,7 +264,7 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- l.Run(running) }()
 		pass(1234 * time.Millisecond)
-		_, err = l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At))
+		_, err = l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At))
 		require.NoError(t, err)
 		pass(100 * time.Millisecond)
 		assert.Equal(t, flow.StateGivenUp, l.Order().State, "its answer was looked up, and it is undone")

@@ -133,7 +133,7 @@ func TestHookGetsAnOutcomeHeardBetweenTwoAttempts(t *testing.T) {
 		done := make(chan outcome, 1)
 		go func() { done <- l.Pays("invoice-1") }()
 		synctest.Wait() // in the pause before the second attempt
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		require.ErrorIs(t, (<-done).Err, onceward.ErrAnswerGone)
 		pass(time.Minute)
@@ -184,7 +184,7 @@ func TestHookGetsTheOutcomeOfAFlowThatDoesNotAsk(t *testing.T) {
 				_, _ = ship.Run(t.Context(), l.Flows, "order-1", "x")
 				runs(t, l.Process)
 				pass(time.Second)
-				_, err = l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Charge().Key, "obj_1", time.Now()))
+				_, err = l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Charge().Key, "obj_1", time.Now()))
 				require.NoError(t, err)
 				pass(2 * time.Minute)
 				require.Equal(t, state, l.Order().State)

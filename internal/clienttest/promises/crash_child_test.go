@@ -153,7 +153,7 @@ func (plan *childPlan) carryOut() error {
 		report.Resumed.Problems = nil
 	}
 	for _, event := range plan.Hears {
-		if _, err := client.Hear(ctx, plan.Contract, onceward.Event{Body: []byte(event), Evidence: true}); err != nil {
+		if _, err := client.RecordEvent(ctx, plan.Contract, onceward.Event{Body: []byte(event), Evidence: true}); err != nil {
 			return err
 		}
 	}

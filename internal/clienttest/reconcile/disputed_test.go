@@ -25,7 +25,7 @@ func TestDisputedPaymentStaysOnTheListUntilAPersonDecides(t *testing.T) {
 			assert.ErrorIs(l.T, err, onceward.ErrOutcomeUnknown)
 		},
 		"a thin event": func(l *oncetest.Teller) {
-			_, err := l.Hear(l.T.Context(), "bank", l.Happened("evt_9", "payment.unknown_to_the_table", l.Stands("order-7").Key, "obj_1", time.Now()))
+			_, err := l.RecordEvent(l.T.Context(), "bank", l.Happened("evt_9", "payment.unknown_to_the_table", l.Stands("order-7").Key, "obj_1", time.Now()))
 			require.NoError(l.T, err)
 		},
 	} {
@@ -46,7 +46,7 @@ func TestDisputedPaymentStaysOnTheListUntilAPersonDecides(t *testing.T) {
 			go func() { paid <- l.Pays("order-7") }()
 			oncetest.Pass(2 * time.Second)
 			for i := range 2 {
-				_, err := l.Hear(t.Context(), "bank", l.Happened(fmt.Sprint("evt_", i), "payment.succeeded", l.Stands("order-7").Key, fmt.Sprint("obj_", i), time.Now()))
+				_, err := l.RecordEvent(t.Context(), "bank", l.Happened(fmt.Sprint("evt_", i), "payment.succeeded", l.Stands("order-7").Key, fmt.Sprint("obj_", i), time.Now()))
 				require.NoError(t, err)
 			}
 			<-paid

@@ -38,7 +38,7 @@ func TestHearWithoutAnObject(t *testing.T) {
 			l.Box.Script(providertest.DropAfter())
 			out := l.Pays("invoice-1")
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+			ops, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
 				`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":%q},"data":%s}`, time.Now().Unix(), out.Op.Key, data)})
 			require.NoError(t, err)
 			require.Len(t, ops, 1, "it is about it")
@@ -52,7 +52,7 @@ func TestWebhookThatIsUnreadable(t *testing.T) {
 	for readable, text := range map[bool]string{true: `{"id":"evt_1","type":"of no kind that is known"}`, false: `{"id":`} {
 		virtual(t, text, func(t *testing.T) {
 			l := atBank(t, onceward.Config{})
-			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(text)})
+			ops, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(text)})
 			require.NoError(t, err)
 			assert.Empty(t, ops)
 			assert.Equal(t, !readable, strings.Contains(l.Log.String(), "a webhook could not be read in full"))
@@ -68,7 +68,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		l.Box.Script(providertest.DropBefore(), providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("a", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
 		require.ErrorIs(t, l.Asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-		_, err := l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("a").State, "it was not executed")
 		assert.Equal(t, onceward.StateUnknown, l.Stands("b").State)
@@ -79,11 +79,11 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		require.NoError(t, l.Asks("a", "/transfers", text).Err)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-		_, err := l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_2"))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_2"))
 		require.NoError(t, err)
 		assert.NotContains(t, l.Log.String(), "it took effect twice")
 		assert.Equal(t, onceward.StateUnknown, l.Stands("b").State, "its reference is another's too")
-		_, err = l.Hear(t.Context(), "bank", l.Transferred("evt_2", "order-1", "obj_1"))
+		_, err = l.RecordEvent(t.Context(), "bank", l.Transferred("evt_2", "order-1", "obj_1"))
 		require.NoError(t, err)
 		assert.NotContains(t, l.Log.String(), "it took effect twice")
 		l.Truly()
@@ -93,7 +93,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		require.NoError(t, l.Asks("a", "/transfers", text).Err)
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-		ops, err := l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
 		require.NoError(t, err)
 		require.Len(t, ops, 1)
 		assert.Equal(t, "a", ops[0].ID)
@@ -109,7 +109,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		locked = nil
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-		_, err := l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCancelled, l.Stands("a").State)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("b").State, "its reference is another's too")
@@ -144,7 +144,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 			synctest.Wait()
 			l.Fakes(func(*http.Request) *http.Response { return nil })
 			require.ErrorIs(t, l.Asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-			_, err := l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_9"))
+			_, err := l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_9"))
 			require.NoError(t, err)
 			assert.Equal(t, onceward.StateUnknown, l.Stands("b").State)
 			<-a
@@ -157,7 +157,7 @@ func TestWebhookOfSimilarOperations(t *testing.T) {
 		require.ErrorIs(t, l.Asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
 		_, err := l.Resolve(t.Context(), l.Stands("a").Seen, onceward.SendAgain, onceward.ResolveOptions{})
 		require.NoError(t, err)
-		_, err = l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
+		_, err = l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_1"))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StatePending, l.Stands("a").State)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("b").State, "it may be what the other made at first")
@@ -175,7 +175,7 @@ func TestHearOfAReferenceBesideAKey(t *testing.T) {
 		require.ErrorIs(t, l.Asks("a", "/transfers", `{"amount":10,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
 		told := l.Transferred("evt_1", "order-1", "obj_1")
 		told.Body = append([]byte(`{"request":{"key":"theirs"},`), told.Body[1:]...)
-		ops, err := l.Hear(t.Context(), "bank", told)
+		ops, err := l.RecordEvent(t.Context(), "bank", told)
 		require.NoError(t, err)
 		require.Len(t, ops, 1)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("a").State)
@@ -194,7 +194,7 @@ func TestHearOfOneKeyInTwoAccounts(t *testing.T) {
 				with("Content-Type", "application/json"), with("Idempotency-Key", "order-1001"), with("Authorization", "Bearer "+tenant))
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		}
-		ops, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "order-1001", "obj_1", time.Now()))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "order-1001", "obj_1", time.Now()))
 		require.NoError(t, err)
 		require.Empty(t, ops)
 		for op, err := range l.Operations(t.Context(), onceward.Filter{}) {
@@ -225,8 +225,8 @@ func TestHearThatPanics(t *testing.T) {
 	})
 }
 
-// Hear fails on a restored journal that is not adopted. The journal may lack the operation, so "no match" would be
-// wrong.
+// RecordEvent fails on a restored journal that is not adopted. The journal may lack the operation, so "no match" would
+// be wrong.
 func TestHearInRestoredJournal(t *testing.T) {
 	dir := t.TempDir()
 	j, err := sqlite.Open(dir+"/a.db", sqlite.Options{Volatile: true})
@@ -242,10 +242,10 @@ func TestHearInRestoredJournal(t *testing.T) {
 	c, err := onceward.New(onceward.Config{Journal: old, Providers: []providers.Provider{bank()}, Reconcile: plain()})
 	require.NoError(t, err)
 	var l teller
-	_, err = c.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "somebody's", "obj_1", time.Now()))
+	_, err = c.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "somebody's", "obj_1", time.Now()))
 	require.ErrorIs(t, err, journal.ErrRestored)
 	require.NoError(t, old.Adopt(t.Context()))
-	_, err = c.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "somebody's", "obj_1", time.Now()))
+	_, err = c.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "somebody's", "obj_1", time.Now()))
 	require.NoError(t, err)
 }
 
@@ -291,7 +291,7 @@ func TestHearOfAGiantObject(t *testing.T) {
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-		_, err := l.Hear(t.Context(), "bank", l.Happened(strings.Repeat("e", 1<<19), "payment.succeeded", out.Op.Key, strings.Repeat("x", 1<<19), time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened(strings.Repeat("e", 1<<19), "payment.succeeded", out.Op.Key, strings.Repeat("x", 1<<19), time.Now()))
 		require.NoError(t, err)
 		assert.Less(t, len(l.Stands("invoice-1").Object), 2000)
 		assert.Less(t, l.Log.Len(), 10_000)
@@ -314,7 +314,7 @@ func TestHearWithoutReadableTimes(t *testing.T) {
 			l.Box.Script(row.lost)
 			out := l.Pays("invoice-1", row.options...)
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+			ops, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
 				`{"id":"evt_1","type":"payment.succeeded","created":"yesterday","request":{"key":%q},"data":{"id":"obj_1","created":"yesterday"}}`, out.Op.Key)})
 			require.NoError(t, err)
 			require.Len(t, ops, 1)
@@ -339,7 +339,7 @@ func TestWebhookOfTwoOperations(t *testing.T) {
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		require.ErrorIs(t, l.Asks("transfer", "/transfers", `{"amount":10,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
 		now := time.Now().Unix()
-		ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
+		ops, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil,
 			`{"id":"evt_1","type":"payment.succeeded","created":%d,"request":{"key":%q},"data":{"id":"obj_1","transfer":"obj_2","external_id":"order-1","amount":10,"created":%d}}`,
 			now, out.Op.Key, now)})
 		require.NoError(t, err)
@@ -350,14 +350,14 @@ func TestWebhookOfTwoOperations(t *testing.T) {
 	})
 }
 
-// Hear returns the method and URL of each operation.
+// RecordEvent returns the method and URL of each operation.
 func TestHearReturnsTheRequestsTargets(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-		ops, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		require.Len(t, ops, 1)
 		assert.Equal(t, "POST "+l.Box.URL+"/payments", ops[0].Method+" "+ops[0].URL)
@@ -371,7 +371,7 @@ func TestHearOfAnotherScope(t *testing.T) {
 			l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) { p.KeysPerScope = perScope })
 			l.Box.Script(providertest.DropBefore())
 			require.ErrorIs(t, l.Pays("invoice-1", with("Idempotency-Key", "order-1")).Err, onceward.ErrOutcomeUnknown)
-			_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "order-1", "obj_1", time.Now()))
+			_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "order-1", "obj_1", time.Now()))
 			require.NoError(t, err)
 			assert.Equal(t, perScope, l.Stands("invoice-1").State == onceward.StateUnknown)
 		})
@@ -381,7 +381,7 @@ func TestHearOfAnotherScope(t *testing.T) {
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 	})
@@ -402,7 +402,7 @@ func TestHearOfNoReadableMode(t *testing.T) {
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 			e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 			e.Body = []byte("{" + live + string(e.Body[1:]))
-			about, err := l.Hear(t.Context(), "bank", e)
+			about, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 			assert.Equal(t, live == `"livemode":false,`, len(about) == 0, "what says that it is another's is not about it")
 			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
@@ -431,7 +431,7 @@ func TestWebhookOfNoOperation(t *testing.T) {
 	}
 	before := size()
 	for i := range 1000 {
-		ops, err := c.Hear(t.Context(), "bank", l.Happened(fmt.Sprint("evt_", i), "payment.succeeded", onceward.Key(fmt.Sprint("key-", i)), "obj_1", time.Now()))
+		ops, err := c.RecordEvent(t.Context(), "bank", l.Happened(fmt.Sprint("evt_", i), "payment.succeeded", onceward.Key(fmt.Sprint("key-", i)), "obj_1", time.Now()))
 		require.NoError(t, err)
 		require.Empty(t, ops)
 	}
@@ -450,7 +450,7 @@ func TestHearInTwoProcesses(t *testing.T) {
 		var wait sync.WaitGroup
 		for _, at := range []*teller{l, second, l, second, second} {
 			wait.Go(func() {
-				_, err := at.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+				_, err := at.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 				assert.NoError(t, err)
 			})
 		}
@@ -473,9 +473,9 @@ func TestHearAgainLater(t *testing.T) {
 		took := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 		failed := l.Happened("evt_0", "payment.failed", out.Op.Key, "obj_1", time.Now())
 		for range 3 {
-			_, err := l.Hear(t.Context(), "bank", took)
+			_, err := l.RecordEvent(t.Context(), "bank", took)
 			require.NoError(t, err)
-			_, err = l.Hear(t.Context(), "bank", failed)
+			_, err = l.RecordEvent(t.Context(), "bank", failed)
 			require.NoError(t, err)
 			time.Sleep(36 * 24 * time.Hour)
 			oncetest.SeesTheClock(t, l.Journal.Store, time.Now())
@@ -514,7 +514,7 @@ func TestHearOfAReapedAnswer(t *testing.T) {
 		require.Nil(t, l.Stands("invoice-1").Answer)
 		e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_9", time.Now())
 		e.Body = []byte(`{"account":"acct_1",` + string(e.Body[1:]))
-		_, err = l.Hear(t.Context(), "bank", e)
+		_, err = l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		assert.Contains(t, l.Log.String(), "it took effect twice")
 	})
@@ -527,7 +527,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, tellsOfTransfers, func(p *providers.Provider) { p.Endpoints[1].Lookups = nil })
 		l.Box.Script(providertest.DropAfter())
 		require.ErrorIs(t, l.Asks("a", "/transfers", `{"amount":11,"external_id":"order-1"}`).Err, onceward.ErrOutcomeUnknown)
-		ops, err := l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_9"))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_9"))
 		require.NoError(t, err)
 		assert.Empty(t, ops)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("a").State)
@@ -536,7 +536,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 		l := atBank(t, onceward.Config{}, tellsOfTransfers)
 		l.Box.Close()
 		require.ErrorIs(t, l.Asks("a", "/transfers", text).Err, onceward.ErrPending)
-		ops, err := l.Hear(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_9"))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Transferred("evt_1", "order-1", "obj_9"))
 		require.NoError(t, err)
 		assert.Empty(t, ops)
 		assert.Equal(t, onceward.StatePending, l.Stands("a").State)
@@ -560,7 +560,7 @@ func TestWebhookOfAnotherRequest(t *testing.T) {
 			}{{"acct_2", onceward.StateUnknown}, {"acct_1", onceward.StateCompleted}} {
 				e := l.Happened("evt_"+row.account, "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 				e.Body = []byte(`{"account":"` + row.account + `",` + string(e.Body[1:]))
-				_, err := l.Hear(t.Context(), "bank", e)
+				_, err := l.RecordEvent(t.Context(), "bank", e)
 				require.NoError(t, err)
 				assert.Equal(t, row.state, l.Stands("invoice-1").State, row.account)
 			}
@@ -581,7 +581,7 @@ func TestHintsOfOperationsThatNeedAttention(t *testing.T) {
 		for range 60 {
 			e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_7", time.Now())
 			e.Evidence = false
-			_, err := l.Hear(t.Context(), "bank", e)
+			_, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 			l.Runs(10 * time.Second)
 		}
@@ -618,7 +618,7 @@ func TestHearReadsNoFlows(t *testing.T) {
 			return err
 		}))
 		before := j.lists.Load()
-		ops, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		require.Len(t, ops, 1)
 		assert.Equal(t, before, j.lists.Load())
@@ -649,7 +649,7 @@ func TestHearOfAnAccountThatIsNotKnown(t *testing.T) {
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 			e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 			e.Body = []byte(`{"account":"acct_1",` + string(e.Body[1:]))
-			_, err := l.Hear(t.Context(), "bank", e)
+			_, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 			assert.Equal(t, tc.state, l.Stands("invoice-1").State)
 			assert.Equal(t, tc.state == onceward.StateUnknown, strings.Contains(l.Log.String(), "webhook.hint"), "what it lacks is said: %s", l.Log)
@@ -668,7 +668,7 @@ func TestHeardBetweenTwoAttempts(t *testing.T) {
 		done, began := make(chan outcome, 1), time.Now()
 		go func() { done <- l.Pays("invoice-1") }()
 		synctest.Wait() // in the pause before the second attempt
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		out := <-done
 		assert.Less(t, time.Since(began), 2*time.Minute, "after that pause")
@@ -694,9 +694,9 @@ func TestWebhookThatCannotBeRecorded(t *testing.T) {
 		pass(time.Hour)
 		e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 		e.Evidence = false
-		_, err := l.Hear(t.Context(), "bank", e)
+		_, err := l.RecordEvent(t.Context(), "bank", e)
 		require.ErrorIs(t, err, errBlinded)
-		about, err := l.Hear(t.Context(), "bank", e)
+		about, err := l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		assert.Len(t, about, 1)
 	})
@@ -707,7 +707,7 @@ func TestHearAfterShutdown(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		require.NoError(t, l.Shutdown(t.Context()))
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "key-1", "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "key-1", "obj_1", time.Now()))
 		require.ErrorIs(t, err, onceward.ErrShutdown)
 	})
 }
@@ -727,7 +727,7 @@ func TestHearOfAMediaType(t *testing.T) {
 			l.Loses("invoice-1", providertest.DropAfter())
 			e := l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now())
 			e.Header = row.header
-			_, err := l.Hear(t.Context(), "bank", e)
+			_, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 			assert.Equal(t, row.read, l.Stands("invoice-1").State == onceward.StateCompleted)
 		})
@@ -757,7 +757,7 @@ func TestHearOfManyEvents(t *testing.T) {
 				bodies = append(bodies, fmt.Sprintf(`{"account":%q,`, events[i].account)+string(told.Body[1:]))
 			}
 			for n, settled := range []string{"a", "b"} {
-				_, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(`{"events":[` + strings.Join(bodies[:n+1], ",") + `]}`)})
+				_, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte(`{"events":[` + strings.Join(bodies[:n+1], ",") + `]}`)})
 				require.NoError(t, err)
 				assert.Equal(t, onceward.StateCompleted, l.Stands(settled).State)
 			}
@@ -803,7 +803,7 @@ func TestHearThatTheJournalRefuses(t *testing.T) {
 			if row.ours {
 				key = l.Stands("invoice-1").Key
 			}
-			ops, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", key, "obj_1", time.Now()))
+			ops, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", key, "obj_1", time.Now()))
 			require.ErrorIs(t, err, row.is)
 			assert.Empty(t, ops)
 			assert.Equal(t, row.odd && row.ours, strings.Contains(l.Log.String(), "a webhook contradicts the operation's record"))
@@ -829,7 +829,7 @@ func TestHearOfOneKeyInItsAccount(t *testing.T) {
 		}
 		e := l.Happened("evt_1", "payment.succeeded", "order-1001", "obj_1", time.Now())
 		e.Body = []byte(`{"account":"a",` + string(e.Body[1:]))
-		ops, err := l.Hear(t.Context(), "bank", e)
+		ops, err := l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		require.Len(t, ops, 1)
 		assert.Equal(t, "a", ops[0].Scope)
@@ -864,7 +864,7 @@ func TestHearOfAnObjectAlone(t *testing.T) {
 			})
 			require.NoError(t, l.Pays("payment", with("Idempotency-Key", "order-1")).Err)
 			require.NoError(t, l.Asks("transfer", "/transfers", `{"amount":10,"external_id":"order-1"}`).Err)
-			ops, err := l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil, `{"id":"evt_1","type":"refunded","created":%d,"data":{"id":"obj_7"}}`, time.Now().Unix())})
+			ops, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Evidence: true, Body: fmt.Appendf(nil, `{"id":"evt_1","type":"refunded","created":%d,"data":{"id":"obj_7"}}`, time.Now().Unix())})
 			require.NoError(t, err)
 			require.Len(t, ops, 1)
 			assert.Equal(t, row.about, ops[0].ID)
@@ -891,7 +891,7 @@ func TestHintBeforeTheAttentionNotice(t *testing.T) {
 		require.NotEmpty(t, l.Stands("invoice-1").Attention)
 		e := l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_7", time.Now())
 		e.Evidence = false
-		_, err := l.Hear(t.Context(), "bank", e)
+		_, err := l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		require.Empty(t, l.Stands("invoice-1").Attention)
 		fails = nil
@@ -916,7 +916,7 @@ func TestHearOfATombstone(t *testing.T) {
 		require.True(t, l.Recorded(onceward.Ref{ID: "invoice-1"}).Tombstone)
 		e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_9", time.Now())
 		e.Body = []byte(`{"account":"acct_1",` + string(e.Body[1:]))
-		_, err := l.Hear(t.Context(), "bank", e)
+		_, err := l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		assert.Contains(t, l.Log.String(), "it took effect twice")
 	})
@@ -934,7 +934,7 @@ func TestHearOfAnEarlierKey(t *testing.T) {
 		l.PassInUse(72 * time.Hour)
 		require.NoError(t, l.Pays("invoice-1", with("Idempotency-Key", "order-2")).Err)
 		require.Equal(t, 1, l.Stands("invoice-1").Generation)
-		_, err = l.Hear(t.Context(), "bank", e)
+		_, err = l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		assert.Contains(t, l.Log.String(), "it took effect twice")
 	})
@@ -953,10 +953,10 @@ func TestHearOfAnEndpointThatIsGone(t *testing.T) {
 			}
 		})
 		e := l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now())
-		ops, err := lacks.Hear(t.Context(), "bank", e)
+		ops, err := lacks.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		assert.Empty(t, ops)
-		_, err = l.Hear(t.Context(), "bank", e)
+		_, err = l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 	})
@@ -983,7 +983,7 @@ func TestHearOfTheSameMode(t *testing.T) {
 			l.Loses("invoice-1", providertest.DropAfter())
 			e := l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now())
 			e.Body = []byte("{" + row.says + string(e.Body[1:]))
-			_, err := l.Hear(t.Context(), "bank", e)
+			_, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 			assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 			l.Truly()
@@ -1002,13 +1002,13 @@ func (j unreadable) FindBy(ctx context.Context, provider string, by machine.By, 
 	return matches, err
 }
 
-// An operation whose URL can't be parsed gets no evidence, and Hear does not return it.
+// An operation whose URL can't be parsed gets no evidence, and RecordEvent does not return it.
 func TestHearOfAnUnreadableURL(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{Journal: unreadable{memory.New()}}, unlooked)
 		l.Loses("invoice-1", providertest.DropAfter())
 		before := l.Stands("invoice-1")
-		ops, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", before.Key, "obj_1", time.Now()))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", before.Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		assert.Empty(t, ops)
 		assert.Equal(t, before, l.Stands("invoice-1"))

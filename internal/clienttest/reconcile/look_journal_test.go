@@ -131,7 +131,7 @@ func TestWebhookOfASharedReference(t *testing.T) {
 		require.ErrorIs(t, l.Asks("first", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
 		require.ErrorIs(t, l.Asks("second", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
 		told := `{"type":"transfer.made","id":"evt_1","data":{"id":"obj_1","external_id":"order-1","amount":10,"created":` + unix(time.Now()) + `}}`
-		_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
+		_, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("first").State, "its request did not arrive")
 		l.Truly()

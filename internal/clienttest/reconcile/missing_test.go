@@ -106,7 +106,7 @@ func TestFlowWaitsForAnAnswerThatMayCome(t *testing.T) {
 		l.Box.Script(providertest.DropAfter())
 		_, err := pay.Run(t.Context(), l.Flows, "order-1", "x")
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		_, err = l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Charge().Key, "obj_1", time.Now()))
+		_, err = l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Charge().Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		l.Fakes(func(r *http.Request) *http.Response {
 			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
@@ -169,7 +169,7 @@ func TestFlowWhoseAnswerCanNotBeHadIsSetAside(t *testing.T) {
 				l.Box.Script(providertest.DropAfter())
 				_, err := pay.Run(t.Context(), l.Flows, "order-1", "x")
 				require.Error(t, err)
-				_, err = l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Charge().Key, "obj_1", time.Now()))
+				_, err = l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Charge().Key, "obj_1", time.Now()))
 				require.NoError(t, err)
 				row.spoils(l)
 				l.Runs(2 * time.Hour)
@@ -203,7 +203,7 @@ func TestCallersGetTheAnswerThoughAWebhookWasFirst(t *testing.T) {
 		l := atBank(t, onceward.Config{Backoff: once}, adjust...)
 		l.Box.Script(providertest.DropAfter())
 		require.Error(t, l.Pays("invoice-1").Err)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		require.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		return l
@@ -306,7 +306,7 @@ func TestFlowGoesOnAfterAKillThoughAWebhookWasFirst(t *testing.T) {
 
 		next := tellerOfFlows(t, box, onceward.Config{Journal: j})
 		require.NoError(t, next.Flows.Register(payments(next)))
-		_, err := next.Hear(t.Context(), "bank", next.Happened("evt_1", "payment.succeeded", next.Charge().Key, "obj_1", time.Now()))
+		_, err := next.RecordEvent(t.Context(), "bank", next.Happened("evt_1", "payment.succeeded", next.Charge().Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		next.Runs(5 * time.Minute)
 		f := next.Order()

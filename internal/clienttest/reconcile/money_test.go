@@ -38,7 +38,7 @@ func TestWebhookOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 			l.Says("invoice-1", onceward.NotExecuted)
 			via := &line{}
 			next := l.Beside(via.Then(oncetest.Doing(func() {
-				_, err := l.Hear(context.Background(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+				_, err := l.RecordEvent(context.Background(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 				require.NoError(t, err)
 			}, row.reply)), quick, plain())
 			again := next.Pays("invoice-1")
@@ -126,7 +126,7 @@ func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 				},
 			}, Authorize: func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil }})
 			via.Then(oncetest.Doing(func() {
-				_, err := l.Hear(context.Background(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_9", time.Now()))
+				_, err := l.RecordEvent(context.Background(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_9", time.Now()))
 				require.NoError(t, err)
 			}, says(http.StatusOK, `{"id":"obj_1","status":"succeeded","amount":10}`)))
 			require.NoError(t, l.Pays("invoice-1").Err)

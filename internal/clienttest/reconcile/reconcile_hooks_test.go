@@ -164,7 +164,7 @@ func TestLookupHookNamesAnId(t *testing.T) {
 		assert.Equal(t, onceward.StateUnknown, l.Stands("second").State)
 
 		told := `{"type":"payment.succeeded","id":"evt_1","created":` + unix(time.Now()) + `,"request":{"key":"` + string(l.Stands("second").Key) + `"},"data":{"id":"obj_1","created":` + unix(time.Now()) + `}}`
-		_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
+		_, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("second").State)
 	})
@@ -319,7 +319,7 @@ func TestLookupHookWithItsOwnKind(t *testing.T) {
 		virtual(t, row.name+", by an event", func(t *testing.T) {
 			l := finds(t)
 			told := `{"type":"payment.succeeded","id":"evt_1","created":` + unix(time.Now()) + `,"request":{"key":"` + string(l.Stands("invoice-1").Key) + `"},"data":{"id":"` + row.shows + `","created":` + unix(time.Now()) + `}}`
-			_, err := l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
+			_, err := l.RecordEvent(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
 			require.NoError(t, err)
 			assert.Equal(t, row.seconds, l.Recorded(onceward.Ref{ID: "invoice-1"}).SecondEffects)
 		})

@@ -340,7 +340,7 @@ func TestRuleContradiction(t *testing.T) {
 		out := l.Pays("invoice-1")
 		require.NoError(t, out.Err)
 		require.Equal(t, 402, out.Status)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		op := l.Stands("invoice-1")
 		assert.Equal(t, 402, op.Answer.Status)
@@ -457,7 +457,7 @@ func TestRuleHintsAreLimited(t *testing.T) {
 			time.Sleep(time.Second)
 			e := l.Happened(fmt.Sprint("evt_", i), "payment.succeeded", out.Op.Key, "obj_1", time.Now())
 			e.Evidence = false
-			_, err := l.Hear(t.Context(), "bank", e)
+			_, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 		}
 		assert.LessOrEqual(t, l.Stands("invoice-1").Looks, 4)
@@ -831,7 +831,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 			event := l.Happened("evt_1", "payment.succeeded", onceward.Key(late.Key), late.Object, late.At)
 
 			if at == "" || at == opensLate {
-				_, err = l.Hear(t.Context(), "bank", event)
+				_, err = l.RecordEvent(t.Context(), "bank", event)
 				require.NoError(t, err)
 			} else {
 				var killed *teller
@@ -845,7 +845,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 					return nil
 				}}
 				killed = tellerOfFlows(t, l.Box, beside)
-				_, _ = killed.Hear(t.Context(), "bank", event)
+				_, _ = killed.RecordEvent(t.Context(), "bank", event)
 				killed.Runs(time.Minute)
 				require.True(t, killed.Crashed())
 			}
@@ -948,7 +948,7 @@ func TestRuleFlowsStayUndone(t *testing.T) {
 		require.Equal(t, flow.StateGivenUp, ended.State)
 
 		paid := l.Box.Effects()[0]
-		about, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.refunded", onceward.Key(paid.Key), paid.Object, paid.At))
+		about, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.refunded", onceward.Key(paid.Key), paid.Object, paid.At))
 		require.NoError(t, err)
 		require.Len(t, about, 1)
 		require.Len(t, about[0].Evidence, 1, "it is kept")

@@ -35,7 +35,7 @@ func reconcileStorm(t *testing.T, seed uint64) {
 	verifier, err := webhook.StandardWebhooks(signingSecret)
 	require.NoError(t, err)
 	listener := process()
-	here := providertest.ServeInMemory(listener.Webhooks("bank", verifier, nil))
+	here := providertest.ServeInMemory(listener.WebhookHandler("bank", verifier, nil))
 	t.Cleanup(here.Close)
 	l.Box.EventClient = here.Client()
 	l.Box.Events(here.URL, signingSecret)

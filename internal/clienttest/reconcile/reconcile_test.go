@@ -67,7 +67,7 @@ func TestReconcileIsOptIn(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 		_, err = without.Reconcile(t.Context(), ref)
 		require.ErrorContains(t, err, "Config.Reconcile is nil")
-		_, err = without.Hear(t.Context(), "bank", onceward.Event{Body: []byte(`{}`), Evidence: true})
+		_, err = without.RecordEvent(t.Context(), "bank", onceward.Event{Body: []byte(`{}`), Evidence: true})
 		require.ErrorContains(t, err, "Config.Reconcile is nil")
 		assert.Equal(t, 1, l.Box.Requests())
 	})

@@ -437,7 +437,7 @@ func TestTrapsOnDisk(t *testing.T) {
 		again := l.Pays("invoice-1")
 		require.NoError(t, again.Err)
 		assert.Equal(t, out.Op.Key, again.Op.Key)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		assert.Contains(t, l.Stands("invoice-1").Attention, "twice")
 	})
@@ -449,7 +449,7 @@ func TestTrapsOnDisk(t *testing.T) {
 		out := l.Pays("invoice-1")
 		require.Error(t, out.Err)
 		for _, p := range []*teller{l, second, l} {
-			_, err := p.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+			_, err := p.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 			require.NoError(t, err)
 		}
 		op := second.Stands("invoice-1")

@@ -37,7 +37,7 @@ func TestResolveByTwoBesideAnEvent(t *testing.T) {
 						_, errs[1] = l.Resolve(t.Context(), seen.Seen, wrong, onceward.ResolveOptions{By: "bob"})
 					},
 					func() {
-						_, errs[2] = l.Hear(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
+						_, errs[2] = l.RecordEvent(t.Context(), "bank", onceward.Event{Body: []byte(told), Evidence: true})
 					},
 				}
 				var all sync.WaitGroup

@@ -502,7 +502,7 @@ func TestResolveAfterAWebhook(t *testing.T) {
 		l.Box.Script(providertest.DelayBefore(time.Hour))
 		go func() { l.Pays("invoice-1") }()
 		pass(time.Second)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", l.Stands("invoice-1").Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		l.Crash()
 		other := another(t, l.Box, onceward.Config{Journal: j})

@@ -88,21 +88,21 @@ func TestWebhookOfATenantsEndpoint(t *testing.T) {
 			for tenant, key := range keys {
 				refs[tenant] = paysAs(t, l, onceward.WithScope(t.Context(), tenant), tenant, key)
 			}
-			ops, err := l.Hear(t.Context(), "bank", refunded("evt_1", "obj_7"))
+			ops, err := l.RecordEvent(t.Context(), "bank", refunded("evt_1", "obj_7"))
 			require.NoError(t, err)
 			assert.Empty(t, ops, "an endpoint that is of no tenant")
 			assert.Empty(t, findings(t, l, refs["a"]))
 			assert.Empty(t, findings(t, l, refs["b"]))
 
 			for _, tenant := range []string{"a", "b"} { // each has an event of that id
-				ops, err = l.Hear(onceward.WithScope(t.Context(), tenant), "bank", refunded("evt_1", "obj_7"))
+				ops, err = l.RecordEvent(onceward.WithScope(t.Context(), tenant), "bank", refunded("evt_1", "obj_7"))
 				require.NoError(t, err)
 				require.Len(t, ops, 1)
 				assert.Equal(t, refs[tenant], ops[0].Ref)
 				assert.Equal(t, []journal.Finding{journal.FindingReversed}, findings(t, l, refs[tenant]))
 				assert.Equal(t, tenant == "b", len(findings(t, l, refs["b"])) == 1)
 			}
-			ops, err = l.Hear(onceward.WithScope(t.Context(), "c"), "bank", refunded("evt_2", "obj_7"))
+			ops, err = l.RecordEvent(onceward.WithScope(t.Context(), "c"), "bank", refunded("evt_2", "obj_7"))
 			require.NoError(t, err)
 			assert.Empty(t, ops)
 		})
@@ -116,10 +116,10 @@ func TestWebhookWithTheKeyOfAnotherTenant(t *testing.T) {
 		l.Fakes(sameObject)
 		paysAs(t, l, onceward.WithScope(t.Context(), "a"), "a", with("Idempotency-Key", "order-1"))
 		own := paysAs(t, l, onceward.WithScope(t.Context(), "b"), "b", with("Idempotency-Key", "order-2"))
-		ops, err := l.Hear(onceward.WithScope(t.Context(), "b"), "bank", l.Happened("evt_1", "payment.failed", "order-1", "obj_7", time.Now()))
+		ops, err := l.RecordEvent(onceward.WithScope(t.Context(), "b"), "bank", l.Happened("evt_1", "payment.failed", "order-1", "obj_7", time.Now()))
 		require.NoError(t, err)
 		assert.Empty(t, ops, "its own has another key")
-		ops, err = l.Hear(onceward.WithScope(t.Context(), "b"), "bank", refunded("evt_2", "obj_7"))
+		ops, err = l.RecordEvent(onceward.WithScope(t.Context(), "b"), "bank", refunded("evt_2", "obj_7"))
 		require.NoError(t, err)
 		require.Len(t, ops, 1)
 		assert.Equal(t, own, ops[0].Ref)
@@ -134,10 +134,10 @@ func TestWebhookWithAMarkAtAnyEndpoint(t *testing.T) {
 		out := l.Ask(onceward.WithOperation(onceward.WithScope(t.Context(), "a"), "invoice-1"), to(http.MethodPost, l.Box.URL+"/payments"), body(`{"amount":10}`), with("Content-Type", "application/json"), with("Authorization", "Bearer a"))
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
-		ops, err := l.Hear(onceward.WithScope(t.Context(), "b"), "bank", e)
+		ops, err := l.RecordEvent(onceward.WithScope(t.Context(), "b"), "bank", e)
 		require.NoError(t, err)
 		assert.Empty(t, ops, "the endpoint is another tenant's")
-		ops, err = l.Hear(t.Context(), "bank", e)
+		ops, err = l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		require.Len(t, ops, 1)
 		assert.Equal(t, onceward.StateCompleted, ops[0].State)
@@ -175,7 +175,7 @@ func TestWebhookOfAnAccountsEndpoint(t *testing.T) {
 			if row.endpoint != "" {
 				ctx = onceward.WithAccount(ctx, row.endpoint)
 			}
-			ops, err := l.Hear(ctx, "bank", e)
+			ops, err := l.RecordEvent(ctx, "bank", e)
 			require.NoError(t, err)
 			if row.shown == "" {
 				assert.Empty(t, ops)
@@ -202,11 +202,11 @@ func TestWebhookWithAKeyAndNoAccount(t *testing.T) {
 			out := l.Pays("invoice-1", options...)
 			require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 			e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now())
-			ops, err := l.Hear(t.Context(), "bank", e)
+			ops, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 			assert.Equal(t, carried, len(ops) == 0, "a caller's key may be in several accounts")
 			assert.Equal(t, carried, l.Stands("invoice-1").State == onceward.StateUnknown)
-			_, err = l.Hear(onceward.WithAccount(t.Context(), "acct_1"), "bank", e)
+			_, err = l.RecordEvent(onceward.WithAccount(t.Context(), "acct_1"), "bank", e)
 			require.NoError(t, err)
 			assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 			l.Truly()
@@ -225,7 +225,7 @@ func TestWebhookOfALabelledAccount(t *testing.T) {
 			for _, seller := range []string{"seller-1", "seller-2"} {
 				refs[seller] = paysAs(t, l, onceward.WithAccount(t.Context(), seller), seller, with("Authorization", "Bearer "+seller))
 			}
-			ops, err := l.Hear(onceward.WithAccount(t.Context(), "seller-2"), "bank", refunded("evt_1", "obj_7"))
+			ops, err := l.RecordEvent(onceward.WithAccount(t.Context(), "seller-2"), "bank", refunded("evt_1", "obj_7"))
 			require.NoError(t, err)
 			require.Len(t, ops, 1)
 			assert.Equal(t, refs["seller-2"], ops[0].Ref)
@@ -256,7 +256,7 @@ func TestWebhookOfOneOfSeveralAccounts(t *testing.T) {
 			}
 			e := refunded("evt_1", "obj_7")
 			e.Evidence = row.evidence
-			ops, err := l.Hear(t.Context(), "bank", e)
+			ops, err := l.RecordEvent(t.Context(), "bank", e)
 			require.NoError(t, err)
 			assert.Equal(t, row.alike, len(ops) == 2)
 			assert.Equal(t, row.alike, len(ops) > 0, "shown")
@@ -278,7 +278,7 @@ func TestWebhooksHandlerOfATenant(t *testing.T) {
 		v, err := webhook.StandardWebhooks(signingSecret)
 		require.NoError(t, err)
 		var about []onceward.Operation
-		hooks := l.Webhooks("bank", v, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { about = onceward.OperationsOf(r.Context()) }))
+		hooks := l.WebhookHandler("bank", v, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { about = onceward.OperationsOf(r.Context()) }))
 		for _, tenant := range []string{"a", "b", "c"} {
 			r := signed(t, refunded("evt_1", "obj_7").Body)
 			hooks.ServeHTTP(httptest.NewRecorder(), r.WithContext(onceward.WithScope(r.Context(), tenant)))

@@ -56,7 +56,7 @@ func TestWebhookOfALateState(t *testing.T) {
 		v, err := webhook.StandardWebhooks(signingSecret)
 		require.NoError(t, err)
 		var about []onceward.Operation
-		h := l.Webhooks("bank", v, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { about = onceward.OperationsOf(r.Context()) }))
+		h := l.WebhookHandler("bank", v, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { about = onceward.OperationsOf(r.Context()) }))
 		for i, kind := range []string{"payment.succeeded", "payment.failed"} {
 			h.ServeHTTP(httptest.NewRecorder(), signed(t, l.Happened(fmt.Sprint("evt_", i), kind, out.Op.Key, "obj_1", time.Now()).Body))
 			require.Len(t, about, 1, kind)
@@ -168,7 +168,7 @@ func TestTrapRefusedEvent(t *testing.T) {
 		l := atBank(t, onceward.Config{})
 		out := l.Pays("invoice-1")
 		require.NoError(t, out.Err)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.failed", out.Op.Key, "obj_1", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.failed", out.Op.Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		op := l.Stands("invoice-1")
 		assert.Equal(t, onceward.StateCompleted, op.State)
@@ -183,7 +183,7 @@ func TestTrapRefusedEvent(t *testing.T) {
 		out := l.Pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		due := l.Recorded(out.Op.Ref).LookAt
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.failed", out.Op.Key, "obj_9", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.failed", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		op := l.Recorded(out.Op.Ref)
 		assert.Equal(t, onceward.StateUnknown, op.State)
@@ -194,7 +194,7 @@ func TestTrapRefusedEvent(t *testing.T) {
 		l.Box.Script(providertest.DropBefore())
 		out := l.Pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.failed", out.Op.Key, "obj_9", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.failed", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		op := l.Stands("invoice-1")
 		assert.Equal(t, onceward.StateCompleted, op.State)
@@ -261,7 +261,7 @@ func TestTrapLateEvent(t *testing.T) {
 	}
 	virtual(t, "nothing was sent since: it is completed", func(t *testing.T) {
 		l, out := prove(t)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		assert.Empty(t, conflicts)
@@ -269,7 +269,7 @@ func TestTrapLateEvent(t *testing.T) {
 	virtual(t, "the next generation took effect: both effects are reported", func(t *testing.T) {
 		l, out := prove(t)
 		require.NoError(t, l.Pays("invoice-1").Err)
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		l.Runs(time.Minute)
 		require.Len(t, l.Told(), 1)
@@ -285,7 +285,7 @@ func TestTrapLateEvent(t *testing.T) {
 		_, err := l.ResolveAs(out.Op.Ref, onceward.NotExecuted, nil)
 		require.NoError(t, err)
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		_, err = l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		_, err = l.RecordEvent(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		op := l.Stands("invoice-1")
 		assert.Equal(t, onceward.StateUnknown, op.State)
@@ -309,7 +309,7 @@ func TestTrapEventOfAnUnsentOperation(t *testing.T) {
 		require.Error(t, out.Err)
 		require.Zero(t, l.Box.Requests())
 		fails = false
-		_, err := l.Hear(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
+		_, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_9", "payment.succeeded", out.Op.Key, "obj_9", time.Now()))
 		require.NoError(t, err)
 		op := l.Stands("invoice-1")
 		assert.Equal(t, onceward.StateUnknown, op.State)
@@ -342,7 +342,7 @@ func TestTrapWebhookDuringAnAttempt(t *testing.T) {
 			go func() { done <- l.Pays("invoice-1") }()
 			pass(time.Second)
 			for i, is := range row.heard {
-				_, err := l.Hear(t.Context(), "bank", l.Happened(fmt.Sprint("evt_", i), is[0], l.Stands("invoice-1").Key, is[1], time.Now()))
+				_, err := l.RecordEvent(t.Context(), "bank", l.Happened(fmt.Sprint("evt_", i), is[0], l.Stands("invoice-1").Key, is[1], time.Now()))
 				require.NoError(t, err)
 			}
 			assert.Equal(t, onceward.StateInFlight, l.Stands("invoice-1").State)
@@ -403,7 +403,7 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 		l.Box.Visible(0)
 		e := l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_7", time.Now())
 		e.Evidence = false
-		_, err := l.Hear(t.Context(), "bank", e)
+		_, err := l.RecordEvent(t.Context(), "bank", e)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
 		l.Runs(time.Minute)
@@ -415,12 +415,12 @@ func TestTrapEventsThatProveNothing(t *testing.T) {
 	})
 	virtual(t, "of another operation", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
-		ops, err := l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "nobody's", "obj_1", time.Now()))
+		ops, err := l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", "nobody's", "obj_1", time.Now()))
 		require.NoError(t, err)
 		assert.Empty(t, ops)
-		_, err = l.Hear(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte("<html>")})
+		_, err = l.RecordEvent(t.Context(), "bank", onceward.Event{Evidence: true, Body: []byte("<html>")})
 		require.NoError(t, err)
-		_, err = l.Hear(t.Context(), "nobody", onceward.Event{})
+		_, err = l.RecordEvent(t.Context(), "nobody", onceward.Event{})
 		require.ErrorContains(t, err, "nobody")
 	})
 }
@@ -435,7 +435,7 @@ func TestTrapResolvedDuringALookup(t *testing.T) {
 		seen := l.Stands("invoice-1").Seen
 		_, err := l.Resolve(t.Context(), seen, onceward.NotExecuted, onceward.ResolveOptions{By: "ada"})
 		require.NoError(t, err)
-		_, err = l.Hear(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
+		_, err = l.RecordEvent(t.Context(), "bank", l.Happened("evt_1", "payment.succeeded", out.Op.Key, "obj_1", time.Now()))
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
 		l.Truly()
@@ -447,8 +447,8 @@ func TestWebhooksChecksItsArguments(t *testing.T) {
 	require.NoError(t, err)
 	v, err := webhook.StandardWebhooks(signingSecret)
 	require.NoError(t, err)
-	assert.Panics(t, func() { c.Webhooks("bank", nil, nil) })
-	assert.Panics(t, func() { c.Webhooks("nobody", v, nil) })
+	assert.Panics(t, func() { c.WebhookHandler("bank", nil, nil) })
+	assert.Panics(t, func() { c.WebhookHandler("nobody", v, nil) })
 	t.Run("a verifier of another provider is refused", func(t *testing.T) {
 		adyen, err := webhook.Adyen("44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056")
 		require.NoError(t, err)
@@ -457,15 +457,15 @@ func TestWebhooksChecksItsArguments(t *testing.T) {
 		renamed := providers.Stripe()
 		renamed.Name, renamed.Hosts = "stripe-eu", []string{"eu.example.com"}
 		c := start(t, &line{}, onceward.Config{Providers: []providers.Provider{providers.Stripe(), renamed}, Reconcile: &onceward.Reconcile{}})
-		assert.PanicsWithValue(t, `onceward: Webhooks: provider "stripe" signs its events by stripe, and the verifier is for "adyen"`, func() { c.Webhooks("stripe", adyen, nil) })
-		assert.Panics(t, func() { c.Webhooks("stripe", v, nil) })
-		assert.Panics(t, func() { c.Webhooks("stripe-eu", adyen, nil) })
-		assert.NotNil(t, c.Webhooks("stripe-eu", stripe, nil))
+		assert.PanicsWithValue(t, `onceward: WebhookHandler: provider "stripe" signs its events by stripe, and the verifier is for "adyen"`, func() { c.WebhookHandler("stripe", adyen, nil) })
+		assert.Panics(t, func() { c.WebhookHandler("stripe", v, nil) })
+		assert.Panics(t, func() { c.WebhookHandler("stripe-eu", adyen, nil) })
+		assert.NotNil(t, c.WebhookHandler("stripe-eu", stripe, nil))
 	})
-	assert.NotNil(t, c.Webhooks("bank", v, nil))
+	assert.NotNil(t, c.WebhookHandler("bank", v, nil))
 	without, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{bank()}})
 	require.NoError(t, err)
-	assert.Panics(t, func() { without.Webhooks("bank", v, nil) }, "each webhook would be a 503")
+	assert.Panics(t, func() { without.WebhookHandler("bank", v, nil) }, "each webhook would be a 503")
 }
 
 // A body over the limit is refused before it is read whole, and the limit can be raised.
@@ -481,7 +481,7 @@ func TestWebhooksOfALargeBody(t *testing.T) {
 		v, err := webhook.StandardWebhooks(signingSecret)
 		require.NoError(t, err)
 		came := 0
-		h := l.Webhooks("bank", v, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came++ }))
+		h := l.WebhookHandler("bank", v, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came++ }))
 		l.Box.Script(providertest.DropAfter())
 		out := l.Pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
@@ -498,7 +498,7 @@ func TestWebhooksOfALargeBody(t *testing.T) {
 		assert.Equal(t, http.StatusOK, send())
 		assert.Equal(t, 1, came)
 		assert.Equal(t, onceward.StateCompleted, l.Stands("invoice-1").State)
-		h = l.Webhooks("bank", v, nil)
+		h = l.WebhookHandler("bank", v, nil)
 		h.MaxBody = 4 << 20
 		assert.Equal(t, http.StatusNoContent, send(), "where the application has no use for it")
 		panics = true

@@ -78,7 +78,7 @@ func TestTrapEventBesideSignedItems(t *testing.T) {
 			require.NoError(t, err)
 			d.Body = io.NopCloser(bytes.NewReader(body))
 			w := httptest.NewRecorder()
-			client.Webhooks("adyen", row.v, nil).ServeHTTP(w, d)
+			client.WebhookHandler("adyen", row.v, nil).ServeHTTP(w, d)
 			require.Equal(t, http.StatusNoContent, w.Code)
 			op, err := client.Operation(t.Context(), onceward.Ref{ID: "payroll-7"})
 			require.NoError(t, err)

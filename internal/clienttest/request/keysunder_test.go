@@ -202,17 +202,17 @@ func TestKeysUnderUnknownIsFoundOut(t *testing.T) {
 				_, err := now.Reconcile(t.Context(), onceward.Ref{ID: "a"})
 				require.NoError(t, err)
 			case "by an event to the new name":
-				_, err := now.Hear(t.Context(), "new bank", now.Transferred("evt_1", "order-1", "obj_1"))
+				_, err := now.RecordEvent(t.Context(), "new bank", now.Transferred("evt_1", "order-1", "obj_1"))
 				require.NoError(t, err)
 			default:
-				_, err := now.Hear(t.Context(), "bank", now.Transferred("evt_1", "order-1", "obj_1"))
+				_, err := now.RecordEvent(t.Context(), "bank", now.Transferred("evt_1", "order-1", "obj_1"))
 				require.NoError(t, err)
 			}
 			assert.Equal(t, onceward.StateCompleted, now.Stands("a").State)
 			assert.Equal(t, "transfer obj_1", now.Stands("a").Object)
 			srv.Script(providertest.DropBefore())
 			require.ErrorIs(t, now.Asks("b", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
-			_, err := now.Hear(t.Context(), "new bank", now.Transferred("evt_2", "order-1", "obj_1"))
+			_, err := now.RecordEvent(t.Context(), "new bank", now.Transferred("evt_2", "order-1", "obj_1"))
 			require.NoError(t, err)
 			_, err = now.Reconcile(t.Context(), onceward.Ref{ID: "b"})
 			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
