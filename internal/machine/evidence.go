@@ -450,12 +450,18 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 		return Stale, nil
 	case op.OnHold():
 		why = "it is on hold"
+	case op.Adopted:
+		why = restored
+	case clockWasWrong(op, ev):
+		why = wrongClock
 	case r != nil && r.Generation == op.Generation && r.Resolution != journal.Release:
 		why = "an operator has resolved it before"
-	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over):
+	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over) || stamp(ev.Absence.Began).After(passed(ev)):
 		why = "the program's own look-up was asked too early: the provider may still be working on it"
 	case hasEffect(op):
 		why = "there is evidence that it took effect"
+	case slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.Generation == op.Generation && shows(&e) }):
+		why = traced
 	}
 	if why != "" {
 		return undecided(op, lacking(ev, why), journal.FindingInconclusive)
@@ -466,6 +472,13 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 	notExecuted(op, ev, "its own look-up says that it was not executed")
 	return Recorded, nil
 }
+
+// The reasons why a look-up that found nothing proves no absence.
+const (
+	restored   = "the journal was restored, and an attempt that it lacks may have sent this"
+	wrongClock = "a clock was wrong between its creation and the look-up"
+	traced     = "an earlier look-up or webhook saw a trace of it"
+)
 
 const noCanary = "no canary was found: it takes a completed operation that was first sent after this one"
 
@@ -483,9 +496,9 @@ func unproven(op *journal.Operation, ev *Event) string {
 	case op.OnHold():
 		return "it is on hold"
 	case op.Adopted:
-		return "the journal was restored, and an attempt that it lacks may have sent this"
+		return restored
 	case clockWasWrong(op, ev) || a.Skewed:
-		return "a clock was wrong between its creation and the look-up"
+		return wrongClock
 	case op.Terms.Handling <= 0 || a.Handling <= 0:
 		return "no handling time is declared, and the provider may still be working on it"
 	case !a.Whole:
@@ -503,7 +516,7 @@ func unproven(op *journal.Operation, ev *Event) string {
 	case stamp(a.Control).Before(over):
 		return noCanary
 	case hasEffect(op), slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.Generation == op.Generation && shows(&e) }):
-		return "an earlier look-up or webhook saw a trace of it"
+		return traced
 	}
 	return ""
 }

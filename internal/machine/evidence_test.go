@@ -1162,6 +1162,52 @@ func TestLookupHookThatRanTooEarly(t *testing.T) {
 	}
 }
 
+// The program's own look-up proves no absence if the journal was restored, if a clock was wrong, or if something of the
+// operation was seen.
+func TestAbsenceByTheHookNeedsEveryClause(t *testing.T) {
+	for name, row := range map[string]struct {
+		says string
+		op   func(*journal.Operation)
+		ev   func(*machine.Event)
+	}{
+		"on hold":                        {"on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil},
+		"resolved before":                {"resolved it before", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Executed} }, nil},
+		"in a journal that was restored": {"restored", func(op *journal.Operation) { op.Adopted = true }, nil},
+		"sent by a clock that ran ahead": {"clock", func(op *journal.Operation) { op.WindowClosed = true }, nil},
+		"sent by a clock in doubt":       {"clock", func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(-time.Hour) }, nil},
+		"looked for by a clock in doubt": {"clock", nil, func(ev *machine.Event) { ev.Unconfirmed = noon.Add(time.Minute) }},
+		"by a clock behind the journal":  {"clock", nil, func(ev *machine.Event) { ev.Last = noon.Add(2 * time.Hour) }},
+		"within the handling time":       {"too early", func(op *journal.Operation) { op.Terms.Handling = 3 * time.Hour }, nil},
+		"within today's handling time":   {"too early", nil, func(ev *machine.Event) { ev.Absence.Handling = 3 * time.Hour }},
+		"by a look-up that is to begin":  {"too early", nil, func(ev *machine.Event) { ev.Absence.Began = noon.Add(time.Minute) }},
+		"after a second effect":          {"took effect", func(op *journal.Operation) { op.SecondEffects = 1 }, nil},
+		"after a trace": {"saw a trace", func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingInProgress}}
+		}, nil},
+		"after an unclear trace": {"saw a trace", func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingInconclusive, Object: "payment pay_1"}}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			op := inDoubt()
+			if row.op != nil {
+				row.op(&op)
+			}
+			ev := gone(op)
+			ev.Evidence.Source = journal.SourceHook
+			if row.ev != nil {
+				row.ev(&ev)
+			}
+			got, decision := next(t, op, false, ev)
+			assert.Equal(t, machine.Recorded, decision)
+			assert.Equal(t, journal.StateUnknown, got.State)
+			kept := got.Evidence[len(got.Evidence)-1]
+			assert.Equal(t, journal.FindingInconclusive, kept.Finding)
+			assert.Contains(t, kept.Why, row.says)
+		})
+	}
+}
+
 // Evidence of an effect of an earlier generation counts as a second effect. The generation in flight is left to end.
 func TestSecondEffectBesideOneUnderWay(t *testing.T) {
 	op := inFlight(journal.Named, stated)

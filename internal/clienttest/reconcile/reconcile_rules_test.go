@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -527,6 +528,66 @@ func TestReconcileHook(t *testing.T) {
 		l.Runs(time.Minute)
 		assert.Contains(t, l.Stands("invoice-1").Evidence[0].Why, "panicked")
 	})
+}
+
+// saysAbsent is a Config.Reconcile whose Lookup says that nothing was executed.
+func saysAbsent() *onceward.Reconcile {
+	r := plain()
+	r.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
+		return onceward.Finding{Found: journal.FindingAbsent, Why: "the ledger has no such payment"}, nil
+	}
+	return r
+}
+
+// Config.Reconcile.Lookup frees no operation of a restored journal. Another attempt, which the journal lacks, may still
+// take effect.
+func TestReconcileHookAfterARestore(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		dir := t.TempDir()
+		j := openSQLite(t, filepath.Join(dir, "a.db"))
+		was := atBank(t, onceward.Config{Journal: j, Reconcile: plain()}, unlooked)
+		was.Box.Script(providertest.DropBefore(), providertest.Straggle(2*time.Hour))
+		require.ErrorIs(t, was.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, j.Backup(t.Context(), filepath.Join(dir, "b.db")))
+		_, err := was.ResolveAs(onceward.Ref{ID: "invoice-1"}, onceward.NotExecuted, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, was.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		require.NoError(t, was.Shutdown(t.Context()))
+
+		restored := openSQLite(t, filepath.Join(dir, "b.db"))
+		require.NoError(t, restored.Adopt(t.Context()))
+		is := another(t, was.Box, onceward.Config{Journal: restored, Reconcile: saysAbsent()})
+		is.Runs(90 * time.Minute)
+		assert.Equal(t, onceward.StateUnknown, is.Stands("invoice-1").State)
+		assert.Contains(t, latest(is.Stands("invoice-1")).Why, "the journal was restored")
+		require.ErrorIs(t, is.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		is.Runs(time.Hour)
+		assert.Equal(t, 1, is.Effects())
+	})
+}
+
+// Config.Reconcile.Lookup frees no operation if a clock was wrong, since the provider may still be at work.
+func TestReconcileHookUnderAWrongClock(t *testing.T) {
+	for name, step := range map[string]time.Duration{"behind": -2 * time.Hour, "ahead": 30 * time.Hour} {
+		virtual(t, name, func(t *testing.T) {
+			var off time.Duration
+			l := atBank(t, onceward.Config{Reconcile: saysAbsent()}, unlooked)
+			setClock(l.Client, func() time.Time { return time.Now().Add(off) })
+			l.Box.Script(providertest.Straggle(20 * time.Minute))
+			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+			pass(3 * time.Minute)
+			off = step
+			l.Runs(time.Minute)
+			for range 3 {
+				_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
+				time.Sleep(2 * time.Minute)
+			}
+			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
+			require.Error(t, l.Pays("invoice-1").Err)
+			pass(time.Hour)
+			assert.Equal(t, 1, l.Effects())
+		})
+	}
 }
 
 // No output of a look-up has a part of a key, a query or a body.
