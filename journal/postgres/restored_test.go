@@ -60,6 +60,38 @@ func TestLaneBehindMeansGoneBack(t *testing.T) {
 	assert.EqualValues(t, 2, late.Operation.Handle>>40, "handles carry the epoch")
 }
 
+// A database that has gone back answers no request, even if the transaction would write nothing. Its rows may say that an
+// operation was cancelled which was executed since. A process that was fenced off gets no answer either.
+func TestGoneBackAnswersNothing(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	for _, row := range []struct {
+		name, sql string
+		want      error
+	}{
+		{"its commits are missing", "UPDATE {{s}}.lanes SET batch = batch - 1", journal.ErrRestored},
+		{"its row is missing", "DELETE FROM {{s}}.sessions", journal.ErrRestored},
+		{"another process has ended its sessions", "UPDATE {{s}}.sessions SET buried_at = clock_timestamp()", journal.ErrSessionLost},
+		{"another process knows more", "UPDATE {{s}}.journal SET restored = 'a test says so'", journal.ErrRestored},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			opts := options(t, server)
+			j := open(t, server, opts)
+			s := join(t, j)
+			begun, err := j.Apply(t.Context(), begin("a", s))
+			require.NoError(t, err)
+			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
+			require.NoError(t, err)
+			again, err := j.Apply(t.Context(), begin("a", s))
+			require.NoError(t, err)
+			require.Equal(t, machine.Replay, again.Decision)
+			server.Exec(t, strings.ReplaceAll(row.sql, "{{s}}", `"`+opts.Schema+`"`))
+			again, err = j.Apply(t.Context(), begin("a", s))
+			require.ErrorIs(t, err, row.want, "it answered %v", again.Decision)
+		})
+	}
+}
+
 // If the row of a live process is missing, the database has gone back to before it joined.
 func TestMissingProcessMeansGoneBack(t *testing.T) {
 	t.Parallel()
