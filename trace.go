@@ -25,7 +25,7 @@ type Trace struct {
 	Parent func(ctx context.Context) string
 
 	// Asked is called after every call that asks for an operation. op has less if the operation was never recorded.
-	Asked func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration)
+	Asked func(ctx context.Context, op Operation, result CallResult, err error, took time.Duration)
 
 	// Started is called after a claim was recorded and before its first attempt. It returns the context of the claim,
 	// derived from ctx, for the attempts and the hooks below.
@@ -104,59 +104,59 @@ const (
 	ReasonGeneration Reason = "generation" // its earlier life had no effect, by a decision or by evidence
 )
 
-// Outcome is the result of a call, one of the Outcome… constants.
-type Outcome string
+// CallResult is the result of a call, one of the Call… constants.
+type CallResult string
 
-// The outcomes of a call.
+// The results of a call.
 const (
-	OutcomeExecuted  Outcome = "executed"        // it was sent, and its answer is handed over
-	OutcomeReplayed  Outcome = "replayed"        // the answer was recorded before
-	OutcomeShared    Outcome = "shared"          // another call's that ran at the same time
-	OutcomePending   Outcome = "pending"         // ErrPending
-	OutcomeInFlight  Outcome = "in_flight"       // ErrInFlight
-	OutcomeKeyReused Outcome = "key_reused"      // ErrKeyReused
-	OutcomeUnknown   Outcome = "unknown"         // ErrOutcomeUnknown
-	OutcomeGone      Outcome = "gone"            // ErrAnswerGone
-	OutcomeCancelled Outcome = "cancelled"       // ErrNotSent, ErrWithdrawn, or a refusal that is handed over
-	OutcomeRefused   Outcome = "refused_locally" // nothing was asked of the journal: an invalid request, a shutdown
-	OutcomeJournal   Outcome = "journal_error"   // ErrJournal, ErrJournalRestored
+	CallExecuted  CallResult = "executed"        // it was sent, and its answer is handed over
+	CallReplayed  CallResult = "replayed"        // the answer was recorded before
+	CallShared    CallResult = "shared"          // another call's that ran at the same time
+	CallPending   CallResult = "pending"         // ErrPending
+	CallInFlight  CallResult = "in_flight"       // ErrInFlight
+	CallKeyReused CallResult = "key_reused"      // ErrKeyReused
+	CallUnknown   CallResult = "unknown"         // ErrOutcomeUnknown
+	CallGone      CallResult = "gone"            // ErrAnswerGone
+	CallCancelled CallResult = "cancelled"       // ErrNotSent, ErrWithdrawn, or a refusal that is handed over
+	CallRefused   CallResult = "refused_locally" // nothing was asked of the journal: an invalid request, a shutdown
+	CallJournal   CallResult = "journal_error"   // ErrJournal, ErrJournalRestored
 )
 
-// outcomeOf returns the outcome of a call, and the operation for hooks.
-func outcomeOf(a *engine.Answer) (Operation, Outcome) {
+// callResult returns the result of a call, and the operation for hooks.
+func callResult(a *engine.Answer) (Operation, CallResult) {
 	if e, is := a.Err.(*Error); is {
 		op := e.Operation
 		op.Answer = nil
-		return op, outcomeOfError(e)
+		return op, callResultOfError(e)
 	}
 	op := withoutAnswer(a.Operation)
 	op.Replayed = a.Replayed
 	switch {
 	case a.Source == engine.Recorded:
-		return op, OutcomeReplayed
+		return op, CallReplayed
 	case a.Source == engine.Shared:
-		return op, OutcomeShared
+		return op, CallShared
 	case op.State == StateCancelled:
-		return op, OutcomeCancelled
+		return op, CallCancelled
 	}
-	return op, OutcomeExecuted
+	return op, CallExecuted
 }
 
-func outcomeOfError(e *Error) Outcome {
+func callResultOfError(e *Error) CallResult {
 	for _, row := range []struct {
 		kind error
-		is   Outcome
+		is   CallResult
 	}{
-		{ErrPending, OutcomePending}, {ErrInFlight, OutcomeInFlight}, {ErrKeyReused, OutcomeKeyReused},
-		{ErrOutcomeUnknown, OutcomeUnknown}, {ErrAnswerGone, OutcomeGone},
-		{ErrNotSent, OutcomeCancelled}, {ErrWithdrawn, OutcomeCancelled},
-		{ErrJournal, OutcomeJournal}, {ErrJournalRestored, OutcomeJournal},
+		{ErrPending, CallPending}, {ErrInFlight, CallInFlight}, {ErrKeyReused, CallKeyReused},
+		{ErrOutcomeUnknown, CallUnknown}, {ErrAnswerGone, CallGone},
+		{ErrNotSent, CallCancelled}, {ErrWithdrawn, CallCancelled},
+		{ErrJournal, CallJournal}, {ErrJournalRestored, CallJournal},
 	} {
 		if e.Kind == row.kind {
 			return row.is
 		}
 	}
-	return OutcomeRefused
+	return CallRefused
 }
 
 // whyOf returns why a claim was made, from the operation that it found.
@@ -256,9 +256,9 @@ func (t *Trace) join(u Trace) {
 		}
 		return b.Parent(ctx)
 	})
-	t.Asked = joined(a.Asked, b.Asked, func(ctx context.Context, op Operation, outcome Outcome, err error, took time.Duration) {
-		a.Asked(ctx, op, outcome, err, took)
-		b.Asked(ctx, op, outcome, err, took)
+	t.Asked = joined(a.Asked, b.Asked, func(ctx context.Context, op Operation, result CallResult, err error, took time.Duration) {
+		a.Asked(ctx, op, result, err, took)
+		b.Asked(ctx, op, result, err, took)
 	})
 	t.Started = joined(a.Started, b.Started, func(ctx context.Context, op Operation, why Why) context.Context {
 		ctx = orElse(a.Started(ctx, op, why), ctx)

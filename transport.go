@@ -23,8 +23,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		a.Response.Request = requestFor(req, &a)
 	}
 	if asked := t.client.trace.Asked; asked != nil {
-		op, outcome := outcomeOf(&a)
-		asked(req.Context(), op, outcome, a.Err, time.Since(began))
+		op, result := callResult(&a)
+		asked(req.Context(), op, result, a.Err, time.Since(began))
 	}
 	return a.Response, a.Err
 }

@@ -82,7 +82,7 @@ func hooks(tb testing.TB) func() {
 		attempt := trace.AttemptStarted(claim, op, 1)
 		trace.AttemptEnded(attempt, op, onceward.Attempt{Number: 1, Status: 200, Verdict: providers.Final})
 		trace.Ended(claim, done, nil)
-		trace.Asked(ctx, done, onceward.OutcomeExecuted, nil, time.Second)
+		trace.Asked(ctx, done, onceward.CallExecuted, nil, time.Second)
 	}
 }
 

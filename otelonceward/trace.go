@@ -290,7 +290,7 @@ func errorType(err error) string {
 	return "_OTHER"
 }
 
-func (t *Telemetry) asked(ctx context.Context, op onceward.Operation, outcome onceward.Outcome, err error, took time.Duration) {
+func (t *Telemetry) asked(ctx context.Context, op onceward.Operation, outcome onceward.CallResult, err error, took time.Duration) {
 	at := t.places.of(op.Provider, op.Endpoint)
 	var class attribute.KeyValue
 	if err != nil {
@@ -298,7 +298,7 @@ func (t *Telemetry) asked(ctx context.Context, op onceward.Operation, outcome on
 	}
 	t.m.call.Record(ctx, took.Seconds(), t.with(at.place, keyOutcome.String(string(outcome)), class).record...)
 	switch outcome {
-	case onceward.OutcomeReplayed, onceward.OutcomeShared, onceward.OutcomeInFlight, onceward.OutcomeKeyReused, onceward.OutcomeGone:
+	case onceward.CallReplayed, onceward.CallShared, onceward.CallInFlight, onceward.CallKeyReused, onceward.CallGone:
 	default:
 		return // its claim has a span, or there is nothing to tell
 	}

@@ -105,7 +105,7 @@ func (l life) trace() *onceward.Trace {
 			}
 			fmt.Fprintln(l.out, "   sent, and answered by", a.Status)
 		},
-		Asked: func(_ context.Context, op onceward.Operation, _ onceward.Outcome, _ error, _ time.Duration) {
+		Asked: func(_ context.Context, op onceward.Operation, _ onceward.CallResult, _ error, _ time.Duration) {
 			if op.Replayed {
 				fmt.Fprintln(l.out, "   the answer is one that was recorded before")
 			}

@@ -461,14 +461,14 @@ func TestPassThroughCarriesNoHeadersOfOnceward(t *testing.T) {
 // Trace.Asked gets a request that is refused before it is recorded. It does not get a request that passes through.
 func TestAskedReportsRefusedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []onceward.Outcome
+		var told []onceward.CallResult
 		l := &line{}
-		tells := &onceward.Trace{Asked: func(_ context.Context, _ onceward.Operation, o onceward.Outcome, _ error, _ time.Duration) {
+		tells := &onceward.Trace{Asked: func(_ context.Context, _ onceward.Operation, o onceward.CallResult, _ error, _ time.Duration) {
 			told = append(told, o)
 		}}
 		p := start(t, l, onceward.Config{Trace: tells})
 		require.ErrorIs(t, p.Ask(named(t, "order-1"), func(r *http.Request) { r.Header.Set("Upgrade", "x"); r.Header.Set("Connection", "Upgrade") }).Err, onceward.ErrInvalidRequest)
-		assert.Equal(t, []onceward.Outcome{onceward.OutcomeRefused}, told)
+		assert.Equal(t, []onceward.CallResult{onceward.CallRefused}, told)
 		require.NoError(t, p.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/")).Err)
 		everywhere := start(t, l, onceward.Config{Trace: tells, Providers: anywhere()})
 		require.NoError(t, everywhere.Ask(t.Context(), to(http.MethodPost, "https://elsewhere.example/token"), body("grant_type=client_credentials")).Err)

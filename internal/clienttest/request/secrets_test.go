@@ -143,7 +143,7 @@ func (c *confession) listen(cfg onceward.Config) onceward.Config {
 			c.say(op)
 			c.tell(err)
 		},
-		Asked: func(_ context.Context, op onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+		Asked: func(_ context.Context, op onceward.Operation, outcome onceward.CallResult, _ error, _ time.Duration) {
 			c.say(op, outcome)
 		},
 		AttemptStarted: func(ctx context.Context, op onceward.Operation, n int) context.Context {

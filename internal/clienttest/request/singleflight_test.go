@@ -35,9 +35,9 @@ func TestUnnamedCallsShareNothing(t *testing.T) {
 func TestSharedOutcomeIsMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		told := map[onceward.Outcome]int{}
+		told := map[onceward.CallResult]int{}
 		p := start(t, (&line{}).Always(takes(time.Second, says(200, paid))), onceward.Config{Trace: &onceward.Trace{
-			Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+			Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.CallResult, _ error, _ time.Duration) {
 				mu.Lock()
 				told[outcome]++
 				mu.Unlock()
@@ -48,7 +48,7 @@ func TestSharedOutcomeIsMarked(t *testing.T) {
 		}
 		pass(3 * time.Second)
 		p.Ask(named(t, invoice))
-		assert.Equal(t, map[onceward.Outcome]int{onceward.OutcomeExecuted: 1, onceward.OutcomeShared: 1, onceward.OutcomeReplayed: 1}, told)
+		assert.Equal(t, map[onceward.CallResult]int{onceward.CallExecuted: 1, onceward.CallShared: 1, onceward.CallReplayed: 1}, told)
 	})
 }
 
@@ -130,18 +130,18 @@ func TestWaitersGetTheLeadersOutcome(t *testing.T) {
 // Trace says which call the answer came from.
 func TestTraceNamesTheCallThatAnswered(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		told := make(chan onceward.Outcome, 3)
+		told := make(chan onceward.CallResult, 3)
 		p := start(t, (&line{}).Then(takes(time.Second, says(200, paid))), onceward.Config{Trace: &onceward.Trace{
-			Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+			Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.CallResult, _ error, _ time.Duration) {
 				told <- outcome
 			},
 		}})
 		for range 2 {
 			go p.Ask(named(t, invoice))
 		}
-		assert.ElementsMatch(t, []onceward.Outcome{onceward.OutcomeExecuted, onceward.OutcomeShared}, []onceward.Outcome{<-told, <-told})
+		assert.ElementsMatch(t, []onceward.CallResult{onceward.CallExecuted, onceward.CallShared}, []onceward.CallResult{<-told, <-told})
 		require.NoError(t, p.Ask(named(t, invoice)).Err)
-		assert.Equal(t, onceward.OutcomeReplayed, <-told)
+		assert.Equal(t, onceward.CallReplayed, <-told)
 	})
 }
 

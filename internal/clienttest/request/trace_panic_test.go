@@ -154,7 +154,7 @@ func TestAPanicInTheCallersCodeLeavesNoClaim(t *testing.T) {
 		{"Authorize", hooks{authorize: func(*http.Request) error { boom(); return nil }}, nil, false, "", 0},
 		{"AttemptEnded", hooks{trace: onceward.Trace{AttemptEnded: func(context.Context, onceward.Operation, onceward.Attempt) { boom() }}}, nil, false, "", 1},
 		{"AttemptStarted", hooks{trace: onceward.Trace{AttemptStarted: func(context.Context, onceward.Operation, int) context.Context { boom(); return nil }}}, nil, false, "", 0},
-		{"Asked", hooks{trace: onceward.Trace{Asked: func(context.Context, onceward.Operation, onceward.Outcome, error, time.Duration) { boom() }}}, nil, false, "", 1},
+		{"Asked", hooks{trace: onceward.Trace{Asked: func(context.Context, onceward.Operation, onceward.CallResult, error, time.Duration) { boom() }}}, nil, false, "", 1},
 		{"Delayed", hooks{trace: onceward.Trace{Delayed: func(context.Context, onceward.Operation, time.Duration) { boom() }}}, []reply{loses()}, false, "", 1},
 		{"Ended", hooks{trace: onceward.Trace{Ended: func(context.Context, onceward.Operation, error) { boom() }}}, nil, false, "", 1},
 		{"KeyReplaced", hooks{trace: onceward.Trace{KeyReplaced: func(context.Context, onceward.Operation) { boom() }}}, []reply{loses()}, true, "sdk-2", 1},

@@ -51,7 +51,7 @@ func TestTraceReportsAnOperation(t *testing.T) {
 				assert.NotNil(t, ctx.Value(claimOf))
 				say("ended %s, attempts %d, answer %t, error %v", op.State, op.Attempts, op.Answer != nil, err)
 			},
-			Asked: func(ctx context.Context, op onceward.Operation, outcome onceward.Outcome, err error, took time.Duration) {
+			Asked: func(ctx context.Context, op onceward.Operation, outcome onceward.CallResult, err error, took time.Duration) {
 				assert.Nil(t, ctx.Value(claimOf), "it is the caller's own")
 				say("asked %s, replayed %t, answer %t, took %t, error %t", outcome, op.Replayed, op.Answer != nil, took > 0, err != nil)
 			},
@@ -312,21 +312,21 @@ func TestAskedReportsErrors(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		reply reply
-		want  onceward.Outcome
+		want  onceward.CallResult
 	}{
-		{"pending", loses(), onceward.OutcomePending},
-		{"unknown", frozen, onceward.OutcomeUnknown},
-		{"another request", misused, onceward.OutcomeKeyReused},
+		{"pending", loses(), onceward.CallPending},
+		{"unknown", frozen, onceward.CallUnknown},
+		{"another request", misused, onceward.CallKeyReused},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
-			var got []onceward.Outcome
+			var got []onceward.CallResult
 			p := start(t, (&line{}).Then(row.reply), onceward.Config{Backoff: once, Trace: &onceward.Trace{
-				Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.Outcome, _ error, _ time.Duration) {
+				Asked: func(_ context.Context, _ onceward.Operation, outcome onceward.CallResult, _ error, _ time.Duration) {
 					got = append(got, outcome)
 				},
 			}})
 			require.Error(t, p.Ask(named(t, invoice)).Err)
-			assert.Equal(t, []onceward.Outcome{row.want}, got)
+			assert.Equal(t, []onceward.CallResult{row.want}, got)
 		})
 	}
 }
