@@ -100,7 +100,6 @@ func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(con
 		case p != nil:
 			return none, &RefusedError{*p}
 		}
-		r.absent = looked.Receipt.Handle == 0
 		return none, errKeyFree
 	}
 	switch result, err := look(); {

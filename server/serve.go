@@ -347,7 +347,6 @@ type run struct {
 	tenant   string
 	released atomic.Bool
 
-	absent     bool // the look has found no receipt
 	keyless    bool // there is no receipt
 	repeatable bool // there is no transaction
 	final      bool // a flow has ended: a 4xx is its outcome
@@ -592,7 +591,6 @@ func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.
 	case p != nil:
 		e.refuseKey(w, req, caller.Tenant, *p)
 	default:
-		r.absent = looked.Receipt.Handle == 0
 		return true
 	}
 	return false

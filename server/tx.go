@@ -55,7 +55,7 @@ func (r *run) misuse(err error) error {
 // before that. The caller neither commits nor rolls back, and uses it in the handler's goroutine alone. The error wraps
 // ErrNoTransaction, ErrReplayed, ErrRefused, or what the journal said; then return: the request's answer is made of that. Only
 // outside of Atomic and Once, as in a GET, the handler has to answer ErrNoTransaction itself. With postgres.Begin, ask for a
-// pgx.Tx by TxAs. Its first statement may return such an error instead.
+// pgx.Tx by TxAs.
 func Tx(ctx context.Context) (*sql.Tx, error) { return TxAs[*sql.Tx](ctx) }
 
 // TxAs is [Tx] for drivers with a transaction of another type, such as pgx.Tx.
@@ -137,19 +137,7 @@ func (r *run) reserve() (err error) {
 	if r.keyless {
 		return nil
 	}
-	ev := r.event(machine.ReceiptReserve)
-	if r.absent {
-		ev.Decided = r.decideLater
-	}
-	return r.decide(r.server.receipts.ReceiveTx(r.ctx, r.tx, ev))
-}
-
-// decideLater is decide for a statement of the handler's, which fails with the error.
-func (r *run) decideLater(result machine.ReceiptResult, err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = r.decide(result, err)
-	return r.failed
+	return r.decide(r.server.receipts.ReceiveTx(r.ctx, r.tx, r.event(machine.ReceiptReserve)))
 }
 
 // decide acts on the decision about the reservation. The caller holds r.mu.

@@ -49,11 +49,6 @@ type ReceiptEvent struct {
 	// Reserved is the receipt that ReceiptReserve returned to the transaction. It is optional, for ReceiptComplete: by it a
 	// store need not read the row before it changes it.
 	Reserved *journal.Receipt
-	// Decided is optional, for ReceiptReserve. The caller sets it only if LookReceipt has just shown no receipt. A store may then
-	// return Execute, and write the reservation with the next statement in tx. If it can't, it calls Decided with the decision or the
-	// error that ReceiveTx would have returned. If that is Execute, and Decided returns nil, the statement goes on. Else it fails, with
-	// the error of Decided if there is one, and so does every later statement in tx.
-	Decided func(ReceiptResult, error) error
 
 	Resolution journal.Resolution // Executed or NotExecuted
 	By, Why    string

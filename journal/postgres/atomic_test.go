@@ -646,98 +646,69 @@ func asks(h http.Handler, key string) int {
 	return w.Code
 }
 
-// Two processes have looked, and found no receipt. Both handlers have their transaction before either sends a statement. One of them
-// takes effect, and the other one's request is answered as if it had asked for its transaction later.
+// Two processes have looked, and found no receipt. The second handler asks for its transaction while the first one runs, or
+// after it was answered. Only the first takes effect, whatever the second does with the error.
 func TestHandlersThatReserveAtOnceOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := postgrestest.Shared(t)
 	opts := durable(t, cluster)
 	openAt(t, cluster.URL(), opts) // migrates
 	ledger, rows := ledgerOf(t, cluster, opts)
-	const answered, under = "the first is answered", "the first is being served"
-	type process struct {
-		http.Handler
-		began, goOn, wrote, end chan struct{}
-		heard                   error // of its first statement
+	ask := func(h http.Handler, key string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+		r.Header.Set("Idempotency-Key", key)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
 	}
-	start := func(t *testing.T, name, does string) *process {
-		p := &process{began: make(chan struct{}), goOn: make(chan struct{}), wrote: make(chan struct{}), end: make(chan struct{})}
-		j := openAt(t, cluster.URL(), opts)
-		p.Handler = atomicOn(t, j, postgres.Begin(poolAt(t, cluster.URL(), 2)), nil, func(w http.ResponseWriter, r *http.Request) {
-			tx, err := server.TxAs[pgx.Tx](r.Context())
-			if !assert.NoError(t, err) {
-				return
-			}
-			close(p.began)
-			<-p.goOn
-			if does != "sends no statement" {
-				_, p.heard = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ($1)", name)
-			}
-			if p.heard != nil && does == "fails" {
-				_, err := server.TxAs[pgx.Tx](r.Context())
-				assert.ErrorIs(t, p.heard, err, "if it asks for the transaction again")
-				http.Error(w, "booking failed", http.StatusInternalServerError)
-				return
-			}
-			close(p.wrote)
-			<-p.end
-			w.WriteHeader(http.StatusCreated)
-			_, _ = io.WriteString(w, name)
-		})
-		return p
+	process := func(h http.HandlerFunc) http.Handler {
+		return atomicOn(t, openAt(t, cluster.URL(), opts), postgres.Begin(poolAt(t, cluster.URL(), 2)), nil, h)
 	}
-	ask := func(p *process, key string) chan *httptest.ResponseRecorder {
-		done := make(chan *httptest.ResponseRecorder, 1)
-		go func() {
-			r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
-			r.Header.Set("Idempotency-Key", key)
-			w := httptest.NewRecorder()
-			p.ServeHTTP(w, r)
-			done <- w
-		}()
-		<-p.began
-		return done
-	}
-	keys := 0
-	for _, meanwhile := range []string{answered, under} {
-		for _, does := range []string{"fails", "overlooks the error", "sends no statement"} {
-			if meanwhile == under && does == "sends no statement" {
-				continue // it waits for the first one, which is tested elsewhere
-			}
-			t.Run(meanwhile+", and the second "+does, func(t *testing.T) {
-				one, two := start(t, "one", "pays"), start(t, "two", does)
-				keys++
-				key := fmt.Sprint("key-000", keys)
-				first, second := ask(one, key), ask(two, key)
-				close(one.goOn)
-				<-one.wrote
-				require.NoError(t, one.heard)
-				close(two.end)
-				if meanwhile == answered {
-					close(one.end)
-					assert.Equal(t, http.StatusCreated, (<-first).Code)
-				}
-				close(two.goOn)
-				got := <-second
-				if meanwhile == under {
-					require.ErrorIs(t, two.heard, server.ErrRefused)
-					assert.Equal(t, http.StatusConflict, got.Code)
-					assert.Contains(t, got.Body.String(), "is being served")
-					close(one.end)
-					assert.Equal(t, http.StatusCreated, (<-first).Code)
-				} else {
-					if does != "sends no statement" {
-						require.ErrorIs(t, two.heard, server.ErrReplayed)
-					}
-					assert.Equal(t, http.StatusCreated, got.Code)
-					assert.Equal(t, "one", got.Body.String())
-					assert.Equal(t, "true", got.Header().Get("Idempotent-Replayed"))
-				}
-			})
+	pays := func(w http.ResponseWriter, r *http.Request) {
+		tx, err := server.TxAs[pgx.Tx](r.Context())
+		if assert.NoError(t, err) {
+			_, err = tx.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('one')")
+			assert.NoError(t, err)
 		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "one")
 	}
-	assert.Equal(t, keys, rows("SELECT count(*) FROM "+ledger+" WHERE payee = 'one'"))
-	assert.Equal(t, keys, rows("SELECT count(*) FROM "+ledger))
+	for _, overlooks := range []bool{false, true} {
+		refused := func(want error) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				_, err := server.TxAs[pgx.Tx](r.Context())
+				assert.ErrorIs(t, err, want)
+				if overlooks {
+					w.WriteHeader(http.StatusCreated)
+				} else {
+					http.Error(w, "booking failed", http.StatusInternalServerError)
+				}
+			}
+		}
+		key := fmt.Sprint("key-000-", overlooks)
+		var second *httptest.ResponseRecorder
+		beside := process(refused(server.ErrRefused))
+		first := ask(process(func(w http.ResponseWriter, r *http.Request) {
+			_, err := server.TxAs[pgx.Tx](r.Context())
+			assert.NoError(t, err)
+			second = ask(beside, key)
+			pays(w, r)
+		}), key)
+		assert.Equal(t, http.StatusCreated, first.Code)
+		assert.Equal(t, http.StatusConflict, second.Code)
+		assert.Contains(t, second.Body.String(), "is being served")
+
+		key += "-answered"
+		payer := process(pays)
+		second = ask(process(func(w http.ResponseWriter, r *http.Request) {
+			assert.Equal(t, http.StatusCreated, ask(payer, key).Code)
+			refused(server.ErrReplayed)(w, r)
+		}), key)
+		assert.Equal(t, http.StatusCreated, second.Code)
+		assert.Equal(t, "one", second.Body.String())
+		assert.Equal(t, "true", second.Header().Get("Idempotent-Replayed"))
+	}
+	assert.Equal(t, 4, rows("SELECT count(*) FROM "+ledger))
 }
 
 // The guarantees hold behind a pooler in transaction mode, by either protocol that works there.

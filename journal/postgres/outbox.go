@@ -66,8 +66,7 @@ func (j *Journal) MakeReceipts(ctx context.Context, naming string) error {
 // ReceiveTx applies ev within tx, a transaction of the journal's database: by Pgx, SQL or BeginTx. Its decision is Wait while
 // another open transaction works on the key. It is Wait, too, if tx reads by a snapshot (REPEATABLE READ or SERIALIZABLE) that was taken
 // before the key was settled. The commit of tx waits for the disk, even if the application's other commits do not. In a transaction
-// of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone. With ev.Decided, a key is reserved
-// there with the first statement.
+// of Begin, a receipt is completed with Commit, which returns an error if the reservation is gone.
 func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	result, err := j.store.ReceiveTx(ctx, tx, ev)
 	return theirs(ctx, "receive a request", result, err)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -249,13 +248,14 @@ func TestHandlersThatHarmTheirTransaction(t *testing.T) {
 	require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
 	stands(t, j, "failed", machine.Execute)
 
-	later, own, promised := reservedLater(t, j, poolAt(t, server.URL(), 1), "first", func(machine.ReceiptResult, error) error { return nil })
-	_, err = own.Exec(t.Context(), "INSERT INTO missing VALUES ($1)", 1)
+	later, err := postgres.Begin(poolAt(t, server.URL(), 1))(t.Context())
+	require.NoError(t, err)
+	begun = receive(t, j, later, reserve("first"))
+	_, err = later.Driver().(pgx.Tx).Exec(t.Context(), "INSERT INTO missing VALUES ($1)", 1)
 	require.Error(t, err)
-	_, err = j.ReceiveTx(t.Context(), later, answeredBy(promised))
-	require.ErrorContains(t, err, "a statement of the transaction has failed before: ")
-	require.ErrorContains(t, err, `relation "missing" does not exist`)
-	assert.NotContains(t, err.Error(), "Migrate", "it is the handler's table")
+	decides(t, j, later, answeredBy(begun.Receipt), machine.Recorded)
+	require.ErrorIs(t, later.Commit(t.Context()), journal.ErrTxAborted)
+	stands(t, j, "first", machine.Execute)
 
 	tx, err = server.Conn(t).Begin(t.Context())
 	require.NoError(t, err)
@@ -446,31 +446,7 @@ func TestRoundTripsOfAReceipt(t *testing.T) {
 	assert.EqualValues(t, 4, serve(begins(pool), "second", false))
 	serve(begins(pool), "altered", true)
 	serve(postgres.Begin(pool), "third", false)
-	assert.EqualValues(t, 2, serve(postgres.Begin(pool), "fourth", false), "BEGIN goes with the first statement, and the answer with COMMIT")
-
-	ctx := t.Context()
-	isFree := func(machine.ReceiptResult, error) error { return errors.New("the key is free") }
-	for name, way := range waysToWrite(ctx, `SELECT $1::text`, "line") {
-		for _, first := range []bool{true, false} { // the first time, its statement is prepared
-			key := fmt.Sprint("with ", name, first)
-			trips.Store(0)
-			tx, own, promised := reservedLater(t, j, pool, key, isFree)
-			assert.Zero(t, trips.Load(), "nothing is sent before the handler's first statement")
-			require.NoError(t, way(own))
-			decides(t, j, tx, answeredBy(promised), machine.Recorded)
-			require.NoError(t, tx.Commit(ctx))
-			if !first && slices.Contains([]string{"Exec", "QueryRow", "Query", "collected rows"}, name) {
-				assert.EqualValues(t, 2, trips.Load(), "%s: BEGIN, the reservation and the statement; the answer and COMMIT", name)
-			}
-			stands(t, j, key, machine.Replay)
-		}
-	}
-	trips.Store(0)
-	tx, _, promised := reservedLater(t, j, pool, "without a statement", isFree)
-	decides(t, j, tx, answeredBy(promised), machine.Recorded)
-	assert.EqualValues(t, 1, trips.Load(), "BEGIN, the reservation and the answer")
-	require.NoError(t, tx.Commit(ctx))
-	stands(t, j, "without a statement", machine.Replay)
+	assert.EqualValues(t, 2, serve(postgres.Begin(pool), "fourth", false), "BEGIN goes with the reservation, and the answer with COMMIT")
 	verified(t, j)
 }
 
@@ -516,19 +492,14 @@ func waysToWrite(ctx context.Context, statement, arg string) map[string]func(tx 
 			return err
 		},
 		"a row that is not scanned": func(tx pgx.Tx) error {
-			rows, _ := tx.Query(ctx, statement, arg)
-			if rows.Next() {
-				if err := rows.Scan(new(time.Time)); err == nil {
-					return errors.New("a text was read as a time")
-				}
-			} else if err := rows.Scan(new(time.Time)); !errors.Is(err, rows.Err()) {
-				return fmt.Errorf("it is scanned: %w", err)
-			} else if values, err := rows.Values(); err == nil || len(values)+len(rows.FieldDescriptions())+len(rows.RawValues()) > 0 || rows.Conn() != nil || rows.TypeMap() != nil || rows.CommandTag().String() != "" {
-				return fmt.Errorf("it has values: %w", err)
-			} else {
-				return rows.Err()
+			rows, err := tx.Query(ctx, statement, arg)
+			if err != nil {
+				return err
 			}
-			_, err := tx.Exec(ctx, "SELECT 1") // the driver has closed the rows, so that the connection is free
+			if rows.Next() && rows.Scan(new(time.Time)) == nil {
+				return errors.New("a text was read as a time")
+			}
+			_, err = tx.Exec(ctx, "SELECT 1") // the driver has closed the rows, so that the connection is free
 			return err
 		},
 		"QueryRow": func(tx pgx.Tx) error {
@@ -564,192 +535,6 @@ func waysToWrite(ctx context.Context, statement, arg string) map[string]func(tx 
 			_, err := tx.Conn().Exec(ctx, statement, arg)
 			return err
 		},
-	}
-}
-
-// reservedLater begins a transaction in pool that reserves the key with its first statement.
-func reservedLater(t *testing.T, j *postgres.Journal, pool *pgxpool.Pool, key string, decided func(machine.ReceiptResult, error) error) (tx journal.Tx, own pgx.Tx, promised journal.Receipt) {
-	t.Helper()
-	tx, err := postgres.Begin(pool)(t.Context())
-	require.NoError(t, err)
-	ev := reserve(key)
-	ev.Decided = decided
-	result := receive(t, j, tx, ev)
-	require.Equal(t, machine.Execute.String(), result.Decision.String())
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // else the pool would wait for a test that has failed
-	return tx, tx.Driver().(pgx.Tx), result.Receipt
-}
-
-// The look has found no receipt, and meanwhile another transaction has reserved the key, or has recorded an answer. Then the first
-// statement of a handler fails with the error that Decided returns, and so do all others. Nothing of them is kept, even if the
-// handler overlooks that.
-func TestReservedMeanwhile(t *testing.T) {
-	t.Parallel()
-	j, server, table := withLines(t)
-	ctx := t.Context()
-	pool := poolAt(t, server.URL(), 1)
-	errTold := errors.New("the handler is told")
-	other, err := j.BeginTx(ctx)
-	require.NoError(t, err)
-	begun := receive(t, j, other, reserve("key"))
-	require.Equal(t, machine.Execute, begun.Decision)
-	for _, want := range []machine.Decision{machine.Wait, machine.Replay} {
-		for name, way := range waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a") {
-			for _, commits := range []bool{true, false} {
-				var told []string
-				tx, own, _ := reservedLater(t, j, pool, "key", func(result machine.ReceiptResult, err error) error {
-					require.NoError(t, err)
-					if told = append(told, result.Decision.String()); result.Decision == machine.Replay {
-						assert.Equal(t, "paid", string(result.Receipt.Answer.Body))
-					}
-					return errTold
-				})
-				for range 2 {
-					if err := way(own); name == "Conn" { // a connection has no place for that error
-						require.Error(t, err)
-					} else {
-						require.ErrorIs(t, err, errTold, name)
-					}
-				}
-				assert.Equal(t, []string{want.String()}, told, name)
-				if commits {
-					require.ErrorIs(t, tx.Commit(ctx), errTold, name)
-				} else {
-					_ = tx.Rollback(ctx)
-				}
-			}
-		}
-		if want == machine.Wait {
-			tells := func(machine.ReceiptResult, error) error { return errTold }
-			tx, _, promised := reservedLater(t, j, pool, "key", tells)
-			_, err = j.ReceiveTx(ctx, tx, answeredBy(promised))
-			require.ErrorIs(t, err, errTold, "the handler has sent no statement")
-			require.NoError(t, tx.Rollback(ctx))
-
-			tx, _, _ = reservedLater(t, j, pool, "key", tells)
-			_, err = j.EnqueueTx(ctx, tx, now(j, enqueue("order")))
-			require.ErrorIs(t, err, errTold, "its first statement is the journal's")
-			require.NoError(t, tx.Rollback(ctx))
-
-			tx, own, _ := reservedLater(t, j, pool, "key", tells)
-			objects := own.LargeObjects()
-			_, err = objects.Create(ctx, 0)
-			require.ErrorIs(t, err, pgx.ErrTxClosed, "it is the first to write")
-			require.NoError(t, tx.Rollback(ctx))
-
-			tx, own, _ = reservedLater(t, j, pool, "key", func(machine.ReceiptResult, error) error { return nil })
-			_, err = own.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "a")
-			require.ErrorContains(t, err, "another transaction has reserved the key", "whatever Decided says")
-			require.NoError(t, tx.Rollback(ctx))
-
-			decides(t, j, other, answeredBy(begun.Receipt), machine.Recorded)
-			require.NoError(t, other.Commit(ctx))
-		}
-	}
-	var n int
-	require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
-	assert.Zero(t, n)
-	verified(t, j)
-}
-
-// The key may be free although it has a receipt, one of an earlier life. Then the statement goes on, in one commit with the
-// reservation that Decided has got.
-func TestReservedOtherwiseThanExpected(t *testing.T) {
-	t.Parallel()
-	j, server, table := withLines(t)
-	ctx := t.Context()
-	pool := poolAt(t, server.URL(), 1)
-	for name, way := range waysToWrite(ctx, "INSERT INTO "+table+" VALUES ($1) RETURNING line", "a") {
-		server.Exec(t, "DELETE FROM "+table)
-		early := reserve(name)
-		early.Kind, early.Keep, early.Refuse = machine.ReceiptRecord, time.Millisecond, 0
-		early.Answer = &journal.Answer{Status: http.StatusCreated, Body: []byte("of its first life")}
-		tx, err := j.BeginTx(ctx)
-		require.NoError(t, err)
-		decides(t, j, tx, early, machine.Recorded)
-		require.NoError(t, tx.Commit(ctx))
-
-		var reserved machine.ReceiptResult
-		for looked := machine.Replay; looked != machine.Execute; { // until the answer has expired
-			result, err := j.LookReceipt(ctx, reserve(name))
-			require.NoError(t, err)
-			looked = result.Decision
-		}
-		tx, own, _ := reservedLater(t, j, pool, name, func(result machine.ReceiptResult, err error) error {
-			reserved = result
-			return err
-		})
-		require.NoError(t, way(own), name)
-		require.True(t, reserved.Again)
-		decides(t, j, tx, answeredBy(reserved.Receipt), machine.Recorded)
-		require.NoError(t, tx.Commit(ctx))
-		looked, err := j.LookReceipt(ctx, reserve(name))
-		require.NoError(t, err)
-		require.Equal(t, machine.Replay.String(), looked.Decision.String())
-		assert.Equal(t, "paid", string(looked.Receipt.Answer.Body))
-		var n int
-		require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
-		assert.Equal(t, 1, n, name)
-	}
-	verified(t, j)
-}
-
-// A statement that can't be sent, or a connection that breaks, ends the transaction: a handler that overlooks that commits
-// nothing.
-func TestFirstStatementThatFails(t *testing.T) {
-	t.Parallel()
-	j, server, table := withLines(t)
-	ctx := t.Context()
-	pool := poolAt(t, server.URL(), 1)
-	for name, statement := range map[string]func(ctx context.Context, tx pgx.Tx) error{
-		"of a missing table": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO missing VALUES ($1)", "a")
-			return err
-		},
-		"with too few arguments": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ($1 || $2)", "a")
-			return err
-		},
-		"that the server refuses": func(ctx context.Context, tx pgx.Tx) error {
-			var n int
-			return tx.QueryRow(ctx, "SELECT 1 / $1::int", 0).Scan(&n)
-		},
-		"under a context that is over": func(ctx context.Context, tx pgx.Tx) error {
-			over, cancel := context.WithCancel(ctx)
-			cancel()
-			_, err := tx.Exec(over, "INSERT INTO "+table+" VALUES ($1)", "a")
-			return err
-		},
-		"on a connection that was ended": func(ctx context.Context, tx pgx.Tx) error {
-			server.Exec(t, "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'fails at its first statement'")
-			_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "a")
-			return err
-		},
-	} {
-		_, err := pool.Exec(ctx, "SET application_name = 'fails at its first statement'")
-		require.NoError(t, err)
-		told := 0
-		tx, own, promised := reservedLater(t, j, pool, name, func(_ machine.ReceiptResult, err error) error {
-			told++
-			assert.Error(t, err)
-			return err
-		})
-		require.Error(t, statement(ctx, own), name)
-		_, err = own.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", "b")
-		require.Error(t, err, name)
-		if _, err = j.ReceiveTx(ctx, tx, answeredBy(promised)); err == nil {
-			require.Error(t, tx.Commit(ctx), name)
-		}
-		require.NoError(t, tx.Rollback(ctx))
-		if strings.Contains(name, "connection") {
-			assert.Equal(t, 1, told, "the store has failed, and not the handler")
-		} else {
-			assert.Zero(t, told, name)
-		}
-		stands(t, j, name, machine.Execute)
-		var n int
-		require.NoError(t, pool.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n))
-		assert.Zero(t, n, name)
 	}
 }
 
@@ -975,30 +760,22 @@ func TestTransactionOfBeginThatWasEnded(t *testing.T) {
 	j, server, table := withLines(t)
 	pool := poolAt(t, server.URL(), 1)
 	for statement, then := range map[string]machine.Decision{"COMMIT": machine.Stop, "COMMIT; BEGIN": machine.Stop, "ROLLBACK": machine.Execute, "ROLLBACK; BEGIN": machine.Execute} {
-		for _, goesOn := range []bool{false, true} {
-			key := fmt.Sprint(statement, goesOn)
-			tx, err := postgres.Begin(pool)(t.Context())
+		key := statement
+		tx, err := postgres.Begin(pool)(t.Context())
+		require.NoError(t, err)
+		begun := receive(t, j, tx, reserve(key))
+		own := tx.Driver().(pgx.Tx)
+		_, err = own.Conn().PgConn().Exec(t.Context(), statement).ReadAll()
+		require.NoError(t, err)
+		if strings.Contains(statement, "BEGIN") {
+			_, err = own.Exec(t.Context(), "INSERT INTO "+table+" VALUES ('a')")
 			require.NoError(t, err)
-			begun := receive(t, j, tx, reserve(key))
-			own := tx.Driver().(pgx.Tx)
-			_, err = own.Conn().PgConn().Exec(t.Context(), statement).ReadAll()
-			require.NoError(t, err)
-			if strings.Contains(statement, "BEGIN") {
-				_, err = own.Exec(t.Context(), "INSERT INTO "+table+" VALUES ('a')")
-				require.NoError(t, err)
-			}
-			decides(t, j, tx, answeredBy(begun.Receipt), machine.Recorded)
-			if goesOn { // the answer goes before a further statement
-				_, err = own.Exec(t.Context(), "SELECT 1")
-				require.ErrorContains(t, err, "was ended before its answer was recorded")
-				require.NoError(t, tx.Rollback(t.Context()))
-			} else {
-				require.ErrorContains(t, tx.Commit(t.Context()), "was ended before its answer was recorded")
-			}
-			stands(t, j, key, then)
-			var n int
-			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
-			assert.Zero(t, n, key)
 		}
+		decides(t, j, tx, answeredBy(begun.Receipt), machine.Recorded)
+		require.ErrorContains(t, tx.Commit(t.Context()), "was ended before its answer was recorded")
+		stands(t, j, key, then)
+		var n int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+		assert.Zero(t, n, key)
 	}
 }

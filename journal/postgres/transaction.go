@@ -21,17 +21,16 @@ func Pgx(tx pgx.Tx) journal.Tx { return apptx.FromPgx(tx) }
 // SQL is Pgx for a transaction of database/sql, whose driver is pgx's (github.com/jackc/pgx/v5/stdlib). Its Driver is tx.
 func SQL(tx *sql.Tx) journal.Tx { return apptx.FromSQL(tx) }
 
-// Begin returns a function for server.Options.Begin and consume.Options.Begin that begins transactions in pool. BEGIN and the
-// reservation of a request's key go to the server with the handler's first statement, and the answer with COMMIT. So a request
-// takes three round trips less than with pool.Begin and Pgx. The Driver of a transaction is a pgx.Tx. Its isolation level is the pool's default.
+// Begin returns a function for server.Options.Begin and consume.Options.Begin that begins transactions in pool. BEGIN goes
+// to the server with the reservation of a request's key, and the answer with COMMIT. So a request takes two round trips less
+// than with pool.Begin and Pgx. The Driver of a transaction is a pgx.Tx. Its isolation level is the pool's default.
 func Begin(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
-	mode := pool.Config().ConnConfig.DefaultQueryExecMode
 	return func(ctx context.Context) (journal.Tx, error) {
 		conn, err := pool.Acquire(ctx)
 		if err != nil {
 			return nil, explainTheirs(ctx, "begin a transaction", err)
 		}
-		return apptx.NewPooled(ctx, conn, mode), nil
+		return apptx.NewPooled(ctx, conn), nil
 	}
 }
 

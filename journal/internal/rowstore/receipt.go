@@ -37,11 +37,10 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.Receipt
 	if err := s.checkTime(ev.At); err != nil {
 		return result, err
 	}
-	later := s.decidesLater(tx, &ev)
 	defer s.notes(ev.At)
 	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
 		written := false
-		if result, written, err = b.receiveUnread(&ev, later); err == nil && !written {
+		if result, written, err = b.receiveUnread(&ev); err == nil && !written {
 			result, err = b.receive(ev)
 		}
 		return err
@@ -49,35 +48,9 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.Receipt
 	return result, err
 }
 
-// errNotReserved is the error of a statement whose transaction has not reserved the key.
-var errNotReserved = errors.New("receive a request: another transaction has reserved the key meanwhile: roll this one back")
-
-// decidesLater returns a function that applies ev anew, and tells its caller, if a receipt that was to be written later
-// could not be. Nil means that the caller needs the decision at once.
-func (s *Store) decidesLater(tx journal.Tx, ev *machine.ReceiptEvent) func(context.Context, error) error {
-	if ev.Decided == nil {
-		return nil
-	}
-	anew, decided := *ev, ev.Decided
-	anew.Decided = nil
-	return func(ctx context.Context, err error) error {
-		var result machine.ReceiptResult
-		if errors.Is(err, ErrMissed) {
-			result, err = s.ReceiveTx(ctx, tx, anew)
-		}
-		switch err := decided(result, err); {
-		case err != nil:
-			return err
-		case result.Decision != machine.Execute:
-			return errNotReserved
-		}
-		return nil
-	}
-}
-
 // receiveUnread applies an event to the receipt that its caller expects: a new one, or the one that the caller has
 // reserved. It reports whether that was written.
-func (b *batch) receiveUnread(ev *machine.ReceiptEvent, later func(context.Context, error) error) (result machine.ReceiptResult, written bool, err error) {
+func (b *batch) receiveUnread(ev *machine.ReceiptEvent) (result machine.ReceiptResult, written bool, err error) {
 	var was journal.Receipt
 	switch {
 	case ev.Kind == machine.ReceiptComplete && ev.Reserved != nil:
@@ -97,7 +70,7 @@ func (b *batch) receiveUnread(ev *machine.ReceiptEvent, later func(context.Conte
 		written, err = b.tx.ReserveReceipt(b.ctx, func(handle int64) *Receipt {
 			result.Receipt.Handle = handle
 			return encodeReceipt(&result.Receipt)
-		}, later)
+		})
 	}
 	if errors.Is(err, ErrMissed) && ev.Kind != machine.ReceiptComplete {
 		return machine.ReceiptResult{Decision: machine.Wait}, true, nil

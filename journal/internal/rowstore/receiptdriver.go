@@ -55,11 +55,8 @@ type ReceiptReader interface {
 // round trips. A driver that spares nothing returns false. So does one that finds another receipt than the caller
 // expects, or a key that another transaction works on. Nothing is written then.
 type ReceiptWriter interface {
-	// ReserveReceipt locks the key, which has no receipt, and writes one. made returns it for a new handle. If failed is
-	// not nil, the receipt may be written with the next statement of the application's transaction. If that proves
-	// impossible, failed is called with the reason, ErrMissed if there is a receipt. The transaction is begun anew before.
-	// failed may write the receipt then. Its error is the statement's.
-	ReserveReceipt(ctx context.Context, made func(handle int64) *Receipt, failed func(context.Context, error) error) (bool, error)
+	// ReserveReceipt locks the key, which has no receipt, and writes one. made returns it for a new handle.
+	ReserveReceipt(ctx context.Context, made func(handle int64) *Receipt) (bool, error)
 	// CompleteReceipt replaces a receipt that this transaction has reserved, maybe with the transaction's commit only.
 	CompleteReceipt(ctx context.Context, was, is *Receipt) (bool, error)
 

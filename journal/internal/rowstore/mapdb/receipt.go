@@ -85,7 +85,7 @@ func (v *view) CountReceipts(context.Context) (n rowstore.ReceiptCount, err erro
 }
 
 // ReserveReceipt implements rowstore.Tx.
-func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Receipt, _ func(context.Context, error) error) (bool, error) {
+func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Receipt) (bool, error) {
 	handle, _ := t.ReceiptHandle(ctx)
 	r := made(handle)
 	found, err := t.Receipt(ctx, r.Key)

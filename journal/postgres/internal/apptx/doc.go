@@ -1,7 +1,7 @@
 // Package apptx runs the journal's statements in a transaction of the application's.
 //
 //   - FromPgx and FromSQL take a transaction that the application has begun, with pgx or database/sql.
-//   - Pooled is a transaction that begins with its first statement, and saves three round trips.
+//   - Pooled is a transaction on a connection of a pool, and saves two round trips.
 //   - NewOwn makes one on one of the journal's own connections, for the application.
 //   - RunnerOf returns what runs statements in any of them.
 //

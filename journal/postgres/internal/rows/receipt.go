@@ -37,6 +37,8 @@ const (
 	completeReceipt = `UPDATE {{s}}.receipts SET state = $2, ends_at = $3, facts = $4, answer = $5, body = $6, written_in = pg_catalog.pg_current_xact_id()
 		WHERE handle = $1 AND facts = $7 AND written_in = pg_catalog.pg_current_xact_id_if_assigned() RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`
+	// orFail divides by zero unless it completes a receipt, so that the server skips the statements behind it.
+	orFail        = "WITH w AS (" + completeReceipt + ") SELECT 1 / count(*) FROM w"
 	removeReceipt = "DELETE FROM {{s}}.receipts WHERE handle = $1"
 	advance       = `INSERT INTO {{s}}.heads AS e VALUES ($1, $2, $3, $4)
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > e.seq`
@@ -147,8 +149,10 @@ func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, er
 
 // write runs a statement that changes one row, and reports whether it did.
 func (t *tx) write(ctx context.Context, text string, args ...any) (bool, error) {
-	tag, err := t.c.Exec(ctx, t.d.in(text), args...)
-	return tag.RowsAffected() == 1, meaning(err)
+	p := &pipeline{d: t.d}
+	p.queue(nil, text, args...)
+	_, err := p.send(ctx, t.c)
+	return p.tag.RowsAffected() == 1, meaning(err)
 }
 
 func (t *tx) writeOne(ctx context.Context, text string, args ...any) error {
@@ -163,13 +167,8 @@ func receiptArgs(r *rowstore.Receipt) []any {
 	return []any{r.Handle, []byte(r.Key.Scope), []byte(r.Key.Key), []byte(r.Place), int16(r.State), r.Ends, r.Facts, r.Answer, r.Body, identityOf(r.Key.Scope, r.Key.Key)}
 }
 
-// orFail is a statement that writes one receipt, or divides by zero, so that the server skips those behind it.
-func orFail(write string) string {
-	return "WITH w AS (" + write + ") SELECT 1 / count(*) FROM w"
-}
-
 // ReserveReceipt implements rowstore.Tx.
-func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Receipt, failed func(context.Context, error) error) (bool, error) {
+func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Receipt) (bool, error) {
 	handle, err := t.ReceiptHandle(ctx)
 	if err != nil {
 		return false, err
@@ -180,20 +179,13 @@ func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Rece
 		start = check.StartSQL
 	}
 	args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)), started)
-	text := strings.Replace(reserveReceipt, "{{start}}", start, 1)
-	if later, is := t.c.(*apptx.Pooled); is && failed != nil {
-		first := &apptx.First{SQL: t.d.in(orFail(text)), Args: args, Failed: func(ctx context.Context, err error) error { return failed(ctx, meaning(err)) }}
-		if later.BeginsWith(first) {
-			return true, nil
-		}
-	}
-	return t.write(ctx, text, args...)
+	return t.write(ctx, strings.Replace(reserveReceipt, "{{start}}", start, 1), args...)
 }
 
 // CompleteReceipt implements rowstore.Tx.
 func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
 	args := []any{is.Handle, int16(is.State), is.Ends, is.Facts, is.Answer, is.Body, was.Facts}
-	if later, deferred := t.c.(*apptx.Pooled); deferred && later.Defers(t.d.in(orFail(completeReceipt)), args) {
+	if later, deferred := t.c.(*apptx.Pooled); deferred && later.Defers(t.d.in(orFail), args) {
 		return true, nil
 	}
 	return t.write(ctx, completeReceipt, args...)

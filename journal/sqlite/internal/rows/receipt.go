@@ -117,7 +117,7 @@ func receiptArgs(r *rowstore.Receipt) []any {
 }
 
 // ReserveReceipt implements rowstore.Tx. To read a receipt first costs no round trip here.
-func (t *tx) ReserveReceipt(context.Context, func(int64) *rowstore.Receipt, func(context.Context, error) error) (bool, error) {
+func (t *tx) ReserveReceipt(context.Context, func(int64) *rowstore.Receipt) (bool, error) {
 	return false, nil
 }
 
