@@ -3,6 +3,7 @@ package onceward_test
 // All documents that are made from code:
 //go:generate go test -p 1 -run Document . ./providers ./internal/shown -update
 //go:generate go test -C proof -p 1 -run Document ./model ./model/receipt -update
+//go:generate go test -C cmd/onceward -run Document . -update
 
 import (
 	"flag"

@@ -172,7 +172,7 @@ func TestBesideAnApplication(t *testing.T) {
 		}
 		handle := fmt.Sprintf("#%d", 1+random.IntN(2000))
 		every := [][]string{
-			{"ls"}, {"ls", "--state", "unknown"}, {"attention"}, {"looks"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"}, {"top", "--count", "2", "--every", "100ms"},
+			{"ls"}, {"ls", "--state", "unknown"}, {"attention"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"},
 			{"verify"}, {"backup", filepath.Join(backups, fmt.Sprint(round))}, {"doctor", "--bodies", "20"}, {"export"}, {"adopt", "--yes"},
 			{"reap", "--keep", "2160h"},
 			{"resolve", handle, "--executed", "--because", "a test", "--yes", "--seen", "0.1"}, {"resolve", handle, "--not-executed", "--because", "a test", "--yes", "--seen", "0.1"},
@@ -293,7 +293,7 @@ func TestMistypedPathMakesNoFile(t *testing.T) {
 		{"backup", filepath.Join(dir, "copy")}, {"reap", "--keep", "2160h"},
 	}
 	for name, args := range verbs {
-		if !strings.HasPrefix(name, "providers") && !strings.HasPrefix(name, "schema") && name != "version" {
+		if !strings.HasPrefix(name, "providers") && name != "version" {
 			all = append(all, args)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -126,60 +125,6 @@ func (c *command) attentionCommand() *cobra.Command {
 					return err
 				}
 				all.More = all.More || more
-			}
-			return c.say(all)
-		}),
-	}
-}
-
-// looks has unknown operations, and when each is looked up.
-type looks struct {
-	Looks []look `json:"looks"`
-	More  bool   `json:"more"`
-}
-
-type look struct {
-	operation
-	Latest *evidence `json:"latest,omitempty" doc:"the latest that was seen of it"`
-}
-
-func (l *looks) lines() []any { return lines(l.Looks) }
-
-func (l *looks) table(t *table) {
-	if len(l.Looks) == 0 {
-		t.line("nothing is unknown")
-		return
-	}
-	t.row("HANDLE", "OPERATION", "PROVIDER", "LOOKS", "NEXT", "LATEST")
-	for i := range l.Looks {
-		at := &l.Looks[i]
-		next, latest := cmp.Or(at.NeedsAttention, t.moment(at.LookAt)), ""
-		if e := at.Latest; e != nil {
-			latest = t.time(e.At) + ": " + e.says
-		}
-		t.row(at.Handle, at.title(), shown.Text(at.Provider), text(at.operation.Looks), shown.Short(next, 60), shown.Short(latest, 80))
-	}
-	if l.More {
-		t.line("and more")
-	}
-}
-
-func (c *command) looksCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "looks", Short: "List unknown operations with when each is looked for, and what was seen of it last", Args: exactly(0, ""),
-		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
-			all := &looks{}
-			var err error
-			unknown := s.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, Limit: maxAttention + 1})
-			all.Looks, all.More, err = shown.Page(unknown, maxAttention, nil, func(op *journal.Operation) look {
-				one := look{operation: c.operationOf(op)}
-				if d := c.detailOf(op, false); len(d.Evidence) > 0 {
-					one.Latest = &d.Evidence[len(d.Evidence)-1]
-				}
-				return one
-			})
-			if err != nil {
-				return err
 			}
 			return c.say(all)
 		}),

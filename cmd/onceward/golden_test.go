@@ -46,16 +46,16 @@ var onThisMachine = regexp.MustCompile(`(?m)(^(ok|warn|fail) +(clock-sync|filesy
 var verbs = map[string][]string{
 	"ls": {"ls"}, "ls-page": {"ls", "--limit", "2", "--after", "#6"}, "ls-states": {"ls", "--state", "unknown,cancelled", "--oldest-first"},
 	"ls-scope": {"ls", "--scope", planted.Scope}, "ls-none": {"ls", "--provider", "adyen"}, "ls-old": {"ls", "--older-than", "5h"},
-	"attention": {"attention"}, "looks": {"looks"}, "show": {"show", planted.Completed}, "show-unknown": {"show", planted.Unknown}, "show-reveal": {"show", "#2", "--reveal"},
+	"attention": {"attention"}, "show": {"show", planted.Completed}, "show-unknown": {"show", planted.Unknown}, "show-reveal": {"show", "#2", "--reveal"},
 	"show-twice": {"show", planted.Twice}, "show-hostile": {"show", "#7"}, "show-keys": {"show", "#2", "--full-keys"},
 	"why-closing": {"why", planted.Closing}, "why-unsent": {"why", planted.Unsent, "--scope", planted.Scope}, "why-unknown": {"why", planted.Unknown},
 	"why-completed": {"why", planted.Completed}, "why-cancelled": {"why", planted.Cancelled},
 	"flows": {"flows"}, "flows-state": {"flows", "--state", "waiting"}, "flow": {"flow", planted.SetAside}, "flow-reveal": {"flow", "#1", "--reveal"},
-	"stats": {"stats"}, "top": {"top", "--count", "1"}, "verify": {"verify"}, "doctor": {"doctor", "--bodies", "3"}, "export": {"export"}, "export-bodies": {"export", "--bodies"},
+	"stats": {"stats"}, "verify": {"verify"}, "doctor": {"doctor", "--bodies", "3"}, "export": {"export"}, "export-bodies": {"export", "--bodies"},
 	"adopt": {"adopt", "--yes"}, "reap": {"reap", "--keep", "2160h"},
 	"providers-ls": {"providers", "ls"}, "providers-show": {"providers", "show", "Stripe"}, "providers-explain": {"providers", "explain", "post", "https://api.stripe.com/v1/charges?key=" + planted.Secret},
 	"providers-explain-unknown": {"providers", "explain", "POST", "https://example.com/pay"}, "providers-explain-reads": {"providers", "explain", "GET", "https://api.stripe.com/v1/charges"},
-	"schema-why": {"schema", "why"}, "version": {"version"},
+	"version": {"version"},
 }
 
 // receiptVerbs are run over the same journal, with receipts.
@@ -67,7 +67,7 @@ var receiptVerbs = map[string][]string{
 	"receipt-keys": {"receipt", "#2", "--full-keys"}, "receipt-hostile": {"receipt", "#3"},
 	"receipt-message":    {"receipt", planted.UnknownEvent, "--consumer", planted.Consumer, "--source", planted.Source, "--generation", "2026"},
 	"receipts-attention": {"attention"}, "receipts-stats": {"stats"}, "receipts-verify": {"verify"}, "receipts-doctor": {"doctor", "--bodies", "3"},
-	"receipts-reap": {"reap", "--keep", "2160h"}, "schema-receipts": {"schema", "receipts"},
+	"receipts-reap": {"reap", "--keep", "2160h"},
 }
 
 // withReceipts is journalWith, with receipts.

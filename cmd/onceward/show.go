@@ -42,7 +42,7 @@ func (d *detail) table(t *table) {
 	for _, at := range []struct {
 		name string
 		at   *time.Time
-	}{{"first sent", d.FirstSentAt}, {"due", d.DueAt}, {"settled", d.SettledAt}, {"looked for", d.LookAt}} {
+	}{{"first sent", d.FirstSentAt}, {"due", d.DueAt}, {"settled", d.SettledAt}, {"next look-up", d.LookAt}} {
 		t.fact(at.name, t.moment(at.at))
 	}
 	if d.SafeUntil != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -218,37 +217,3 @@ func parsedConditions(texts []string) (out []condition, err error) {
 }
 
 func (k *condition) holds(s *stats) bool { return k.of(s) > k.over }
-
-func (c *command) topCommand() *cobra.Command {
-	every, count := 2*time.Second, 0
-	cmd := &cobra.Command{
-		Use: "top", Short: "Show stats again and again, until it is interrupted", Args: exactly(0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if every < 100*time.Millisecond {
-				return usage("--every %v: at least 100ms", every)
-			}
-			return c.using(cmd.Context(), access{}, func(s store) error {
-				for n := 1; ; n++ {
-					now, err := c.statsOf(cmd.Context(), s)
-					if err != nil {
-						return err
-					}
-					if c.terminal && c.form == "table" {
-						fmt.Fprint(c.out, "\x1b[H\x1b[2J")
-					}
-					if err := c.say(&now); err != nil || n == count {
-						return err
-					}
-					select {
-					case <-cmd.Context().Done():
-						return nil
-					case <-time.After(every):
-					}
-				}
-			})
-		},
-	}
-	cmd.Flags().DurationVar(&every, "every", every, "how often")
-	cmd.Flags().IntVar(&count, "count", 0, "end after this many; 0: when it is interrupted")
-	return cmd
-}
