@@ -62,7 +62,7 @@ func sameLines(t *testing.T, file, stands, made string) {
 	for _, line := range added {
 		t.Errorf("the table says, and %s does not: %s", file, line)
 	}
-	assert.True(t, stands == made, "%s is not what the table says; remake the page by: go generate .", file)
+	assert.True(t, stands == made, "%s is not what the table says; remake the page by: go generate ./docs", file)
 }
 
 // changedLines returns the lines that only one of two texts has.

@@ -38,7 +38,7 @@ func documented(t *testing.T, file, name, made string) {
 		require.NoError(t, os.WriteFile(file, []byte(whole), 0o644))
 		return
 	}
-	assert.True(t, made == stands, "%s is not what the adapters say; remake the table by: go generate .", file)
+	assert.True(t, made == stands, "%s is not what the adapters say; remake the table by: go generate ./docs", file)
 }
 
 // calls are the adapters' functions with the names of their parameters, by the

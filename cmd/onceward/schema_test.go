@@ -41,7 +41,7 @@ func TestDocumentSchema(t *testing.T) {
 	}
 	stands, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, string(stands), string(text), "written anew by: go generate .")
+	assert.Equal(t, string(stands), string(text), "written anew by: go generate ./docs")
 }
 
 // schemaOfAll returns the schema of all outputs: an output's is that of the property with its verb's name.

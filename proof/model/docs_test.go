@@ -40,7 +40,7 @@ func TestTheDocumentSaysWhatTheModelIs(t *testing.T) {
 				require.NoError(t, os.WriteFile(document, []byte(whole), 0o644))
 				return
 			}
-			assert.Equal(t, made, stands, "made from the code anew by: go generate .")
+			assert.Equal(t, made, stands, "made from the code anew by: go generate ./docs")
 		})
 	}
 }

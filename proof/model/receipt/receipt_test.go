@@ -85,5 +85,5 @@ func TestTheDocumentSaysWhatTheModelIs(t *testing.T) {
 		require.NoError(t, os.WriteFile(document, []byte(before+begins+made.String()+ends+after), 0o644))
 		return
 	}
-	assert.Equal(t, made.String(), stands, "made from the code anew by: go generate .")
+	assert.Equal(t, made.String(), stands, "made from the code anew by: go generate ./docs")
 }

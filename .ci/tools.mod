@@ -1,5 +1,5 @@
 // The tools that .ci/run uses, pinned apart from go.mod so that they raise nobody's
-// dependencies: go tool -modfile=tools.mod staticcheck ./...
+// dependencies: go tool -modfile=.ci/tools.mod staticcheck ./...
 module github.com/onceward/onceward
 
 go 1.26.0

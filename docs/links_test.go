@@ -1,4 +1,4 @@
-package onceward_test
+package docs_test
 
 import (
 	"go/ast"
@@ -20,17 +20,37 @@ import (
 	"github.com/onceward/onceward/internal/core"
 )
 
-// pages returns the documents for readers, by their paths from the root.
+// root is the checkout. All other paths in these tests are paths from there.
+const root = ".."
+
+// content returns the text of a file.
+func content(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// glob returns the files that match a pattern.
+func glob(t *testing.T, pattern string) (files []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, pattern))
+	require.NoError(t, err)
+	for _, file := range found {
+		file, err := filepath.Rel(root, file)
+		require.NoError(t, err)
+		files = append(files, filepath.ToSlash(file))
+	}
+	return files
+}
+
+// pages returns the documents for readers, by their paths.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/providers/*.md", "benchmarks/*.md"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			all[filepath.ToSlash(file)] = string(text)
+		for _, file := range glob(t, pattern) {
+			all[file] = content(t, file)
 		}
 	}
 	return all
@@ -66,7 +86,7 @@ func TestDocumentLinks(t *testing.T) {
 			if file != "" {
 				target = path.Join(path.Dir(page), file)
 			}
-			_, err := os.Stat(target)
+			_, err := os.Stat(filepath.Join(root, target))
 			assert.NoError(t, err, "%s links to %s", page, to[1])
 			if anchor != "" {
 				assert.Contains(t, anchors(all[target]), anchor, "%s links to %s", page, to[1])
@@ -118,7 +138,7 @@ func TestDocumentedErrors(t *testing.T) {
 func exportedErrors(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	for _, file := range goFiles(t, folder) {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, content(t, file), parser.SkipObjectResolution)
 		require.NoError(t, err)
 		for _, decl := range parsed.Decls {
 			vars, ok := decl.(*ast.GenDecl)
@@ -141,16 +161,12 @@ func exportedErrors(t *testing.T, folder string) (names []string) {
 // goFiles returns a folder's Go files without tests.
 func goFiles(t *testing.T, folder string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	require.NoError(t, err)
-	return slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
+	return slices.DeleteFunc(glob(t, path.Join(folder, "*.go")), func(file string) bool { return strings.HasSuffix(file, "_test.go") })
 }
 
 func TestDocumentedMap(t *testing.T) {
 	const page = "docs/architecture.md"
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	_, places, found := strings.Cut(string(text), "\n## The map\n")
+	_, places, found := strings.Cut(content(t, page), "\n## The map\n")
 	require.True(t, found)
 	named := map[string]bool{".": true}
 	for line := range strings.Lines(places) {
@@ -159,7 +175,7 @@ func TestDocumentedMap(t *testing.T) {
 			continue
 		}
 		for folder := range strings.SplitSeq(cell, "`, `") {
-			info, err := os.Stat(folder)
+			info, err := os.Stat(filepath.Join(root, folder))
 			assert.True(t, err == nil && info.IsDir(), "%s names %s", page, folder)
 			named[folder] = true
 		}
@@ -170,17 +186,21 @@ func TestDocumentedMap(t *testing.T) {
 	}
 }
 
-// goFolders returns all folders of the checkout with Go files, by their paths from the root.
+// goFolders returns all folders of the checkout with Go files.
 func goFolders(t *testing.T) (folders []string) {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata"):
 			return filepath.SkipDir
 		case strings.HasSuffix(file, ".go"):
-			if folder := filepath.ToSlash(filepath.Dir(file)); !slices.Contains(folders, folder) {
+			folder, err := filepath.Rel(root, filepath.Dir(file))
+			if err != nil {
+				return err
+			}
+			if folder = filepath.ToSlash(folder); !slices.Contains(folders, folder) {
 				folders = append(folders, folder)
 			}
 		}
@@ -191,9 +211,7 @@ func goFolders(t *testing.T) (folders []string) {
 
 // The keys of the log are promised, and the documents explain each.
 func TestLogEventsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("docs/runbook.md")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## What the log says\n")
+	_, section, found := strings.Cut(content(t, "docs/runbook.md"), "\n## What the log says\n")
 	require.True(t, found)
 	var documented []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+\\.[a-z_]+)` \\| [a-z, ]+ \\|").FindAllStringSubmatch(section, -1) {
@@ -210,9 +228,7 @@ func TestLogEventsAreDocumented(t *testing.T) {
 	direct := regexp.MustCompile(`\b[lL]og(ger)?\.(Debug|Info|Warn|Error|Log|LogAttrs)(Context)?\(`)
 	for _, folder := range []string{".", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/naming", "internal/reconcile", "internal/throttle", "internal/wire"} {
 		for _, name := range goFiles(t, folder) {
-			code, err := os.ReadFile(name)
-			require.NoError(t, err)
-			assert.Equal(t, filepath.ToSlash(name) == "internal/core/observer.go", direct.Match(code), "%s logs by itself", name)
+			assert.Equal(t, name == "internal/core/observer.go", direct.MatchString(content(t, name)), "%s logs by itself", name)
 		}
 	}
 }
@@ -220,22 +236,16 @@ func TestLogEventsAreDocumented(t *testing.T) {
 // Every test that docs/verification.md names exists.
 func TestDocumentedGates(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("docs/verification.md")
-	require.NoError(t, err)
-	_, table, found := strings.Cut(string(text), "<!-- table: gates -->\n")
+	_, table, found := strings.Cut(content(t, "docs/verification.md"), "<!-- table: gates -->\n")
 	require.True(t, found)
 	table, _, found = strings.Cut(table, "<!-- end -->")
 	require.True(t, found)
 	read := map[string]string{}
 	sources := func(folder string) string {
 		if read[folder] == "" {
-			files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-			require.NoError(t, err)
 			var all strings.Builder
-			for _, file := range files {
-				source, err := os.ReadFile(file)
-				require.NoError(t, err)
-				all.Write(source)
+			for _, file := range glob(t, path.Join(folder, "*.go")) {
+				all.WriteString(content(t, file))
 			}
 			read[folder] = all.String()
 		}

@@ -1,14 +1,15 @@
-package onceward_test
+package docs_test
 
 // All documents that are made from code:
-//go:generate go test -p 1 -run Document . ./providers ./internal/shown -update
-//go:generate go test -C proof -p 1 -run Document ./model ./model/receipt -update
-//go:generate go test -C cmd/onceward -run Document . -update
+//go:generate go test -C .. -p 1 -run Document ./docs ./providers ./internal/shown ./internal/clienttest/background -update
+//go:generate go test -C ../proof -p 1 -run Document ./model ./model/receipt -update
+//go:generate go test -C ../cmd/onceward -run Document . -update
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,30 +23,27 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-var update = flag.Bool("update", false, "rewrite the table in docs/ that is made from the state machine")
+var update = flag.Bool("update", false, "rewrite the parts of the documents that are made from the code")
 
-// The tables in the documents match the code.
-func TestDocumentTables(t *testing.T) {
-	t.Parallel()
-	for _, table := range []struct {
-		file, name string
-		made       string
-	}{
-		{"docs/design.md", "transitions", transitionTable(t)},
+// The generated parts of the documents match the code.
+func TestDocumentParts(t *testing.T) {
+	for _, part := range []struct{ file, name, made string }{
+		{"docs/design.md", "table: transitions", transitionTable(t)},
+		{"docs/design.md", "picture: states", statesPicture(t)},
+		{"docs/architecture.md", "picture: parts", partsPicture(t)},
+		{"docs/reconciliation.md", "picture: evidence", findingPicture(t)},
 	} {
-		t.Run(table.name, func(t *testing.T) {
-			text, err := os.ReadFile(table.file)
-			require.NoError(t, err)
-			before, rest, found := strings.Cut(string(text), "<!-- table: "+table.name+" -->\n")
-			require.True(t, found, "%s has no place for the table", table.file)
+		t.Run(part.name, func(t *testing.T) {
+			begin := "<!-- " + part.name + " -->\n"
+			before, rest, found := strings.Cut(content(t, part.file), begin)
+			require.True(t, found, "%s has no %s", part.file, begin)
 			stands, after, found := strings.Cut(rest, "<!-- end -->")
 			require.True(t, found)
 			if *update {
-				whole := before + "<!-- table: " + table.name + " -->\n" + table.made + "<!-- end -->" + after
-				require.NoError(t, os.WriteFile(table.file, []byte(whole), 0o644))
+				require.NoError(t, os.WriteFile(filepath.Join(root, part.file), []byte(before+begin+part.made+"<!-- end -->"+after), 0o644))
 				return
 			}
-			assert.Equal(t, table.made, stands, "made from the code anew by: go test -run Documented . ./providers -update")
+			assert.Equal(t, part.made, stands, "made from the code anew by: go generate ./docs")
 		})
 	}
 }
