@@ -261,9 +261,6 @@ func (l *link) answers(r *bufio.Reader) {
 			l.cut()
 			return
 		}
-		if kind == 'N' && l.proxy.muted() {
-			continue
-		}
 		l.mu.Lock()
 		var fault *armed
 		if len(l.awaited) > 0 {

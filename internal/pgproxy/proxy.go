@@ -28,7 +28,6 @@ type Proxy struct {
 	delay   time.Duration
 	cutOff  chan struct{} // closed by Heal; nil: clients are not cut off
 	closed  bool
-	mute    bool
 	count   int
 	serving sync.WaitGroup
 }
@@ -57,19 +56,6 @@ func (p *Proxy) Close() error {
 	p.CutAll()
 	p.serving.Wait()
 	return err
-}
-
-// Mute withholds the server's notices from clients from now on, or stops that, as a proxy might.
-func (p *Proxy) Mute(yes bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mute = yes
-}
-
-func (p *Proxy) muted() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mute
 }
 
 // Delay makes every exchange take that much longer from now on. The requests of clients reach the server later, and

@@ -331,24 +331,6 @@ func TestSerializableDefaultIsNotOurs(t *testing.T) {
 	wg.Wait()
 }
 
-// Lanes take other rows now and then. Committed events stay known.
-func TestLanesTakeOtherRows(t *testing.T) {
-	t.Parallel()
-	server := postgrestest.Shared(t)
-	opts := options(t, server)
-	j := open(t, server, opts)
-	postgres.RotateAfter(j, 5)
-	s := join(t, j)
-	for i := range 40 {
-		_, err := j.Apply(t.Context(), begin(fmt.Sprint("order-", i), s))
-		require.NoError(t, err)
-	}
-	conn := server.Conn(t)
-	lanes := `"` + opts.Schema + `".lanes`
-	assert.Equal(t, "1", setting(t, conn, "SELECT count(*)::text FROM "+lanes+" WHERE lane % 100000 = 0"))
-	assert.Equal(t, "true", setting(t, conn, "SELECT (max(lane) >= 700000)::text FROM "+lanes))
-}
-
 // The journal works without prepared statements and settings: a pooler in transaction mode keeps neither for a client.
 func TestWithoutStateOfAConnection(t *testing.T) {
 	t.Parallel()

@@ -13,10 +13,7 @@
 // synchronous_standby_names requires:
 //
 //   - Every commit checks fsync, full_page_writes and synchronous_commit. ErrUnsafe names a weaker setting.
-//   - A COMMIT whose wait for a standby is cancelled succeeds with only a warning
-//     (https://www.postgresql.org/docs/current/warm-standby.html, "Synchronous Replication"). Onceward treats it as
-//     undecided until a later commit was replicated. So a pooler that hides the server's notices is rejected beside a
-//     synchronous standby.
+//   - A COMMIT whose wait for a standby an operator cancels succeeds, without the standby.
 //   - If the connection breaks at a COMMIT, Onceward finds out whether it landed before it answers the caller. It
 //     stays open only if the caller's context ends first, or the Journal is closed.
 //

@@ -94,9 +94,6 @@ func Background(j *Journal) <-chan struct{} {
 	return background.Done()
 }
 
-// RotateAfter makes the journal's lanes take another row after that many batches.
-func RotateAfter(j *Journal, batches int) { j.driver.RotateAfter(batches) }
-
 // Waiting is the number of requests that wait for the next transaction.
 func Waiting(j *Journal) int { return j.store.Queued() }
 

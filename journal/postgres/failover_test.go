@@ -161,63 +161,6 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// If a COMMIT's wait for a synchronous standby is cancelled, the server reports a success with a warning. No caller
-// gets a success before the standby has the commit, whatever the role's client_min_messages is.
-func TestCancelledSynchronousWait(t *testing.T) {
-	t.Parallel()
-	primary := postgrestest.Start(t)
-	opts := durable(t, primary)
-	require.NoError(t, postgres.Migrate(t.Context(), primary.URL(), opts.Schema))
-	standby := postgrestest.Start(t, postgrestest.StandbyOf(primary))
-	streaming(t, primary)
-	primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
-	primary.Exec(t, "ALTER ROLE onceward SET client_min_messages = error")
-	primary.Exec(t, "SELECT pg_reload_conf()")
-	j := openAt(t, primary.URL(), opts)
-	s := join(t, j)
-	first, err := j.Apply(t.Context(), now(j, begin("replicated", s)))
-	require.NoError(t, err)
-	require.Equal(t, machine.Execute, first.Decision)
-
-	standby.Stop(t, postgrestest.Fast)
-	type told struct {
-		r   machine.Result
-		err error
-	}
-	ended := make(chan told, 1)
-	go func() {
-		r, err := j.Apply(context.WithoutCancel(t.Context()), now(j, begin("not replicated", s)))
-		ended <- told{r, err}
-	}()
-	conn := primary.Conn(t)
-	cancelled := 0
-	require.Eventually(t, func() bool {
-		var n int
-		if !assert.NoError(t, conn.QueryRow(t.Context(), "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").Scan(&n)) {
-			return true
-		}
-		cancelled += n
-		return cancelled >= 3
-	}, 20*time.Second, 20*time.Millisecond)
-	select {
-	case is := <-ended:
-		require.Error(t, is.err, "it is called done: %v", is.r.Decision)
-		ended <- is
-	case <-time.After(500 * time.Millisecond):
-	}
-	flushed := setting(t, conn, "SELECT pg_current_wal_flush_lsn()::text") // including the commit that is waited for
-	standby.Run(t)
-	select {
-	case is := <-ended:
-		if is.err == nil {
-			assert.Equal(t, machine.Execute, is.r.Decision)
-			assert.Equal(t, "1", setting(t, conn, "SELECT count(*)::text FROM pg_stat_replication WHERE flush_lsn >= '"+flushed+"'"))
-		}
-	case <-time.After(40 * time.Second):
-		require.Fail(t, "it is told once the standby is back")
-	}
-}
-
 // A database that was copied, restored or started for another purpose is noticed at once.
 func TestCopyOfTheDatabase(t *testing.T) {
 	t.Parallel()

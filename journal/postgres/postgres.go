@@ -45,8 +45,7 @@ type Options struct {
 	ReadOnly bool
 
 	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Onceward then uses no prepared
-	// statements and no start parameters, at a cost for each statement. Beside a synchronous standby the pooler must
-	// pass on notices. Otherwise Open fails with ErrUnsafe, and so does every write once commits wait for a standby.
+	// statements and no start parameters, at a cost for each statement.
 	Pooled bool
 
 	// Durability says what makes acknowledged commits durable. The zero value requires the settings of a durable

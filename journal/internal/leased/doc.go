@@ -3,7 +3,7 @@
 //
 //   - Session is a lease. Sessions are those of this process, and Pace says how they are renewed.
 //   - Observer watches the leases of other processes, and finds the dead ones.
-//   - Member is the identity that the process writes under. Row fences its commits, and Acknowledged has the latest ones.
+//   - Member is the identity that the process writes under. Acknowledged has the latest commits of its lanes.
 //   - Memory has its latest sighting of the database. A database that has gone back contradicts it.
 //   - Estimate is the database's clock, without a query.
 //

@@ -1,6 +1,6 @@
 // Package check asks a server whether a journal is safe on it, and which server it is.
 //
-//   - Server, Notices, Text and Tables return an error, ErrUnsafe, that says what to set.
+//   - Server, Text and Tables return an error, ErrUnsafe, that says what to set.
 //   - StartOf and PlaceOf tell one server, or one state of it, from another.
 //   - Grants names the privileges that a role lacks.
 //

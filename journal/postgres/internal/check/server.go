@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
 // ErrUnsafe means that the server's settings lose acknowledged commits, or are not those that a journal needs.
@@ -63,27 +60,6 @@ func Server(ctx context.Context, conn RowReader, needs Needs) (awaits bool, err 
 	return standbys != "", nil
 }
 
-// Notices returns an error if commits wait for a standby, and the server's notices do not reach this process. It
-// records in told whether they were seen to.
-func Notices(ctx, background context.Context, conn *pgx.Conn, told *connection.Notices, awaits bool) error {
-	if told.Looked.Store(false); !awaits {
-		return nil
-	}
-	// Only a notice shows that a standby does not have a commit.
-	told.Warned.Store(false)
-	if err := connection.Alone(ctx, background, conn, func(b *pgx.Batch) {
-		b.Queue("DO $$ BEGIN RAISE WARNING 'onceward: is this passed on?'; END $$")
-	}); err != nil {
-		return err
-	}
-	if !told.Warned.Swap(false) {
-		return fmt.Errorf("%w: commits wait for a standby, and the pooler drops the server's notice "+
-			"of a commit that did not wait; connect directly", ErrUnsafe)
-	}
-	told.Looked.Store(true)
-	return nil
-}
-
 // Text returns an error if a setting changes the form of the values that the server sends as text. Behind a pooler it
 // sends them so, and in another form the journal could not read its records again.
 func Text(ctx context.Context, conn RowReader) error {
@@ -122,22 +98,11 @@ func Tables(ctx context.Context, conn RowReader, schema string) error {
 }
 
 // StartOf returns when the server was started. No two servers were started in the same microsecond. So another time
-// shows that another server answers, or that this one was restarted. A connection to a pooler outlives both. StartOf
-// returns nil if the engine, or the role, can't tell.
-func StartOf(ctx context.Context, conn RowReader) (*time.Time, error) {
-	var started time.Time
-	err := conn.QueryRow(ctx, "SELECT "+StartSQL).Scan(&started)
-	switch {
-	case pgerr.Code(err) == pgerr.NoSuchFunction, pgerr.Code(err) == pgerr.LacksPrivilege:
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return &started, nil
+// shows that another server answers, or that this one was restarted. A connection to a pooler outlives both.
+func StartOf(ctx context.Context, conn RowReader) (started time.Time, err error) {
+	err = conn.QueryRow(ctx, "SELECT "+StartSQL).Scan(&started)
+	return started, err
 }
 
 // StartSQL is the expression of StartOf.
 const StartSQL = "pg_postmaster_start_time()"
-
-// SameStart reports whether two answers of StartOf are of one server that was not started again.
-func SameStart(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,23 +74,12 @@ func (d *Dialer) Pool(ctx context.Context, most int, fit func(*pgx.Conn) bool) (
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-// Notices are what the server says on a connection beside its answers, as the driver reads it.
-type Notices struct {
-	Warned atomic.Bool // a warning came: the commit may not be on a standby that it should have waited for
-	Looked atomic.Bool // commits wait for a standby, and it was seen that warnings come
-}
-
-// Connect makes a connection. It checks neither the server nor the journal. told receives the server's notices.
-func (d *Dialer) Connect(ctx context.Context, told *Notices) (*pgx.Conn, error) {
+// Connect makes a connection. It checks neither the server nor the journal.
+func (d *Dialer) Connect(ctx context.Context) (*pgx.Conn, error) {
 	cfg := d.cfg.Copy()
 	if d.beforeConnect != nil {
 		if err := d.beforeConnect(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("postgres: Options.BeforeConnect: %w", err)
-		}
-	}
-	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		if n.SeverityUnlocalized == "WARNING" {
-			told.Warned.Store(true)
 		}
 	}
 	return pgx.ConnectConfig(ctx, cfg)

@@ -1,6 +1,6 @@
 // Package connection makes the journal's connections to a server, and says how a transaction on them begins.
 //
-//   - Dialer connects, by itself or in a pool, and keeps the server's notices (Notices).
+//   - Dialer connects, by itself or in a pool.
 //   - Settings, SoundCommit and SoundSettings make a transaction durable, and show that it is.
 //   - Alone commits some statements in one round trip.
 //

@@ -23,18 +23,12 @@ const Settings = SoundCommit + ", set_config('lock_timeout', $1, true), set_conf
 	// From PostgreSQL 17 on, a client that is cut off amid its statements does not block others forever.
 	"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
 
-// SoundCommit makes a transaction's commit wait for the disk, and for standbys as the server says, and its warnings
-// visible.
-const SoundCommit = "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), " +
-	"set_config('client_min_messages', 'warning', true)"
+// SoundCommit makes a transaction's commit wait for the disk, and for standbys as the server says.
+const SoundCommit = "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)"
 
-// SoundSettings returns SQL that is true if commits are durable and reads see only written data. $unsafe skips
-// durability.
-func SoundSettings(unsafe string) string {
-	return "(" + unsafe + " OR coalesce(current_setting('fsync', true), 'on') = 'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on') " +
-		"AND current_setting('synchronous_commit') IN ('on', 'remote_apply') AND current_setting('client_min_messages') <> 'error' " +
-		"AND current_setting('transaction_isolation') = 'read committed'"
-}
+// SoundSettings is SQL that is true if commits are durable and reads see only written data. $7 skips durability.
+const SoundSettings = "($7 OR coalesce(current_setting('fsync', true), 'on') = 'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on') " +
+	"AND current_setting('synchronous_commit') IN ('on', 'remote_apply') AND current_setting('transaction_isolation') = 'read committed'"
 
 // Alone commits some statements in one round trip, in a transaction that no guard fences. The end of background ends
 // it too.

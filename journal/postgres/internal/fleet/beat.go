@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +25,7 @@ func (f *Fleet) Refused(ctx context.Context, conn *pgx.Conn, m *leased.Member, n
 	var buried bool
 	var sound bool
 	err := conn.QueryRow(ctx, "SELECT (SELECT epoch FROM "+f.schema+".sessions WHERE id = $1), coalesce((SELECT buried_at IS NOT NULL FROM "+f.schema+".sessions WHERE id = $1), true), "+
-		connection.SoundSettings("$2"), m.ID, true).Scan(&epoch, &buried, &sound)
+		strings.ReplaceAll(connection.SoundSettings, "$7", "$2"), m.ID, true).Scan(&epoch, &buried, &sound)
 	if err != nil {
 		return err
 	}
@@ -71,24 +72,20 @@ func (f *Fleet) renew(ctx context.Context, conn *pgx.Conn) error {
 	own := f.Sessions.Living()
 	ids := append(slices.Collect(maps.Keys(own)), m.ID)
 	slices.Sort(ids)
-	start := "NULL::timestamptz"
-	started := f.started.Load()
-	if started != nil {
-		start = check.StartSQL
-	}
+	started := f.Started()
 	before := f.Memory.BeatsOf(m.ID)
 	sent := time.Now()
 	var heard []string
 	var beats int64
 	err := f.alone(ctx, conn, "local", func(b *pgx.Batch) {
 		b.Queue("UPDATE "+f.schema+".sessions SET beats = beats + 1, expires_at = clock_timestamp() + $1::interval "+
-			"WHERE id = ANY($2) AND epoch = $3 AND buried_at IS NULL RETURNING id, beats, "+start, f.opts.Pace.TTL, ids, m.Epoch).
+			"WHERE id = ANY($2) AND epoch = $3 AND buried_at IS NULL RETURNING id, beats, "+check.StartSQL, f.opts.Pace.TTL, ids, m.Epoch).
 			Query(func(rows pgx.Rows) error {
 				var id string
 				var n int64
-				var by *time.Time
+				var by time.Time
 				_, err := pgx.ForEachRow(rows, []any{&id, &n, &by}, func() error {
-					if heard = append(heard, id); id == m.ID && by != nil && check.SameStart(started, by) {
+					if heard = append(heard, id); id == m.ID && by.Equal(started) {
 						beats = n
 					}
 					return nil
@@ -132,8 +129,7 @@ func (f *Fleet) alone(ctx context.Context, conn *pgx.Conn, durability string, qu
 // on its way fails or is seen. Then it calls still for each session, and skips the session if that returns false. If
 // still is nil, it skips none.
 func (f *Fleet) Bury(ctx context.Context, ids []string, still func(ctx context.Context, conn apptx.Runner, id string) (bool, error)) error {
-	lanes := []any{"process IN (SELECT process FROM " + f.schema + ".sessions WHERE id = ANY($1)) AND process <> $2", ids, f.member.Load().ID}
-	return f.opts.Transact(ctx, "end a session", lanes, func(ctx context.Context, conn apptx.Runner) error {
+	return f.opts.Transact(ctx, "end a session", func(ctx context.Context, conn apptx.Runner) error {
 		own := f.member.Load().ID
 		if _, err := conn.Exec(ctx, "UPDATE "+f.schema+".lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM "+f.schema+".lanes "+
 			"WHERE process IN (SELECT process FROM "+f.schema+".sessions WHERE id = ANY($1)) AND process <> $2 ORDER BY process, lane FOR UPDATE) o "+
@@ -183,7 +179,7 @@ func (f *Fleet) beat(conn **pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(f.opts.Background, f.opts.Pace.Lost/2)
 	defer cancel()
 	if *conn == nil || (*conn).IsClosed() {
-		c, err := f.Dial(ctx, nil)
+		c, err := f.Dial(ctx)
 		if err != nil {
 			return err
 		}
@@ -299,7 +295,7 @@ func (f *Fleet) upkeep(ctx context.Context) error {
 		return nil
 	}
 	f.upkeepDue = now.Add(time.Hour)
-	return f.opts.Transact(ctx, "tidy up", nil, func(ctx context.Context, conn apptx.Runner) error {
+	return f.opts.Transact(ctx, "tidy up", func(ctx context.Context, conn apptx.Runner) error {
 		// The time that the dead processes' lanes have seen stays.
 		if _, err := conn.Exec(ctx, f.in(foldLanes)); err != nil {
 			return err

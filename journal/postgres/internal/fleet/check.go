@@ -19,7 +19,7 @@ import (
 // the journal lay in another database before, or the database is older than this process has seen, the journal counts
 // as restored. After Check, the guard lets this process commit on that server, until it is started again or another
 // is in its place.
-func (f *Fleet) Check(ctx context.Context, conn *pgx.Conn, told *connection.Notices) error {
+func (f *Fleet) Check(ctx context.Context, conn *pgx.Conn) error {
 	if f.opts.Pooled {
 		if err := check.Text(ctx, conn); err != nil {
 			return err
@@ -29,7 +29,7 @@ func (f *Fleet) Check(ctx context.Context, conn *pgx.Conn, told *connection.Noti
 	if err != nil {
 		return err
 	}
-	if err := f.checkServer(ctx, conn, told); err != nil {
+	if err := f.checkServer(ctx, conn); err != nil {
 		return err
 	}
 	if err := f.checkJournal(ctx, conn); err != nil {
@@ -37,27 +37,23 @@ func (f *Fleet) Check(ctx context.Context, conn *pgx.Conn, told *connection.Noti
 	}
 	if again, err := check.StartOf(ctx, conn); err != nil {
 		return err
-	} else if !check.SameStart(started, again) { // behind a pooler
+	} else if !again.Equal(started) { // behind a pooler
 		return errMoved
 	}
-	f.started.Store(started)
+	f.started.Store(&started)
 	return nil
 }
 
-// Dial connects, and checks whether the database is still the same. told receives the server's notices. Nil means
-// that they are not needed.
-func (f *Fleet) Dial(ctx context.Context, told *connection.Notices) (*pgx.Conn, error) {
-	if told == nil {
-		told = new(connection.Notices)
-	}
+// Dial connects, and checks whether the database is still the same.
+func (f *Fleet) Dial(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connection.DialTime)
 	defer cancel()
 	defer context.AfterFunc(f.opts.Background, cancel)()
-	conn, err := f.opts.Dialer.Connect(ctx, told)
+	conn, err := f.opts.Dialer.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Check(ctx, conn, told); err != nil {
+	if err := f.Check(ctx, conn); err != nil {
 		connection.HangUp(conn)
 		return nil, err
 	}
@@ -66,12 +62,11 @@ func (f *Fleet) Dial(ctx context.Context, told *connection.Notices) (*pgx.Conn, 
 
 var errMoved = errors.New("postgres: another server took the place of the one that was checked")
 
-// checkAgain repeats check if the connection may have reached another server, or a restarted one: the server's start
-// is another, or unknown.
+// checkAgain repeats Check if the connection has reached another server, or a restarted one.
 func (f *Fleet) checkAgain(ctx context.Context, conn *pgx.Conn) error {
 	started, err := check.StartOf(ctx, conn)
-	if err == nil && (started == nil || !check.SameStart(started, f.started.Load())) {
-		err = f.Check(ctx, conn, nil)
+	if err == nil && !started.Equal(f.Started()) {
+		err = f.Check(ctx, conn)
 	}
 	return err
 }
@@ -79,16 +74,11 @@ func (f *Fleet) checkAgain(ctx context.Context, conn *pgx.Conn) error {
 // ErrDeployment is postgres.ErrDeployment.
 var ErrDeployment = errors.New("postgres: the journal of another deployment")
 
-// checkServer returns an error for a server that a journal is not safe on. If told is nil, notices are not needed.
-func (f *Fleet) checkServer(ctx context.Context, conn *pgx.Conn, told *connection.Notices) error {
+// checkServer returns an error for a server that a journal is not safe on.
+func (f *Fleet) checkServer(ctx context.Context, conn *pgx.Conn) error {
 	awaits, err := check.Server(ctx, conn, check.Needs{Writes: !f.opts.ReadOnly, Durable: f.opts.Durable})
-	if err != nil {
-		return err
-	}
-	if f.awaited.Store(awaits); told == nil {
-		return nil
-	}
-	return check.Notices(ctx, f.opts.Background, conn, told, awaits)
+	f.awaited.Store(awaits)
+	return err
 }
 
 func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {

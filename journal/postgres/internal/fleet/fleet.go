@@ -37,9 +37,8 @@ type Options struct {
 	MayLose    bool // no warning if commits wait for no standby
 	Witness    Witness
 
-	// Transact runs f in a fenced transaction. lanes is a condition on the lanes that f locks, and its arguments. Connections
-	// that hold these for too long are ended. Nil means that there are none.
-	Transact func(ctx context.Context, doing string, lanes []any, f func(context.Context, apptx.Runner) error) error
+	// Transact runs f in a fenced transaction.
+	Transact func(ctx context.Context, doing string, f func(context.Context, apptx.Runner) error) error
 }
 
 // Witness is postgres.Witness.
@@ -63,7 +62,7 @@ type Fleet struct {
 	restored  atomic.Pointer[restoration] // nil: not restored
 	adoption  adoption
 	timeline  atomic.Pointer[string]    // of the server, when it was last seen
-	started   atomic.Pointer[time.Time] // start time of the checked server; nil if it does not report one
+	started   atomic.Pointer[time.Time] // start time of the checked server
 
 	outdated atomic.Bool // only later releases may write to it
 	granted  atomic.Bool // the role's privileges were checked
@@ -94,8 +93,8 @@ func NewID() string { return rand.Text() }
 // Member is the identity under which this process writes, after Enroll.
 func (f *Fleet) Member() *leased.Member { return f.member.Load() }
 
-// Started is when the checked server was started. Nil means that it does not report that.
-func (f *Fleet) Started() *time.Time { return f.started.Load() }
+// Started is when the checked server was started.
+func (f *Fleet) Started() time.Time { return *f.started.Load() }
 
 // Outdated reports whether a later release has excluded this one. Then connections are checked again before their use.
 func (f *Fleet) Outdated() bool { return f.outdated.Load() }
@@ -132,7 +131,7 @@ func (f *Fleet) Current(ctx context.Context) (*leased.Member, error) {
 		return m, nil
 	}
 	f.Sessions.LoseAll()
-	conn, err := f.Dial(ctx, nil)
+	conn, err := f.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +159,18 @@ func (f *Fleet) Note(ctx context.Context, conn apptx.Runner, what string) error 
 	return err
 }
 
-// Evict ends connections of this role that hold lanes' rows for too long.
-func (f *Fleet) Evict(ctx context.Context, where string, args ...any) {
-	table := f.schema + ".lanes"
-	f.opts.Dialer.Evict(ctx, f.opts.Background, table, func(ended int) {
+// Evict ends connections of this role that hold lanes' rows, and wait for a client that is gone or stopped. A stopped client
+// finds out the result of its commit once it goes on.
+func (f *Fleet) Evict(ctx context.Context) {
+	conn, err := f.opts.Dialer.Connect(ctx) // a check of the database may be waiting for this
+	if err != nil {
+		return
+	}
+	defer connection.HangUp(conn)
+	var ended int
+	err = conn.QueryRow(ctx, "SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a WHERE a.usename = current_user AND a.wait_event = 'ClientRead' "+
+		"AND a.state_change < clock_timestamp() - interval '500 ms' AND a.pid IN (SELECT pid FROM pg_locks WHERE relation = $1::text::regclass)", f.schema+".lanes").Scan(&ended)
+	if err == nil && ended > 0 {
 		f.opts.Log.Warn("onceward: connections that held lanes of the journal were ended, since their client is gone or stopped", "connections", ended)
-	}, "SELECT 1 FROM "+table+" WHERE "+where+" ORDER BY process, lane FOR UPDATE", args...)
+	}
 }

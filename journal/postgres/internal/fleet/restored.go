@@ -82,7 +82,7 @@ func (f *Fleet) mark(ctx context.Context, conn *pgx.Conn, column, condition stri
 	ended := f.adoption.count()
 	err := mark()
 	if pgerr.Code(err) == pgerr.LockNotAvailable {
-		f.Evict(ctx, "true")
+		f.Evict(ctx)
 		err = mark()
 	}
 	if err == nil {
@@ -251,7 +251,7 @@ func (f *Fleet) Missing(ctx context.Context, conn *pgx.Conn, m *leased.Member) e
 // GoneBack is isRestored for a lane of m that sees it. If an Adopt or a Confirm has ended m meanwhile, what the lane
 // saw does not count, and GoneBack returns ErrLost.
 func (f *Fleet) GoneBack(ctx context.Context, m *leased.Member, why string) error {
-	conn, err := f.Dial(ctx, nil)
+	conn, err := f.Dial(ctx)
 	if err == nil {
 		defer connection.HangUp(conn)
 		err = f.isRestored(ctx, conn, m.Epoch, "the database has gone back: "+why)

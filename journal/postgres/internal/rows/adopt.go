@@ -31,7 +31,7 @@ func (t *tx) adopt(restored string) (done func(), err error) {
 
 // cutOff ends all sessions, and fences off each commit of an earlier epoch.
 func (d *Driver) cutOff(t *tx, word, restored string) (done func(), err error) {
-	if _, err := t.c.Exec(t.ctx, d.in(othersOfMember), t.lane.Member.ID, t.lane.Number); err != nil {
+	if _, err := t.c.Exec(t.ctx, d.in(othersOfMember), t.lane.member.ID, t.lane.number); err != nil {
 		return nil, err
 	}
 	return d.fleet.CutOff(t.ctx, t.c, word, restored)
@@ -44,7 +44,7 @@ func (d *Driver) Confirm(ctx context.Context) error {
 		return nil
 	}
 	var done func()
-	err := d.transact(ctx, "confirm", []any{"true"}, func(ctx context.Context, conn apptx.Runner) (err error) {
+	err := d.transact(ctx, "confirm", func(ctx context.Context, conn apptx.Runner) (err error) {
 		done, err = d.fleet.CutOff(ctx, conn, "confirmed", "")
 		return err
 	})

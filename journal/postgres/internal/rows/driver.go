@@ -69,8 +69,6 @@ type Driver struct {
 	idle  []*lane
 	made  int // how many lanes there are
 
-	rotateAfter int // commits that use one row of a lane
-
 	operations, receipts, flows handles
 }
 
@@ -78,7 +76,7 @@ var _ rowstore.Driver = (*Driver)(nil)
 
 // Open opens the journal in a schema, which schema.Migrate has made. It starts the heartbeat of this process's sessions.
 func Open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Driver, error) {
-	d := &Driver{opts: opts, rotateAfter: rotateAfter, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
+	d := &Driver{opts: opts, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
 	var err error
 	if d.schema, err = schema.Quoted(opts.Schema); err != nil {
 		return nil, err
@@ -108,7 +106,7 @@ func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err erro
 	if d.deliveries, err = dialer.Pool(ctx, appConnections, asMade); err != nil {
 		return err
 	}
-	conn, err := d.fleet.Dial(ctx, nil)
+	conn, err := d.fleet.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,5 @@ func (d *Driver) ForTest() (*fleet.Fleet, *pgxpool.Pool, string, context.Context
 	return d.fleet, d.pool, d.schema, d.background
 }
 
-// RotateAfter makes lanes take another row after that many commits. It is for tests.
-func (d *Driver) RotateAfter(commits int) { d.rotateAfter = commits }
-
 // CommitIn gives transactions that much time. It is for tests.
 func (d *Driver) CommitIn(most time.Duration) { d.opts.Time = most }

@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,7 +22,7 @@ const settings = connection.Settings + ", set_config('search_path', 'pg_catalog'
 //   - the lane's row is as the lane knows it, and no other lane of the process lacks a commit,
 //   - the process and its sessions live,
 //   - the server is the one that was checked, and commits are durable,
-//   - the head is as the transaction was decided by it, if that was decided before ($11).
+//   - the head is as the transaction was decided by it, if that was decided before ($10).
 //
 // It locks the lane's row. So a process that ends this one's sessions first ends a transaction whose client is gone or
 // stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time, the
@@ -32,11 +31,10 @@ const (
 	guard = `SELECT 1 / (EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 FOR NO KEY UPDATE)
 		AND EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL)
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
-		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($9::int[]), pg_catalog.unnest($10::bigint[])) a (number, least)
+		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($8::int[]), pg_catalog.unnest($9::bigint[])) a (number, least)
 			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
-		AND ($7 OR coalesce(current_setting('synchronous_standby_names', true), '') = '')
-		AND ($11::bigint[] IS NULL OR j.restored IS NULL AND j.promoted IS NULL AND $11 = ARRAY[j.epoch, l.jumped, l.margin, l.ahead])
-		AND {{place}})::int, clock_timestamp(), ` + clocks
+		AND ($10::bigint[] IS NULL OR j.restored IS NULL AND j.promoted IS NULL AND $10 = ARRAY[j.epoch, l.jumped, l.margin, l.ahead])
+		AND ` + connection.SoundSettings + ` AND ` + check.StartSQL + ` = $11)::int, clock_timestamp(), ` + clocks
 	clocks = `l.*, j.hooked, j.naming, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
 		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
 		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l (seq, last, jumped, margin, ahead)`
@@ -54,21 +52,14 @@ const (
 // queueGuard queues the guard of the lane's next transaction. If that was decided already, decided is the head at that time.
 func (l *lane) queueGuard(p *pipeline, needs []string, decided *rowstore.Head, f answer) {
 	numbers, least := []int{}, []int64{}
-	for number, batch := range l.d.fleet.Acknowledged.Of(l.Member) {
+	for number, batch := range l.d.fleet.Acknowledged.Of(l.member) {
 		numbers, least = append(numbers, number), append(least, batch)
 	}
 	var by []int64
 	if decided != nil {
 		by = []int64{decided.Epoch, toColumn(decided.Clock.Jumped), int64(decided.Clock.LeastMargin), toColumn(decided.Clock.Ahead)}
 	}
-	place := connection.SoundSettings("$8")
-	args := []any{l.Member.ID, l.Number, l.Batch, l.Tenure, l.Member.Epoch, needs, l.Looked.Load(), l.d.fleet.Unsafe(), numbers, least, by}
-	// If the server can't report its start, only each beat checks whether it is the same.
-	if started := l.d.fleet.Started(); started != nil {
-		place += " AND " + check.StartSQL + " = $12"
-		args = append(args, *started)
-	}
-	p.queue(f, strings.Replace(guard, "{{place}}", place, 1), args...)
+	p.queue(f, guard, l.member.ID, l.number, l.batch, l.tenure, l.member.Epoch, needs, l.d.fleet.Unsafe(), numbers, least, by, l.d.fleet.Started())
 }
 
 // scanHead reads some values and then the head. It counts a journal as restored that only this process has found out about.

@@ -23,13 +23,20 @@ type lane struct {
 	d    *Driver
 	conn *pgx.Conn
 
-	leased.Row
-	connection.Notices
+	member *leased.Member // whose row it is; nil if it has none yet
+	number int
+	batch  int64 // the latest that is known to be committed
+	tenure int64 // a row with another one is not this process's any more
 }
 
-// rotateAfter is the default of Driver.rotateAfter. A lane's row has a version for each commit while an old snapshot is
-// held, and the guard goes past all of them. So the lane gets another row now and then.
-const rotateAfter = 10_000
+// rowState is what the database has of a lane's row.
+type rowState struct{ Batch, Tenure int64 }
+
+// step is how far the numbers of one lane's rows lie apart.
+const step = 100_000
+
+// leave leaves the row as it is: the lane's next user starts a row of its own.
+func (l *lane) leave() { l.member, l.number = nil, l.number+step }
 
 // take returns a lane that no transaction uses, the latest used first.
 func (d *Driver) take(ctx context.Context) (*lane, error) {
@@ -46,7 +53,7 @@ func (d *Driver) take(ctx context.Context) (*lane, error) {
 		return l, nil
 	}
 	d.made++
-	return &lane{d: d, Row: leased.Row{Number: d.made - 1}}, nil
+	return &lane{d: d, number: d.made - 1}, nil
 }
 
 func (d *Driver) giveBack(l *lane) {
@@ -82,57 +89,35 @@ func (l *lane) ready(ctx context.Context) error {
 		return err
 	}
 	if l.conn == nil {
-		if l.conn, err = l.d.fleet.Dial(ctx, &l.Notices); err != nil {
+		if l.conn, err = l.d.fleet.Dial(ctx); err != nil {
 			return err
 		}
 	}
-	if l.Member != m {
+	if l.member != m {
 		return l.start(ctx, m)
 	}
-	return l.rotate(ctx)
+	return nil
 }
 
 // start makes the lane's row for a member.
 func (l *lane) start(ctx context.Context, m *leased.Member) error {
-	var made leased.RowState
-	err := l.alone(ctx, &made, addLane, m.ID, l.Number)
+	var made rowState
+	err := l.alone(ctx, &made, addLane, m.ID, l.number)
 	if err != nil {
 		l.hangUp()
 		return err
 	}
-	l.Start(m, made)
-	return nil
-}
-
-// rotate gives the lane another row, if it is time. A row that lacks batches stays, for the guard to report.
-func (l *lane) rotate(ctx context.Context) error {
-	if !l.IsWorn(l.d.rotateAfter) {
-		return nil
-	}
-	var made leased.RowState
-	err := l.alone(ctx, &made, rotateLane, l.Member.ID, l.Number, l.Next(), l.Batch)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		l.hangUp()
-		l.LeaveBoth() // it may have been done
-		return err
-	}
-	l.Rotated(made)
-	l.acknowledge()
+	l.member, l.batch, l.tenure = m, made.Batch, made.Tenure
 	return nil
 }
 
 const (
-	addLane    = "INSERT INTO {{s}}.lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure"
-	raiseLane  = "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure"
-	rotateLane = `WITH o AS (DELETE FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $4 RETURNING tenure, seq, last_at, jumped_at, least_margin, ahead_at)
-		INSERT INTO {{s}}.lanes (process, lane, tenure, seq, last_at, jumped_at, least_margin, ahead_at) SELECT $1, $3, o.* FROM o RETURNING batch, tenure`
+	addLane   = "INSERT INTO {{s}}.lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure"
+	raiseLane = "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure"
 )
 
 // alone commits one statement on the lane's row, without the guard.
-func (l *lane) alone(ctx context.Context, is *leased.RowState, text string, args ...any) error {
+func (l *lane) alone(ctx context.Context, is *rowState, text string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, l.d.opts.Time)
 	defer cancel()
 	return connection.Alone(ctx, l.d.background, l.conn, func(b *pgx.Batch) {
@@ -140,7 +125,11 @@ func (l *lane) alone(ctx context.Context, is *leased.RowState, text string, args
 	})
 }
 
-func (l *lane) acknowledge() { l.d.fleet.Acknowledged.Set(l, l.Member, l.Number, l.Batch) }
+// acknowledge records that the next batch was committed.
+func (l *lane) acknowledge() {
+	l.batch++
+	l.d.fleet.Acknowledged.Set(l, l.member, l.number, l.batch)
+}
 
 // rollback ends a failed transaction, or closes the connection if it can't.
 func (l *lane) rollback() {
@@ -161,12 +150,11 @@ func (l *lane) rollback() {
 func (l *lane) committed(ctx context.Context, tag string, err error) error {
 	switch {
 	case err == nil && tag == "COMMIT":
-		l.Committed()
 		l.acknowledge()
-		return l.replicate(ctx)
+		return nil
 	case err == nil: // the server rolled it back
 		return rowstore.ErrMissed
-	case pgerr.IsStatements(err) && !l.conn.IsClosed() && !l.Warned.Load():
+	case pgerr.IsStatements(err) && !l.conn.IsClosed():
 		l.rollback()
 		return meaning(err)
 	}
@@ -176,11 +164,8 @@ func (l *lane) committed(ctx context.Context, tag string, err error) error {
 	case unresolved != nil:
 		return unresolved
 	case landed:
-		l.Committed()
 		l.acknowledge()
-		return l.replicate(ctx)
-	case err == nil: // a warning came with the answer
-		return rowstore.ErrMissed
+		return nil
 	case pgerr.IsLate(err): // less at once may be in time
 		return fmt.Errorf("%w: %w", rowstore.ErrLocked, pgerr.Explain("", err))
 	}
@@ -198,18 +183,18 @@ func (l *lane) resolve(ctx context.Context) (landed bool, err error) {
 		is, err := l.raise(ctx)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return false, inDoubt(errors.Join(errNoLane, l.d.fleet.Missing(ctx, l.conn, l.Member)))
-		case err == nil && is.Batch < l.Batch:
+			return false, inDoubt(errors.Join(errNoLane, l.d.fleet.Missing(ctx, l.conn, l.member)))
+		case err == nil && is.Batch < l.batch:
 			return false, l.lacks(ctx, is.Batch)
 		case err == nil:
-			l.Raised(is.Tenure)
-			return is.Batch == l.Batch+1, nil
+			l.tenure = is.Tenure
+			return is.Batch == l.batch+1, nil
 		case errors.Is(err, journal.ErrVersion): // later releases alone ask the database: it stays in doubt
-			l.Leave()
+			l.leave()
 			return false, inDoubt(err)
 		}
 		if err := l.pause(ctx, pause); err != nil {
-			l.Leave()
+			l.leave()
 			return false, err
 		}
 	}
@@ -232,57 +217,38 @@ func (l *lane) pause(ctx context.Context, pause time.Duration) error {
 // this process may adopt the journal.
 func (l *lane) lacks(ctx context.Context, batch int64) error {
 	was := l.d.fleet.Why()
-	err := l.d.fleet.GoneBack(ctx, l.Member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.Number, l.Member.ID, batch, l.Batch))
+	err := l.d.fleet.GoneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.ID, batch, l.batch))
 	if errors.Is(err, fleet.ErrLost) || was != "" && errors.Is(err, journal.ErrRestored) {
-		l.Leave()
+		l.leave()
 		return rowstore.ErrMissed
 	}
 	return err
 }
 
 // raise raises the lane's tenure, once the holder of its row is done.
-func (l *lane) raise(ctx context.Context) (is leased.RowState, err error) {
+func (l *lane) raise(ctx context.Context) (is rowState, err error) {
 	if l.conn == nil {
-		if l.conn, err = l.d.fleet.Dial(ctx, &l.Notices); err != nil {
+		if l.conn, err = l.d.fleet.Dial(ctx); err != nil {
 			return is, err
 		}
 	}
-	l.Warned.Store(false)
-	err = l.alone(ctx, &is, raiseLane, l.Member.ID, l.Number)
+	err = l.alone(ctx, &is, raiseLane, l.member.ID, l.number)
 	switch {
 	case err == nil, errors.Is(err, pgx.ErrNoRows):
 	case pgerr.Code(err) == pgerr.LockNotAvailable:
-		l.d.fleet.Evict(ctx, "process = $1 AND lane = $2", l.Member.ID, l.Number)
+		l.d.fleet.Evict(ctx)
 	default:
 		l.hangUp()
 	}
 	return is, err
 }
 
-// replicate waits until the standbys that the lane should have waited for have its commit. A later, replicated commit
-// of the lane proves it, since the log is in order.
-func (l *lane) replicate(ctx context.Context) error {
-	for pause := 10 * time.Millisecond; l.Warned.Load() || l.conn == nil; pause = min(2*pause, time.Second) {
-		_, err := l.raiseOwn(ctx)
-		if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, rowstore.ErrMissed) {
-			return inDoubt(errNoLane)
-		}
-		if err == nil && !l.Warned.Load() {
-			return nil
-		}
-		if err := l.pause(ctx, pause); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // raiseOwn is raise for the lane's own use: it keeps the new tenure, and detects lost batches.
-func (l *lane) raiseOwn(ctx context.Context) (leased.RowState, error) {
+func (l *lane) raiseOwn(ctx context.Context) (rowState, error) {
 	is, err := l.raise(ctx)
 	if err == nil {
-		l.Raised(is.Tenure)
-		if is.Batch < l.Batch {
+		l.tenure = is.Tenure
+		if is.Batch < l.batch {
 			return is, l.lacks(ctx, is.Batch)
 		}
 	}
@@ -294,17 +260,17 @@ func (l *lane) diagnose(ctx context.Context, needs []string) error {
 	is, err := l.raiseOwn(ctx)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return l.d.fleet.Missing(ctx, l.conn, l.Member)
+		return l.d.fleet.Missing(ctx, l.conn, l.member)
 	case errors.Is(err, rowstore.ErrMissed):
 		return nil
 	case err != nil:
 		return err
-	case is.Batch > l.Batch: // a commit that landed unheard
-		l.Leave()
+	case is.Batch > l.batch: // a commit that landed unheard
+		l.leave()
 		return nil
 	}
 	was := l.d.fleet.Why()
-	if err := l.d.fleet.Check(ctx, l.conn, &l.Notices); err != nil {
+	if err := l.d.fleet.Check(ctx, l.conn); err != nil {
 		return err
 	}
 	if was == "" && l.d.fleet.Why() != "" {
@@ -316,7 +282,7 @@ func (l *lane) diagnose(ctx context.Context, needs []string) error {
 	} else if err != nil {
 		return err
 	}
-	err = l.d.fleet.Refused(ctx, l.conn, l.Member, needs)
+	err = l.d.fleet.Refused(ctx, l.conn, l.member, needs)
 	if errors.Is(err, journal.ErrSessionLost) { // the requests of that session fail alone
 		return nil
 	}

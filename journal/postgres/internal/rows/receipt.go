@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,7 +31,7 @@ const (
 	// The next two are one round trip each. The first writes only in a transaction of the journal's database, which has
 	// not gone back, and if it can lock the key.
 	reserveReceipt = insertInto + `SELECT $1::bigint, $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea, $10::bytea, pg_catalog.pg_current_xact_id()
-		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13::timestamptz IS NOT DISTINCT FROM {{start}} AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING RETURNING 1`
+		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13 = ` + check.StartSQL + ` AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING RETURNING 1`
 	// The commit of an answer waits for the disk, even if the application's other commits do not.
 	completeReceipt = `UPDATE {{s}}.receipts SET state = $2, ends_at = $3, facts = $4, answer = $5, body = $6, written_in = pg_catalog.pg_current_xact_id()
 		WHERE handle = $1 AND facts = $7 AND written_in = pg_catalog.pg_current_xact_id_if_assigned() RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
@@ -174,12 +173,8 @@ func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Rece
 		return false, err
 	}
 	args := receiptArgs(made(handle))
-	started, start := t.d.fleet.Started(), noStart
-	if started != nil {
-		start = check.StartSQL
-	}
-	args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)), started)
-	return t.write(ctx, strings.Replace(reserveReceipt, "{{start}}", start, 1), args...)
+	args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)), t.d.fleet.Started())
+	return t.write(ctx, reserveReceipt, args...)
 }
 
 // CompleteReceipt implements rowstore.Tx.

@@ -20,7 +20,7 @@ func (d *Driver) Join(ctx context.Context) (string, error) {
 		return "", errNoWorker
 	}
 	s := d.fleet.Sessions.New(fleet.NewID())
-	err := d.transact(ctx, "join", nil, func(ctx context.Context, conn apptx.Runner) error {
+	err := d.transact(ctx, "join", func(ctx context.Context, conn apptx.Runner) error {
 		if err := d.fleet.Refusal(); err != nil {
 			return err
 		}
@@ -84,15 +84,15 @@ func (d *Driver) resign(ctx context.Context) error {
 }
 
 // transact runs f in a fenced transaction. If another transaction was in its way, it runs f again.
-func (d *Driver) transact(ctx context.Context, doing string, lanes []any, f func(context.Context, apptx.Runner) error) error {
+func (d *Driver) transact(ctx context.Context, doing string, f func(context.Context, apptx.Runner) error) error {
 	for try := 0; ; try++ {
 		err := d.once(ctx, f)
 		switch {
 		case err == nil || ctx.Err() != nil || d.background.Err() != nil:
 			return err
-		case errors.Is(err, rowstore.ErrLocked) && lanes != nil:
-			d.fleet.Evict(ctx, lanes[0].(string), lanes[1:]...)
-		case !errors.Is(err, rowstore.ErrLocked) && !errors.Is(err, rowstore.ErrMissed), try == tries:
+		case errors.Is(err, rowstore.ErrLocked):
+			d.fleet.Evict(ctx)
+		case !errors.Is(err, rowstore.ErrMissed), try == tries:
 			return pgerr.Explain(doing, err)
 		}
 		select {

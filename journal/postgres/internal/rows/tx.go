@@ -153,7 +153,6 @@ func (t *tx) queueBegin(p *pipeline, decided *rowstore.Head) {
 	l := t.lane
 	p.queue(nil, connection.BeginSQL)
 	p.queue(nil, settings, t.wait)
-	l.Warned.Store(false)
 	sent := time.Now()
 	l.queueGuard(p, t.needs, decided, func(row pgx.Rows) (err error) {
 		var one int32
@@ -171,9 +170,7 @@ func (t *tx) queueBegin(p *pipeline, decided *rowstore.Head) {
 
 // sendBegin sends the begin of the transaction, and reports whether the guard has passed.
 func (t *tx) sendBegin(ctx context.Context, p *pipeline) (passed bool, err error) {
-	sent := time.Now()
 	failed, err := p.send(ctx, t.lane.conn)
-	t.lane.Guarded(time.Since(sent))
 	if err == nil {
 		return true, nil
 	}
@@ -330,7 +327,7 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 	t.d.operations.queue(p, inserted(changes))
 	if head.Reset {
 		// A process that is about to commit by the former latest time checks first.
-		p.queue(nil, resetLanes, toColumn(head.Clock.Last), t.lane.Member.ID, t.lane.Number)
+		p.queue(nil, resetLanes, toColumn(head.Clock.Last), t.lane.member.ID, t.lane.number)
 	}
 	if head.Hook != t.read.Hook {
 		p.queue(nil, "UPDATE {{s}}.journal SET hooked = $1", head.Hook)
@@ -344,7 +341,7 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 		if adopted, err = t.adopt(head.Restored); err != nil {
 			t.Rollback()
 			if err = meaning(err); errors.Is(err, rowstore.ErrLocked) {
-				t.d.fleet.Evict(t.caller, "true")
+				t.d.fleet.Evict(t.caller)
 			}
 			return err
 		}
@@ -355,7 +352,7 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 		t.d.head.committed(head.Clock)
 		adopted()
 	case errors.Is(err, rowstore.ErrLocked) && head.Reset:
-		t.d.fleet.Evict(t.caller, "true")
+		t.d.fleet.Evict(t.caller)
 	}
 	return err
 }
@@ -373,7 +370,7 @@ func inserted(changes []*rowstore.Change) (n int) {
 func (t *tx) commit(p *pipeline, next string, args ...any) error {
 	defer t.end()
 	l := t.lane
-	p.queue(nil, next, append([]any{l.Member.ID, l.Number, l.Batch, l.Tenure}, args...)...)
+	p.queue(nil, next, append([]any{l.member.ID, l.number, l.batch, l.tenure}, args...)...)
 	p.queue(nil, "COMMIT")
 	_, err := p.send(t.ctx, l.conn)
 	if err != nil {

@@ -86,24 +86,20 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 	p = &pipeline{d: t.d}
 	var id, why *string
-	var started *time.Time
+	var started time.Time
 	f := t.d.fleet
-	start := noStart
-	if f.Started() != nil {
-		start = check.StartSQL
-	}
 	p.queue(func(rows pgx.Rows) error { return rows.Scan(&id, &why, &started) },
-		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+start)
+		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+check.StartSQL)
 	return p, func(ctx context.Context) error {
 		switch {
 		case id == nil || *id != t.d.identity:
 			return fmt.Errorf("%w: the transaction is not one of the journal's database", fleet.ErrDeployment)
 		case why != nil:
 			return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, *why)
-		case started == nil || check.SameStart(started, f.Started()):
+		case started.Equal(f.Started()):
 			return nil
 		}
-		own, err := f.Dial(ctx, nil)
+		own, err := f.Dial(ctx)
 		if err != nil {
 			return err
 		}
@@ -111,15 +107,12 @@ func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 		if err := f.Refusal(); err != nil {
 			return err
 		}
-		if !check.SameStart(started, f.Started()) {
+		if !started.Equal(f.Started()) {
 			return errElsewhere
 		}
 		return nil
 	}
 }
-
-// noStart is the expression for a server that does not tell when it was started.
-const noStart = "NULL::timestamptz"
 
 // Receipt implements rowstore.Tx.
 func (t *within) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
