@@ -34,8 +34,10 @@ type Config struct {
 
 	// Authorize adds credentials to a request, in headers or query parameters, since the journal holds none. It is
 	// called concurrently, before every attempt at a host of Providers, in the background too, and before every request
-	// of a look-up (LookOf). It is called once more before an operation is recorded. An error stops the attempt before it
-	// is sent.
+	// of a look-up (LookOf). An error stops the attempt before it is sent.
+	//
+	// The call for the first attempt comes before the operation is recorded, since the record has a digest of the
+	// credential. It is repeated if recording took a second, gave the operation another key, or filled in a reference.
 	//
 	// An operation that may have run is sent again only under the same credential, or under another one of the same
 	// account: see docs/adapters.md.

@@ -431,6 +431,9 @@ func (k *call) startRun(res *machine.Result, f *core.Flight) *run {
 	if r.op.BodyWithheld {
 		r.op.Request = wire.WithBody(r.op.Request, k.intent.Request, k.body)
 	}
+	if r.op.Credential == k.intent.Credential { // which is salted: the record is of this call's request
+		r.composed = k.composed
+	}
 	r.replaced = k.carried != "" && r.op.Key != "" && k.carried != r.op.Key
 	// What others were promised, who said no such time, stays pending then. A person who has something sent again means this.
 	by, again := k.intent.NotAfter, r.op.Resolved != nil && r.op.Resolved.Resolution == journal.SendAgain

@@ -18,10 +18,23 @@ import (
 )
 
 // compose makes the request of one attempt, if its credential is the operation's.
+// Authorize sees ctx, and the request is sent under sent. The first attempt takes the request whose credential the call
+// has recorded, if that request still fits.
 func (r *run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
 	requests := r.composer()
-	req, err := requests.Compose(ctx, sent, to)
-	return r.admit(req, to, err)
+	recorded := r.composed
+	if r.composed = nil; recorded.Fits(&requests, r.attempt.started) {
+		r.mode = r.op.Mode
+		return recorded.Sent(sent), nil
+	}
+	composed, err := requests.Compose(ctx, to)
+	if err != nil {
+		return r.admit(nil, to, err)
+	}
+	if _, err = r.admit(composed.Request, to, nil); err != nil {
+		return nil, err
+	}
+	return composed.Sent(sent), nil
 }
 
 // composer makes the requests of the run's attempts.
@@ -146,7 +159,11 @@ func (k *call) sign() error {
 		ctx = limited
 	}
 	requests := k.composer()
-	req, err := requests.Compose(ctx, ctx, &k.clean)
+	if k.intent.BodyWithheld {
+		whole := k.intent.Request
+		whole.Body, requests.Frozen = k.body, &whole
+	}
+	composed, err := requests.Compose(ctx, &k.clean)
 	switch {
 	case err != nil && k.engine.Lifecycle.Life().Err() != nil:
 		return k.fail(fault.ErrShutdown, nil)
@@ -158,6 +175,8 @@ func (k *call) sign() error {
 		k.intent.Mode, k.intent.Credential = k.modeOf(k.req), journal.Unsigned
 		return nil
 	}
+	req := composed.Request
+	k.composed, composed.At = composed, k.engine.Now()
 	k.intent.Mode = k.modeOf(req)
 	k.intent.Credential = digestOf(req, &k.route)
 	if k.engine.finder.KeepsAccount(k.route) {
@@ -174,10 +193,11 @@ func (k *call) modeOf(req *http.Request) string {
 	return tables.Mode(k.route.Provider, req.Header)
 }
 
-// composer makes requests as the call's attempts would be, but for the key, which the
-// journal has not given out yet.
+// composer makes requests as the call's attempts would be, if the journal gives the operation the key of the intent.
 func (k *call) composer() wire.Composer {
-	return k.engine.Composer(k.req, k.query, &k.route, &k.intent.Request)
+	c := k.engine.Composer(k.req, k.query, &k.route, &k.intent.Request)
+	c.Key, c.FirstSent = k.intent.Key, k.engine.Now()
+	return c
 }
 
 // whoSends returns the account that a call is made for, as far as its provider tells.

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/throttle"
+	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
@@ -38,6 +39,8 @@ type call struct {
 	body     []byte
 	ends     time.Time // when the call has to have returned
 	asked    time.Time // before which the provider asked not to be asked again, by what was answered last
+
+	composed *wire.Composed // with the intent's key and credential; nil: there is no credential
 
 	regained *Answer // of a completed operation, if the journal can't record it
 	missing  missing // the answer of a completed operation

@@ -38,6 +38,7 @@ type run struct {
 	target   *url.URL        // where the operation is sent to
 	query    string          // the caller's withheld query parameters, encoded
 	secrets  *tables.Secrets // of its body, which an answer may repeat; nil in the background
+	composed *wire.Composed  // by the call, for the first attempt of an operation that it has begun; nil: there is none
 	replaced bool            // the journal's key goes out instead of the one the request had
 
 	// Its attempts.

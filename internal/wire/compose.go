@@ -36,11 +36,36 @@ type Composer struct {
 	FirstSent time.Time
 }
 
+// Composed is a request that is ready to be sent, and what it was made of.
+type Composed struct {
+	// Request has no body yet: Sent adds it.
+	Request *http.Request
+
+	// At is when the request was composed.
+	At time.Time
+
+	key    string
+	body   []byte
+	reader *bytes.Reader
+}
+
+// Fits reports whether c would compose the same request, within a second of it. A reference or a time of the first
+// attempt is not known before an operation is recorded.
+func (d *Composed) Fits(c *Composer, now time.Time) bool {
+	return d != nil && d.key == c.Key && c.Reference == (Reference{}) && c.Route.Endpoint.Key.FirstSent == "" && now.Sub(d.At).Abs() < time.Second
+}
+
+// Sent returns the request with its body, to be sent under ctx.
+func (d *Composed) Sent(ctx context.Context) *http.Request {
+	req := d.Request.WithContext(ctx)
+	setBody(req, d.reader, d.body)
+	return req
+}
+
 // Compose makes the request of one attempt. It adds to the frozen request the caller's credentials, the key, and the
-// additions of Authorize, which may be a signature over the whole. The request is sent under sent; Authorize sees
-// ctx.
-func (c *Composer) Compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
-	f := c.frame(sent, c.Frozen.Method, to)
+// additions of Authorize, which may be a signature over the whole. Authorize sees ctx.
+func (c *Composer) Compose(ctx context.Context, to *url.URL) (*Composed, error) {
+	f := c.frame(ctx, c.Frozen.Method, to)
 	req := &f.request
 	body, err := c.Reference.put(req, c.Frozen.Body)
 	if err != nil {
@@ -58,8 +83,7 @@ func (c *Composer) Compose(ctx, sent context.Context, to *url.URL) (*http.Reques
 			return nil, err
 		}
 	}
-	setBody(req, &f.reader, body)
-	return req, nil
+	return &Composed{Request: req, key: c.Key, body: body, reader: &f.reader}, nil
 }
 
 // frame is a request with its URL and the reader of its body, in one allocation. It belongs to one attempt.

@@ -331,7 +331,7 @@ func TestOtherModeIsNeverSent(t *testing.T) {
 	})
 	each(t, "nor in the second attempt of a call", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())
-		keys := []string{"sk_test_1", "sk_test_1", "sk_live_1"}
+		keys := []string{"sk_test_1", "sk_live_1"}
 		p := start(t, l, onceward.Config{Journal: j, Providers: modes(), Authorize: func(r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer "+keys[0])
 			keys = keys[min(1, len(keys)-1):]
