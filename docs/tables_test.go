@@ -1,7 +1,7 @@
 package docs_test
 
 // All documents that are made from code:
-//go:generate go test -C .. -p 1 -run Document ./docs ./providers ./internal/shown ./internal/clienttest/background -update
+//go:generate go test -C .. -p 1 -run Document ./docs ./providers ./internal/shown -update
 //go:generate go test -C ../proof -p 1 -run Document ./model ./model/receipt -update
 //go:generate go test -C ../cmd/onceward -run Document . -update
 

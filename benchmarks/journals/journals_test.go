@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
 	"errors"
-	"io"
 	"os"
 	"testing"
 	"time"
@@ -85,31 +83,6 @@ func TestAnAimIsReachedOrMissed(t *testing.T) {
 	assert.Regexp(t, `64 +18 +≥ 3 +reached +ops/s ÷ naive\n`, out.String())
 	assert.Regexp(t, `64 +0.36 +≤ 0.35 +missed +p99 ÷ naive's\n`, out.String())
 	assert.NotContains(t, out.String(), "pebble", "what was not measured is left out")
-}
-
-func TestTheChartHasAMarkForEveryFigure(t *testing.T) {
-	r := results{}
-	callers := []int{1, 8, 64}
-	for _, n := range callers {
-		r.set(nameOnceward, n, figures{OpsPerSecond: float64(3000 * n)})
-		r.set(nameFloor, n, figures{OpsPerSecond: float64(5000 * n)})
-	}
-	var out bytes.Buffer
-	require.NoError(t, r.drawChart(&out, callers, "a < b & c"))
-	marks := map[string]int{}
-	for d := xml.NewDecoder(&out); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		if start, ok := token.(xml.StartElement); ok {
-			marks[start.Name.Local]++
-		}
-	}
-	assert.Equal(t, 6, marks["circle"])
-	assert.Equal(t, 2, marks["polyline"])
-	require.Error(t, results{}.drawChart(io.Discard, callers, ""))
 }
 
 func TestAFolderInMemoryIsRefused(t *testing.T) {

@@ -1,7 +1,7 @@
 // Journals runs the same work through our SQLite journal and through its alternatives, in one run. The work is operations
 // of two durable writes, an intent and an answer.
 //
-//	go run ./journals                     the comparison; -svg draws it
+//	go run ./journals                     the comparison
 //	go run ./journals -rows 1100000       our journal beside many operations
 //
 // Compare only within one run: the speed of a disk varies from one to the next.
@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +35,6 @@ func run(ctx context.Context, args []string) error {
 	runs := flags.Duration("duration", 2*time.Second, "how long it runs each time")
 	at := flags.String("callers", "1,8,64,256", "numbers of callers")
 	only := flags.String("only", "", "names of the stores to run, with commas between; empty: all")
-	svg := flags.String("svg", "", "a file to draw the chart in")
 	rows := flags.Int("rows", 0, "measure our journal alone beside this many completed operations")
 	left := flags.String("leave", "", "for -rows: begin operations in this journal until killed")
 	if err := flags.Parse(args); err != nil {
@@ -67,19 +65,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Println()
-	if err := all.printAims(os.Stdout); err != nil || *svg == "" {
-		return err
-	}
-	file, err := os.Create(*svg)
-	if err != nil {
-		return err
-	}
-	caption := fmt.Sprintf("%s/%s, %d CPUs; medians of %d interleaved runs of %v; fsynced", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), *times, *runs)
-	if err := all.drawChart(file, callers, caption); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
+	return all.printAims(os.Stdout)
 }
 
 // compare runs the stores in turn, so that what else the machine does falls on all of them.

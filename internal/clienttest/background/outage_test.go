@@ -2,11 +2,8 @@ package background_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,17 +66,15 @@ func perBucket(came []time.Duration, bucket, whole time.Duration) []int {
 	return counts
 }
 
-var update = flag.Bool("update", false, "draw the requests of an outage into docs/ anew")
-
-// A provider that is down gets fewer and fewer requests from a Run whose operations are all parked. With -update the
-// test draws docs/outage-10.svg and its like.
+// A provider that is down gets fewer and fewer requests from a Run whose operations are all parked. The table in
+// docs/outages.md has the numbers that the test prints.
 func TestOutageGetsLessAndLess(t *testing.T) {
 	t.Parallel()
 	const lasts, bucket = 10 * time.Minute, 2 * time.Minute
 	floor := int(bucket / backoff.DefaultMax) // one request in the policy's longest delay
 	for name, down := range map[string]reply{"nothing gets through": refuses(), "no answer": loses(), "unavailable": unavailable} {
 		for _, operations := range []int{10, 100, 1000} {
-			if operations == 1000 && (!soak.On() && !*update || name != "nothing gets through") {
+			if operations == 1000 && (!soak.On() || name != "nothing gets through") {
 				continue
 			}
 			virtual(t, fmt.Sprintf("%s, %d operations", name, operations), func(t *testing.T) {
@@ -96,9 +91,6 @@ func TestOutageGetsLessAndLess(t *testing.T) {
 					assert.Positive(t, counts[len(counts)-1], what)
 				}
 				require.Len(t, after, operations, "each of them once")
-				if *update && name == "nothing gets through" {
-					curve(t, operations, with, without, lasts)
-				}
 				seconds := perBucket(after, time.Second, lasts)
 				for i, n := range seconds {
 					assert.LessOrEqual(t, n, i+2, "second %d of the recovery, which begins with a probe", i)
@@ -106,37 +98,6 @@ func TestOutageGetsLessAndLess(t *testing.T) {
 			})
 		}
 	}
-}
-
-// curve draws the requests per second during the outage, in steps of ten seconds.
-func curve(t *testing.T, operations int, with, without []time.Duration, lasts time.Duration) {
-	t.Helper()
-	const width, height, left, top, each = 720, 120, 60, 30, 10 * time.Second
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12"><rect width="100%%" height="100%%" fill="white"/>`, width+2*left, height+2*top+20)
-	fmt.Fprintf(&b, `<text x="%d" y="18">%d operations parked, their provider down for ten minutes: requests a second (blue: with the retry budget, grey: without)</text>`, left, operations)
-	for _, line := range []struct {
-		came   []time.Duration
-		colour string
-		stroke int
-	}{{without, "#999", 4}, {with, "#06c", 2}} {
-		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="%d" points="`, line.colour, line.stroke)
-		counts := perBucket(line.came, each, lasts)
-		for i, n := range counts {
-			y := float64(top+height) - min(float64(n)/each.Seconds(), 1.5)/1.5*height
-			fmt.Fprintf(&b, "%d,%.1f ", left+i*width/(len(counts)-1), y)
-		}
-		b.WriteString(`"/>`)
-	}
-	for _, y := range []float64{0, 0.5, 1, 1.5} {
-		at := float64(top+height) - y/1.5*height
-		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%g</text><line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/>`, left-8, at+4, y, left, left+width, at, at)
-	}
-	for minute := range 11 {
-		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%d min</text>`, left+minute*width/10, top+height+18, minute)
-	}
-	b.WriteString("</svg>\n")
-	require.NoError(t, os.WriteFile(fmt.Sprintf("../../../docs/outage-%d.svg", operations), []byte(b.String()), 0o644))
 }
 
 // Several processes that pause at the same time do not probe at the same time.
