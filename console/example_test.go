@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/onceward/onceward"
@@ -53,13 +54,12 @@ func mount(mux *http.ServeMux, j journal.Journal, client *onceward.Client, passw
 }
 
 func ExampleNew() {
-	file, err := os.CreateTemp("", "*.db")
+	dir, err := os.MkdirTemp("", "console")
 	if err != nil {
 		panic(err)
 	}
-	defer os.Remove(file.Name())
-	file.Close()
-	j, err := sqlite.Open(file.Name(), sqlite.Options{Volatile: true, Logger: slog.New(slog.DiscardHandler)})
+	defer os.RemoveAll(dir)
+	j, err := sqlite.Open(filepath.Join(dir, "payments.db"), sqlite.Options{Volatile: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err)
 	}

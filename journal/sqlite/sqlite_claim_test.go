@@ -1,5 +1,0 @@
-//go:build unix
-
-package sqlite_test
-
-import ()

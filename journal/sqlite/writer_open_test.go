@@ -1,3 +1,0 @@
-package sqlite_test
-
-import ()
