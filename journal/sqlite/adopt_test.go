@@ -169,12 +169,3 @@ func TestAdoptBesideADamagedOperation(t *testing.T) {
 	_, err = j.Join(t.Context())
 	require.NoError(t, err)
 }
-
-// An adopted file continues from the epochs of the earlier sidecar, since another process may put that sidecar back.
-func TestAdoptGoesOnFromTheSidecarsEpoch(t *testing.T) {
-	path := restored["an older file put in the place of a newer one"].make(t)
-	before, _ := epochs(t, path)
-	j := open(t, path)
-	require.NoError(t, j.Adopt(t.Context()))
-	assert.Greater(t, commits(t, path), int64(before))
-}

@@ -140,20 +140,6 @@ func TestWALAfterTwoBillionPages(t *testing.T) {
 	}
 }
 
-// The sidecar names the first commit at once, since it names the WAL together with it.
-func TestSidecarAfterTheFirstCommit(t *testing.T) {
-	t.Cleanup(sqlite.MarkAfter(time.Hour))
-	path := filepath.Join(t.TempDir(), "journal.db")
-	leave(t, path)
-	before := named(t, path)
-	j := open(t, path)
-	_, err := j.Join(t.Context())
-	require.NoError(t, err)
-	number := latest(t, path)
-	require.NotEqual(t, before, number)
-	until(t, func() bool { return named(t, path) == number })
-}
-
 // A sidecar that can't be written is written later, without another commit. Without a commit, no sidecar is written.
 func TestSidecarThatIsWrittenLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")

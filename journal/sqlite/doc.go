@@ -98,18 +98,14 @@
 //
 // Before you restore a backup, end every process that has the journal open, and remove its -wal and -shm
 // files. SQLite would take an old -wal for the backup's own and mix the two
-// (https://sqlite.org/howtocorrupt.html, section 1.4). Open detects by the sidecar that the file is older
-// than its -wal, returns journal.ErrRestored before they are mixed, and changes nothing. Then remove -wal and
-// -shm, open the journal again, and adopt it. Open may miss these cases, which Verify finds:
-//
-//   - a -wal that began moments before its process was killed;
-//   - a copy of the file alone, made in use moments before the -wal began;
-//   - the file of another journal.
+// (https://sqlite.org/howtocorrupt.html, section 1.4). The -wal says which commits were in its file when it began. If the file
+// lacks one of them, Open returns journal.ErrRestored before they are mixed. Then remove -wal and -shm, open the journal
+// again, and adopt it. Open may miss the file of another journal, which Verify finds.
 //
 // A restored file with its own -wal is opened. Leave the sidecar in its place, and never restore it with the
 // backup: a copy of both looks whole. If the file or its -wal is removed or replaced while the journal is
-// open, the journal records nothing more (journal.ErrRestored) until that is undone. If its -wal is emptied
-// or cut short, it records nothing more until it was closed and opened again.
+// open, the journal records nothing more (journal.ErrRestored) until that is undone. If its -wal is emptied, it records
+// nothing more until it was closed and opened again.
 //
 // To start over with an empty journal, remove the sidecar along with the journal. A killed process or a loss
 // of power never makes a journal look restored. Backup marks its copies. The sidecar detects a copy of the

@@ -42,11 +42,7 @@ func MarkAfter(age time.Duration) (restore func()) {
 }
 
 // MarkNever leaves marking to Mark.
-func MarkNever() (restore func()) {
-	first, later := checkpoint.SidecarFirst, checkpoint.SidecarAfter
-	checkpoint.SidecarFirst, checkpoint.SidecarAfter = time.Hour, time.Hour
-	return func() { checkpoint.SidecarFirst, checkpoint.SidecarAfter = first, later }
-}
+func MarkNever() (restore func()) { return MarkAfter(time.Hour) }
 
 // Flush commits the events that wait for another commit.
 func Flush(j *Journal) error { return j.store.Flush(context.Background()) }

@@ -14,7 +14,6 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
-	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // open opens a journal, and makes it if there is none.
@@ -57,7 +56,7 @@ func openToRead(path string, opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(location.OneName(real), sidecar.RefuseStale(real)); err != nil {
+	if err := location.OneName(real); err != nil {
 		return nil, err
 	}
 	d, err := rows.OpenReadOnly(real)

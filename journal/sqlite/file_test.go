@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // If all files of a journal are gone and it has something to write at its end, Close returns an error.
@@ -62,28 +60,4 @@ func TestBusyTimeoutEnds(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, j.Close())
 	})
-}
-
-// If another process makes the file first, Open opens that file.
-func TestFileThatAnotherMakesFirst(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	pipe := func() { require.NoError(t, syscall.Mkfifo(path+"-wal", 0o600)) } // a reader of a pipe waits for its writer
-	pipe()
-	opened := make(chan error, 1)
-	go func() {
-		j, err := sqlite.Open(path, sqlite.Options{})
-		if err == nil {
-			err = j.Close()
-		}
-		opened <- err
-	}()
-	for _, then := range []func(){pipe, func() { require.NoError(t, os.WriteFile(path, nil, 0o600)) }} {
-		wal, err := os.OpenFile(path+"-wal", os.O_WRONLY, 0)
-		require.NoError(t, err)
-		require.NoError(t, os.Remove(path+"-wal"))
-		then() // Open has seen that there is no file
-		require.NoError(t, wal.Close())
-	}
-	require.NoError(t, <-opened)
-	goOn(t, open(t, path), "invoice-1")
 }

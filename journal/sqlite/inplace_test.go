@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -191,8 +190,7 @@ func TestWALCutShort(t *testing.T) {
 	require.NoError(t, os.Truncate(path+"-wal", 0))
 
 	_, err = j.Apply(t.Context(), begin("meanwhile", s))
-	require.ErrorContains(t, err, "it may have been recorded or not: ")
-	assert.ErrorContains(t, err, path+"-wal was cut short")
+	require.ErrorIs(t, err, journal.ErrRestored)
 	_, err = j.Apply(t.Context(), begin("later", s))
 	require.ErrorIs(t, err, journal.ErrRestored)
 	_ = j.Close()
@@ -252,54 +250,10 @@ func TestInPlaceNoMoreIsKeptInTheSidecar(t *testing.T) {
 			require.NoError(t, os.Rename(side, path+"-sidecar"))
 			number = named(t, path)
 		}
-		before := noted(t, path)
 		_, err = j.Apply(t.Context(), begin("invoice-4", s))
 		require.ErrorIs(t, err, journal.ErrRestored)
 		assert.Equal(t, number, named(t, path))
-		assert.Equal(t, before, noted(t, path))
 	}
-}
-
-// noted returns the sidecar's entries for the WAL and the epochs.
-func noted(t *testing.T, path string) []string {
-	t.Helper()
-	side, err := os.ReadFile(path + "-sidecar")
-	require.NoError(t, err)
-	return strings.Fields(string(side))[4:7]
-}
-
-// The sidecar also detects an older copy if it lagged behind the file.
-func TestOlderCopyBesideALateSidecar(t *testing.T) {
-	t.Cleanup(sqlite.MarkNever())
-	path := filepath.Join(t.TempDir(), "journal.db")
-	leave(t, path)
-	older, err := os.ReadFile(path)
-	require.NoError(t, err)
-	j := open(t, path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, sqlite.Mark(j))
-	before, _ := epochs(t, path)
-	epoch := func() []byte { return one[[]byte](t, anotherProcess(t, path), "SELECT epoch FROM onceward_head") }
-	first := epoch()
-	for n := 0; bytes.Equal(first, epoch()); n++ {
-		require.Less(t, n, 100)
-		others(t, j, s, fmt.Sprint("many-", n))
-	}
-	moveWAL(t, path, "FULL")
-	sqlite.Checkpointed(j) // while it moves the WAL, nothing reads the file alone
-	goOn(t, j, "invoice-1")
-	sqlite.Checkpointed(j)
-	require.NoError(t, os.WriteFile(path, older, 0o600)) // the file is the same one
-	_, err = j.Apply(t.Context(), begin("invoice-2", s))
-	require.ErrorIs(t, err, journal.ErrRestored)
-	late, filed := epochs(t, path)
-	assert.Greater(t, filed, before)
-	assert.GreaterOrEqual(t, late, filed)
-	_ = j.Close()
-	_, err = sqlite.Open(path, sqlite.Options{})
-	require.ErrorIs(t, err, journal.ErrRestored)
-	assert.ErrorContains(t, err, "remove "+path+"-wal")
 }
 
 // vanishing is a disk that calls then at the first write to a WAL.

@@ -135,19 +135,6 @@ func TestReadOnlyRefusesAPath(t *testing.T) {
 	require.ErrorContains(t, err, "getwd")
 }
 
-// A file that vanishes before it is opened gives the error of a missing file.
-func TestReadOnlyOfAVanishingFile(t *testing.T) {
-	k := hit(t)
-	path := k.put(t, k.after)
-	b := newBreaker(t)
-	b.meanwhile(func(string) { // the first statement checks the file alone
-		b.meanwhile(nil)
-		assert.NoError(t, os.Rename(path, path+"-elsewhere"))
-	})
-	_, err := sqlite.Open(path, readOnly)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-}
-
 // A read-only journal finds operations that only the log has, like those with rows.
 func TestReadOnlyOfTheLog(t *testing.T) {
 	path, j, s := joined(t)

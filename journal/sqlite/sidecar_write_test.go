@@ -53,8 +53,7 @@ func TestSidecarThatCantBeWritten(t *testing.T) {
 			require.NoError(t, os.Rename(path, path+"-away"))
 			return func() { require.NoError(t, os.Rename(path+"-away", path)) }
 		}, fs.ErrNotExist, false},
-		"on a full disk":                  {func(t *testing.T, _ string) func() { return limitFiles(t) }, syscall.EFBIG, true},
-		"beside a WAL that can't be read": {loopWAL, syscall.ELOOP, false},
+		"on a full disk": {func(t *testing.T, _ string) func() { return limitFiles(t) }, syscall.EFBIG, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if row.alone && !alone(t) {
@@ -157,12 +156,6 @@ func TestSidecarThatAnotherWrote(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, says, string(left))
 	}
-	// An earlier release's sidecar does not name the WAL.
-	require.NoError(t, os.WriteFile(path+"-sidecar", fmt.Appendf(nil, "onceward-sidecar 1 %s %d\n", identity, number), 0o600))
-	require.NoError(t, sqlite.Mark(j))
-	epoch, _ := epochs(t, path)
-	assert.Positive(t, epoch)
-
 	// A process that has compared the journal with its sidecar goes on, whatever happens to the sidecar.
 	require.NoError(t, os.WriteFile(path+"-sidecar", []byte("onceward-sid"), 0o600))
 	_, err = anotherProcess(t, path).ExecContext(t.Context(), "PRAGMA busy_timeout=60000; CREATE TABLE notes (note)")
@@ -199,39 +192,4 @@ func TestSidecarBesideAnOutbox(t *testing.T) {
 		require.NoError(t, j.Adopt(t.Context()))
 		goOn(t, j, "invoice-2")
 	}
-}
-
-// A sidecar that contradicts itself is not believed, whatever its sum.
-func TestSidecarThatContradictsItself(t *testing.T) {
-	k := hit(t)
-	side := k.side
-	for _, says := range []map[int]string{{5: "3", 6: "4"}, {6: "-1"}, {5: "-1", 6: "-1"}, {3: "-1"}} {
-		k.side = saying(side, says)
-		_, err := tryOpen(t, k.put(t, k.after))
-		require.ErrorIs(t, err, journal.ErrRestored)
-		require.ErrorContains(t, err, "can't be understood")
-	}
-}
-
-// The sidecar of a new journal names the epoch that it has reached. The file has reached it too once its WAL has
-// started over.
-func TestSidecarOfANewJournalsEpoch(t *testing.T) {
-	t.Cleanup(sqlite.MarkNever())
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	goOn(t, j, "a")
-	epoch, filed := epochs(t, path)
-	assert.Equal(t, []int{1, 0}, []int{epoch, filed})
-	moveWAL(t, path, "RESTART")
-	goOn(t, j, "b")
-	require.NoError(t, sqlite.Mark(j))
-	_, filed = epochs(t, path)
-	assert.Equal(t, 1, filed)
-
-	left := filepath.Join(t.TempDir(), "journal.db")
-	copyAll(t, path, left)
-	require.NoError(t, os.WriteFile(left, nil, 0o600))
-	_, err := sqlite.Open(left, sqlite.Options{})
-	require.ErrorIs(t, err, journal.ErrRestored)
-	assert.ErrorContains(t, err, "the -wal beside it belongs to the newer one")
 }

@@ -24,8 +24,7 @@ func TestStaleLooksLeaveNothingOpen(t *testing.T) {
 	goOn(t, j, "invoice-1")
 	require.NoError(t, sqlite.Mark(j))
 	k := hit(t)
-	k.side = saying(k.side, map[int]string{5: "1000", 6: "1000"}) // epochs that the file has not reached
-	stale := k.put(t, k.before)
+	stale := k.put(t, k.older)
 	before := opened()
 	for range 64 {
 		require.NoError(t, sqlite.Mark(j))

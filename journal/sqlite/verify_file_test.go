@@ -49,34 +49,6 @@ func TestVerifyChecksTheFile(t *testing.T) {
 	assert.Empty(t, verify(t, j), path)
 }
 
-// Without a recognisable sidecar, Verify compares nothing with it. A sidecar that can't be read is an error.
-func TestVerifyBesideNoSidecar(t *testing.T) {
-	for name, row := range map[string]struct {
-		put   func(name string) error
-		fails bool
-	}{
-		"none":        {func(string) error { return nil }, false},
-		"of nothing":  {func(name string) error { return os.WriteFile(name, []byte("onceward\n"), 0o600) }, false},
-		"a directory": {func(name string) error { return os.Mkdir(name, 0o700) }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal.db")
-			leave(t, path)
-			j := open(t, path)
-			looks, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = looks.Close() })
-			require.NoError(t, os.Remove(path+"-sidecar"))
-			require.NoError(t, row.put(path+"-sidecar"))
-			for _, j := range []*sqlite.Journal{j, looks} {
-				found, err := j.Verify(t.Context())
-				assert.Equal(t, row.fails, err != nil, err)
-				assert.Empty(t, found)
-			}
-		})
-	}
-}
-
 // If another file replaces a session's file, the session counts as one without a file.
 func TestVerifyNamesACopiedSession(t *testing.T) {
 	path, j, s := joined(t)

@@ -33,12 +33,8 @@ const (
 // foreign open transaction.
 const MaxWAL = 64 << 20
 
-// SidecarAfter is how old a commit may grow that the sidecar knows nothing of, and
-// SidecarFirst the first one of a process. Variables for tests.
-var (
-	SidecarFirst time.Duration
-	SidecarAfter = 5 * time.Second
-)
+// SidecarAfter is how old a commit may grow that the sidecar knows nothing of. It is a variable for tests.
+var SidecarAfter = 5 * time.Second
 
 // Checkpointer moves the WAL into the file, on a connection of its own, beside the
 // writer. It keeps the sidecar up to date, too.
@@ -78,7 +74,6 @@ func New(path string, c *conn.Conn, files *inplace.Files, external bool, latest 
 func (p *Checkpointer) run() {
 	defer close(p.ended)
 	var late <-chan time.Time
-	wait := SidecarFirst // so that the sidecar names the WAL
 	for {
 		// A failure here is retried after the next commits, and the writer gets the same fault.
 		select {
@@ -94,8 +89,7 @@ func (p *Checkpointer) run() {
 				p.long.Store(true)
 			}
 		case <-p.commit:
-			late = time.After(wait)
-			wait = SidecarAfter
+			late = time.After(SidecarAfter)
 		case <-late:
 			late = nil
 			if p.Mark() != nil {
@@ -115,44 +109,22 @@ func (p *Checkpointer) Mark() error {
 	if !p.Trusted.Load() {
 		return nil
 	}
-	before, err := sidecar.WALBeside(p.path)
-	if err != nil {
-		return err
-	}
 	latest, err := p.latest(p.conn)
 	if err != nil {
 		return err
 	}
-	// It must be the WAL from which the note was read, and no replacement. Otherwise the sidecar says nothing
-	// about the file.
-	if wal, err := sidecar.WALBeside(p.path); err == nil && wal == before && wal != sidecar.NoWAL && p.files.InPlace() == nil {
-		latest.WAL = wal
-	}
 	return latest.Advance(p.path)
 }
 
-// Keep, for a file that is out of place, records in the sidecar the facts that cannot be read from the file,
-// so that the next Open can detect it.
+// Keep, for a file that is out of place, has the sidecar name the latest commit, so that the next Open can detect it.
 func (p *Checkpointer) Keep(identity string, number int64) error {
 	p.Marking.Lock()
 	defer p.Marking.Unlock()
 	now, err := sidecar.Read(p.path)
-	if err != nil || now.Identity != identity || !p.Trusted.Load() {
+	if err != nil || now.Identity != identity || now.Number >= number || !p.Trusted.Load() {
 		return err
 	}
-	side := now
-	side.Number = max(side.Number, number)
-	if filed := p.files.WasFiled(); filed > 0 {
-		if side.WAL, err = sidecar.WALBeside(p.path); err != nil {
-			return err
-		}
-		side.Filed = max(side.Filed, filed)
-		side.Epoch = max(side.Epoch, side.Filed)
-	}
-	if side == now {
-		return nil
-	}
-	return side.Write(p.path, true)
+	return sidecar.Content{Identity: identity, Number: number}.Write(p.path, true)
 }
 
 // passive moves all frames that it can without waiting, and returns the number of frames in the WAL. It
@@ -192,38 +164,30 @@ func checkpoint(c *conn.Conn, s **conn.Stmt, mode string) (frames int64, err err
 	return frames, err
 }
 
-// BeforeOthers is called by the writer before a transaction of the application's begins, whose pages it does not count. It
-// reports whether the WAL is so long that it should start over: see StartOver.
-func (p *Checkpointer) BeforeOthers(c *conn.Conn) (long bool) {
+// BeforeOthers is called by the writer before a transaction of the application's begins, whose pages it does not count. If
+// the WAL is long, it moves the rest: the transaction's commit would keep the WAL from starting over.
+func (p *Checkpointer) BeforeOthers(c *conn.Conn) {
 	if p.external {
-		return false
+		return
 	}
 	// That moves nothing (https://sqlite.org/pragma.html#pragma_wal_checkpoint).
 	frames, err := checkpoint(c, &p.look, "NOOP")
-	if err != nil {
-		return false
-	}
 	if frames < p.woken { // it has started over
 		p.woken = 0
 	}
-	if frames-p.woken < checkpointAfter {
-		return false
+	if err != nil || frames-p.woken < checkpointAfter {
+		return
 	}
 	p.woken = frames
 	if frames < longWAL {
 		p.Wake()
-		return false
+		return
 	}
-	return true
+	_, _ = p.passive(c, &p.own)
 }
 
 // KeepsWAL reports whether the WAL must stay, since a sync has failed.
 func (p *Checkpointer) KeepsWAL() bool { return p.kept.Load() }
-
-// StartOver moves the rest of the WAL. If no transaction is open, the next one starts the WAL over.
-func (p *Checkpointer) StartOver(c *conn.Conn) {
-	_, _ = p.passive(c, &p.own)
-}
 
 // Wake has it move what the WAL has now.
 func (p *Checkpointer) Wake() {

@@ -1,12 +1,10 @@
 // Package inplace proves that the files that a process has open are still the ones at their paths.
 //
-// It knows the journal's file, its WAL and its -shm by their identity, and the epoch that the file had when it was last
-// read alone. It must not know what a commit is. The writer asks before and after each, and the checkpointer before it
-// moves the WAL.
+// It knows the journal's file, its WAL and its -shm by their identity, and commits as numbers. The writer asks before and
+// after each commit, and the checkpointer before it moves the WAL.
 package inplace
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
-	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // Files are the journal, its WAL and the file with the locks, as they were opened. Writes to the first
@@ -31,10 +28,11 @@ type Files struct {
 
 	mu    sync.Mutex
 	stamp osfile.Stamp // of the file, when it was last read alone
-	filed int64        // the epoch that it had come to then
+	alone int64        // the latest commit that the file had then, without its WAL
 	older bool         // it lost pages: see notOlder
-	begun bool         // the WAL was seen to begin as one
-	cut   bool         // and does no more: see notCut
+	salts [8]byte      // of the WAL when Base last looked
+	last  int64        // the latest commit then
+	base  int64        // the latest commit that was in the file before this WAL began
 }
 
 // Open returns the files of a journal that is open and was read.
@@ -54,7 +52,7 @@ func Open(path string) (*Files, error) {
 		return nil, err
 	}
 	// There is nothing yet that they could have gone back from.
-	_, _ = o.notCut(), o.notOlder(stamp)
+	_ = o.notOlder(stamp)
 	return o, nil
 }
 
@@ -68,7 +66,7 @@ func (o *Files) StillInPlace() error {
 }
 
 // InPlace returns journal.ErrRestored if a path does not lead to the open file any more, until that file is
-// back. It also does if an older copy was written over the file, or the WAL was cut short.
+// back. It also does if an older copy was written over the file, or the WAL was emptied.
 func (o *Files) InPlace() error {
 	file, stamp, err := osfile.Look(o.path)
 	if err != nil || !file.Same(o.files[0]) {
@@ -78,9 +76,6 @@ func (o *Files) InPlace() error {
 		if !o.leadsTo(i) {
 			return o.replaced(i)
 		}
-	}
-	if err := o.notCut(); err != nil {
-		return err
 	}
 	return o.notOlder(stamp)
 }
@@ -108,14 +103,14 @@ func (o *Files) notOlder(stamp osfile.Stamp) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if stamp != o.stamp && o.moves.Load() == 0 {
-		epoch, err := sidecar.EpochAlone(o.path)
+		alone, err := Alone(o.path)
 		switch {
-		case err == nil && epoch < o.filed:
+		case err == nil && alone < max(o.alone, o.base):
 			o.older = true
 		case err == nil:
-			o.filed = epoch
+			o.alone = alone
 			fallthrough
-		case o.filed == 0:
+		case o.alone == 0:
 			o.stamp = stamp
 		}
 	}
@@ -125,24 +120,28 @@ func (o *Files) notOlder(stamp osfile.Stamp) error {
 	return nil
 }
 
-// notCut checks that the WAL still begins as one. A WAL that was cut short and then written has zeros there.
-// SQLite follows the -shm, takes them for pages, and moves them into the file. An empty WAL may have been
-// moved completely. Other content at the start is from a crash.
-func (o *Files) notCut() error {
+// Base returns the latest commit that was in the file before its WAL began, as far as this process or the head knows. The
+// caller has the write lock, and gives the latest commit and the head's base.
+//
+// If the WAL has other salts than at the last call, it began anew. All commits of that call are then in the file, and synced
+// (https://sqlite.org/fileformat2.html, section 4.1). If it is empty, all commits are.
+func (o *Files) Base(commits, known int64) int64 {
 	var header [32]byte
-	_, err := o.wal.ReadAt(header[:], 0)
+	_, _ = o.wal.ReadAt(header[:], 0)
+	salts := [8]byte(header[16:24])
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err == nil {
-		// https://sqlite.org/fileformat2.html, section 4.1; the last bit is the sums' byte order.
-		is := binary.BigEndian.Uint32(header[:])&^1 == 0x377f0682
-		o.begun, o.cut = o.begun || is, o.cut || o.begun && !is
+	o.base = max(o.base, known)
+	switch salts {
+	case [8]byte{}:
+		o.base = max(o.base, commits)
+		o.stamp = osfile.Stamp{} // if it was emptied, the file shows that
+	case o.salts:
+	default:
+		o.base = max(o.base, o.last)
 	}
-	if !o.cut {
-		return nil
-	}
-	return fmt.Errorf("%w: journal %s: %s was cut short or written over while it was open; nothing is recorded any more; "+
-		"close the journal and open what is there now", journal.ErrRestored, o.path, o.names[1])
+	o.salts, o.last = salts, commits
+	return o.base
 }
 
 // wentBack records that the file lost pages. They never come back: this process's knowledge and the WAL
@@ -160,22 +159,12 @@ func (o *Files) Lost() error {
 	return o.wentBack()
 }
 
-// WasFiled returns the former epoch of the file alone if it went back, otherwise 0.
-func (o *Files) WasFiled() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.older {
-		return 0
-	}
-	return o.filed
-}
-
-// Mixed reports whether the WAL may not belong to the file any more: it was cut short, an older copy was
-// written over the file, or processes with other locks have written either since.
+// Mixed reports whether the WAL may not belong to the file any more: an older copy was written over the file, or processes
+// with other locks have written either since.
 func (o *Files) Mixed() bool {
 	_, stamp, err := osfile.Look(o.path)
 	older := err == nil && o.notOlder(stamp) != nil
-	return older || o.notCut() != nil || !o.leadsTo(2)
+	return older || !o.leadsTo(2)
 }
 
 // Rewritten is called with the name of a WAL that Rewrite has synced. It is for tests.

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
-	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // ErrNotJournal is sqlite.ErrNotJournal.
@@ -39,8 +39,8 @@ func find(path string, mayMake bool) (real string, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := sidecar.RefuseStale(path); err != nil {
-			return "", err
+		if inplace.HasWAL(path) {
+			return "", inplace.Stale(path, 1)
 		}
 		if !mayMake {
 			return "", fmt.Errorf("journal %s: %w, and none is made (Options.Existing); check the path", path, fs.ErrNotExist)

@@ -138,7 +138,7 @@ func markCopy(ctx context.Context, name string, at time.Time) (err error) {
 		return err
 	}
 	number := h.commits
-	h.commits = 0
+	h.commits, h.base = 0, 0
 	err = c.Exec(fmt.Sprintf(`BEGIN;
 		INSERT OR REPLACE INTO onceward_backup SELECT 1, %d, max(%d, coalesce((SELECT number FROM onceward_backup), 0));
 		DELETE FROM onceward_sessions`, at.UnixMilli(), number))

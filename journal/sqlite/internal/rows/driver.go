@@ -93,7 +93,7 @@ var (
 
 // Open opens the journal in a file, and makes it if there is none.
 func Open(path string, opts Options) (*Driver, error) {
-	if err := sidecar.RefuseStale(path); err != nil {
+	if err := refuseStale(path); err != nil {
 		return nil, err
 	}
 	d := &Driver{
@@ -329,7 +329,7 @@ func (d *Driver) follow(h *head) error {
 			return err
 		}
 	}
-	d.commits, d.identity = h.commits, h.Identity
+	d.commits, d.identity, h.base = h.commits, h.Identity, d.files.Base(h.commits, h.base)
 	return nil
 }
 

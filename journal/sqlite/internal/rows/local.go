@@ -26,10 +26,7 @@ func (d *Driver) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	if err := d.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	// A long WAL is moved before, since the transaction's commit would keep it from starting over.
-	if d.checkpoint.BeforeOthers(d.writer) {
-		d.checkpoint.StartOver(d.writer)
-	}
+	d.checkpoint.BeforeOthers(d.writer)
 	d.theirs.Store(true)
 	tx, err := d.local.Begin(ctx, d.path, turnTimeout, func() {
 		d.theirs.Store(false)

@@ -89,7 +89,13 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 		return nil, err
 	}
 	file := &unknownFile{c: c, path: d.path}
-	if _, err = file.recognise(Options{Existing: true}); err != nil {
+	if mode == "ro" {
+		err = staleBeside(c, d.path)
+	}
+	if err == nil {
+		_, err = file.recognise(Options{Existing: true})
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	r, err := readerOn(c, d.path, new(heads))

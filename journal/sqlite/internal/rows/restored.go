@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"math"
+	"os"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
+	"github.com/onceward/onceward/journal/sqlite/internal/inplace"
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
+	codes "modernc.org/sqlite/lib"
 )
 
 // selectBackup reads the row that says that the file is a backup.
@@ -51,11 +56,7 @@ func (d *Driver) compare(h *head, backup stmt) (rowstore.Head, error) {
 	if !d.trust.compared || d.trust.gap != "" { // another process may have adopted it since
 		why, side, err := gap(d.path, h, backup)
 		if err == nil && why == "" && side == (sidecar.Content{}) {
-			side = sidecar.Content{Identity: h.Identity, Number: h.commits}
-			if side.WAL, err = sidecar.WALBeside(d.path); err == nil {
-				side.Epoch = h.commits
-				err = side.Place(d.path)
-			}
+			err = sidecar.Content{Identity: h.Identity, Number: h.commits}.Place(d.path)
 		}
 		if err != nil {
 			return h.Head, err
@@ -115,7 +116,7 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 	new.Identity = sidecar.NewIdentity()
 	d.identity = new.Identity // within the writer's turn; without the commit, the next transaction reads the former one
 	if side, err := sidecar.Read(d.path); err == nil {
-		t.head.commits = max(t.head.commits, side.Epoch+1, side.Number+1)
+		t.head.commits = max(t.head.commits, side.Number+1)
 	}
 	_, err = t.sql.backup.First(func(v []driver.Value) error {
 		t.head.commits = max(t.head.commits, v[1].(int64)+1)
@@ -129,14 +130,44 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 		_, err = t.sql.skipReceipts.Exec()
 	}
 	if err == nil {
-		err = (sidecar.Content{Identity: new.Identity, Number: t.head.commits - 1}).Place(d.path) // its note is about another file
+		err = (sidecar.Content{Identity: new.Identity, Number: t.head.commits - 1}).Place(d.path)
 	}
 	return over, err
 }
 
-// latest returns the sidecar of the latest commit, without what it says of the file alone.
-func latest(c *conn.Conn) (side sidecar.Content, err error) {
+// latest returns the sidecar of the latest commit.
+func latest(c *conn.Conn) (sidecar.Content, error) {
 	h, err := headOf(c)
-	side.Identity, side.Number, side.Epoch = h.Identity, h.commits, h.commits
-	return side, err
+	return sidecar.Content{Identity: h.Identity, Number: h.commits}, err
+}
+
+// refuseStale returns journal.ErrRestored for a file beside the WAL of a newer one. It changes nothing. A connection that can
+// only read moves no WAL when it is closed.
+func refuseStale(path string) error {
+	if !inplace.HasWAL(path) {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+		return inplace.Stale(path, 1) // SQLite would remove the WAL
+	}
+	c, err := conn.DialMode(path, "ro", reading)
+	if err == nil {
+		err = errors.Join(staleBeside(c, path), c.Close())
+	}
+	return conn.Explain(path, "open", err)
+}
+
+// staleBeside is inplace.Stale for a file that is open with its WAL. A journal that is damaged only by the WAL is not the
+// WAL's.
+func staleBeside(c *conn.Conn, path string) error {
+	h, err := headOf(c)
+	switch {
+	case conn.Code(err) == codes.SQLITE_CORRUPT || errors.Is(err, format.ErrDamaged):
+		h.base = math.MaxInt64
+	case conn.Code(err) == codes.SQLITE_ERROR || conn.Code(err) == codes.SQLITE_NOTADB:
+		return nil // there is no journal of this layout in it, as others say
+	case err != nil:
+		return err
+	}
+	return inplace.Stale(path, h.base)
 }

@@ -23,6 +23,7 @@ CREATE TABLE onceward_head (
 	version      INTEGER NOT NULL, -- of these tables
 	identity     TEXT NOT NULL,    -- the sidecar has it, too
 	epoch        BLOB NOT NULL,    -- the number of commits, and its sum: it is read without the WAL, too
+	base         INTEGER NOT NULL, -- the number of commits that were in the file before its WAL began
 	key          BLOB NOT NULL,    -- of the digests of names and marks, and its sum
 	newest       INTEGER NOT NULL, -- the latest handle
 	number       INTEGER NOT NULL, -- of commits whose clock others may not know
@@ -111,7 +112,7 @@ CREATE TABLE onceward_backup (
 `
 
 // version is of tables. Another one is another layout, and is never edited.
-const version = 3
+const version = 4
 
 // prepare makes the tables of a new journal, unless the file is refused, and reports whether it has made them. A file
 // that is refused is left as it is.
@@ -160,7 +161,7 @@ func create(c *conn.Conn, opts Options) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, base, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -191,11 +192,12 @@ type head struct {
 	rowstore.Head
 	version int64
 	commits int64 // all of them, those of the application too
+	base    int64 // those that were in the file before its WAL began
 }
 
 // changing are the columns of the head that commits change, and the sum of the row.
 func (h *head) changing() []any {
-	numbers := [...]int64{h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), toColumn(h.Clock.Ahead), 0}
+	numbers := [...]int64{h.base, h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), toColumn(h.Clock.Ahead), 0}
 	if h.Hook {
 		numbers[len(numbers)-1] = 1
 	}
@@ -212,7 +214,7 @@ func (h *head) changing() []any {
 	return append(args, h.Naming, h.Restored, h.Epoch, h.Deployment, int64(format.Sum(b)))
 }
 
-const selectHead = "SELECT version, key, identity, epoch, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum FROM onceward_head"
+const selectHead = "SELECT version, key, identity, epoch, base, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum FROM onceward_head"
 
 // headOf reads the head by a connection.
 func headOf(c *conn.Conn) (h head, err error) {
@@ -227,17 +229,17 @@ func headOf(c *conn.Conn) (h head, err error) {
 // readHead reads what selectHead selects.
 func readHead(s stmt) (h head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
-		h.version, h.Identity, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64)
-		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[6].(int64)), fromColumn(v[7].(int64)), time.Duration(v[8].(int64))
-		h.Clock.Ahead, h.Hook, h.Naming = fromColumn(v[9].(int64)), v[10] == int64(1), v[11].(string)
-		h.Restored, h.Epoch, h.Deployment = v[12].(string), v[13].(int64), v[14].(string)
+		h.version, h.Identity, h.base, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64), v[6].(int64)
+		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[7].(int64)), fromColumn(v[8].(int64)), time.Duration(v[9].(int64))
+		h.Clock.Ahead, h.Hook, h.Naming = fromColumn(v[10].(int64)), v[11] == int64(1), v[12].(string)
+		h.Restored, h.Epoch, h.Deployment = v[13].(string), v[14].(int64), v[15].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
 		if h.commits, err = format.DecodeEpoch(h.Identity, v[3].([]byte)); err != nil {
 			return err
 		}
-		if args := h.changing(); args[len(args)-1] != v[15] {
+		if args := h.changing(); args[len(args)-1] != v[16] {
 			return format.ErrSum
 		}
 		return nil

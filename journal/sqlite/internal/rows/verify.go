@@ -16,7 +16,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
-	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // Snapshot implements rowstore.Source.
@@ -62,7 +61,7 @@ type checking struct {
 
 func check(ctx context.Context, path string, c *conn.Conn, found func(journal.Violation)) error {
 	k := &checking{ctx, path, c, found}
-	for _, step := range []func() error{k.integrity, k.schema, k.sidecar, k.head, k.strays, k.heard, k.sessions} {
+	for _, step := range []func() error{k.integrity, k.schema, k.head, k.strays, k.heard, k.sessions} {
 		err := ctx.Err()
 		if err == nil {
 			err = step()
@@ -153,24 +152,6 @@ func (k *checking) schema() error {
 		k.file("%s is there", name)
 	}
 	return err
-}
-
-// sidecar comes before the head is read, which then is no older. A backup, and nothing after it, is before all epochs.
-func (k *checking) sidecar() error {
-	side, err := sidecar.Read(k.path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sidecar.ErrUnclear) {
-		return nil // Open rejects a journal that may not be whole
-	}
-	if err != nil {
-		return err
-	}
-	return k.each("SELECT identity, epoch FROM onceward_head WHERE NOT EXISTS (SELECT 1 FROM onceward_backup)", func(v []driver.Value) error {
-		commits, err := format.DecodeEpoch(v[0].(string), v[1].([]byte))
-		if err == nil && v[0] == side.Identity && commits < side.Number {
-			k.file("it has come as far as its sidecar says: it ends with commit %d, not %d", commits, side.Number)
-		}
-		return err
-	})
 }
 
 // head looks at the head, and for handles that it did not give out.

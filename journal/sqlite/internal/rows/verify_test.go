@@ -22,7 +22,6 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
-	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
 // verify returns what Verify finds.
@@ -187,26 +186,6 @@ func TestVerifyNamesEachViolation(t *testing.T) {
 			saysThat(t, verifyFile(t, path), row.says)
 		})
 	}
-}
-
-// Verify finds a file that is behind its sidecar.
-func TestVerifyComparesTheSidecar(t *testing.T) {
-	path := leave(t)
-	side, err := sidecar.Read(path)
-	require.NoError(t, err)
-	side.Number += 100
-	require.NoError(t, side.Place(path))
-	behind := fmt.Sprintf("the file: it has come as far as its sidecar says: it ends with commit %d, not %d", side.Number-100, side.Number)
-	saysThat(t, verifyFile(t, path), []string{behind})
-	execute(t, path, "INSERT INTO onceward_backup VALUES (1, 0, 0)")
-	assert.Empty(t, verifyFile(t, path), "a backup is before all that its sidecar names")
-	execute(t, path, "DELETE FROM onceward_backup")
-	saysThat(t, verifyFile(t, path), []string{behind})
-	side.Identity = "another"
-	require.NoError(t, side.Place(path))
-	assert.Empty(t, verifyFile(t, path), "it is another journal's")
-	require.NoError(t, os.WriteFile(sidecar.Path(path), []byte("onceward\n"), 0o600))
-	assert.Empty(t, verifyFile(t, path))
 }
 
 // verifyFile returns what Verify finds in a file that may have no head.

@@ -1,8 +1,8 @@
 // Package sidecar is the file beside a journal that shows that the journal was restored or copied, or lost its WAL.
 //
-// It knows the sidecar's text, the journal's identity and epoch as numbers, the salts of the WAL, and how the journal's
-// file is read alone. It must not know who commits, when a sidecar is due, or what a restored journal may still do. The
-// journal compares, and the checkpointer keeps the sidecar up to date.
+// It knows the sidecar's text, and the journal's identity and commits as numbers. It must not know who commits, when a
+// sidecar is due, or what a restored journal may still do. The journal compares, and the checkpointer keeps the sidecar up to
+// date.
 package sidecar
 
 import (
@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
@@ -24,7 +23,6 @@ import (
 type Content struct {
 	Identity string
 	Number   int64
-	note
 }
 
 // Path returns the path of the sidecar of the journal at path.
@@ -36,24 +34,15 @@ func NewIdentity() string { return rand.Text() }
 // ErrUnclear reports a sidecar that was not written as a whole, or not by this package.
 var ErrUnclear = errors.New("it can't be understood")
 
-// String returns its one line, which begins with the version of its format. The first version has neither a
-// note nor a sum.
+// String returns its one line, which begins with the version of its format.
 func (s Content) String() string {
-	if s.WAL == "" {
-		return fmt.Sprintf("onceward-sidecar 1 %s %d\n", s.Identity, s.Number)
-	}
-	line := fmt.Sprintf("onceward-sidecar 2 %s %d %s %d %d", s.Identity, s.Number, s.WAL, s.Epoch, s.Filed)
-	return fmt.Sprintf("%s %08x\n", line, format.Sum([]byte(line)))
+	return fmt.Sprintf("onceward-sidecar 1 %s %d\n", s.Identity, s.Number)
 }
 
 // Parse reads the text of a sidecar. It returns ErrUnclear for any text that String does not return.
 func Parse(text string) (s Content, err error) {
-	if strings.HasPrefix(text, "onceward-sidecar 1 ") {
-		_, err = fmt.Sscanf(text, "onceward-sidecar 1 %s %d\n", &s.Identity, &s.Number)
-	} else {
-		_, err = fmt.Sscanf(text, "onceward-sidecar 2 %s %d %s %d %d ", &s.Identity, &s.Number, &s.WAL, &s.Epoch, &s.Filed)
-	}
-	if err != nil || s.Number < 0 || s.Filed < 0 || s.Filed > s.Epoch || s.String() != text {
+	_, err = fmt.Sscanf(text, "onceward-sidecar 1 %s %d\n", &s.Identity, &s.Number)
+	if err != nil || s.Number < 0 || s.String() != text {
 		return Content{}, ErrUnclear
 	}
 	return s, nil
@@ -115,12 +104,8 @@ func (s Content) Advance(path string) error {
 		return s.Write(path, true)
 	case err != nil:
 		return err
-	case now.Identity != s.Identity || now.Number > s.Number:
+	case now.Identity != s.Identity || now.Number >= s.Number:
 		return nil // another process adopted the journal, or came first
-	default:
-		if s.note = s.note.after(now.note); s == now {
-			return nil
-		}
 	}
 	return s.Write(path, false)
 }
