@@ -195,8 +195,7 @@ func (d *Driver) pinWAL() (err error) {
 // readConn is a connection that reads.
 type readConn struct {
 	*reader
-	c    *conn.Conn
-	file *unknownFile // nil beside a writer of this process
+	c *conn.Conn
 }
 
 // reading are the settings of one.

@@ -62,8 +62,6 @@ func (d *ReadOnly) try(r **readConn, f func(*readConn) error) (again bool, err e
 			if *r, err = d.dial("ro"); err != nil {
 				return false, err
 			}
-		} else if _, err := (*r).file.recognise(Options{Existing: true}); err != nil {
-			return false, err // another process may have changed it
 		}
 		return false, f(*r)
 	}
@@ -88,12 +86,11 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := &unknownFile{c: c, path: d.path}
 	if mode == "ro" {
 		err = staleBeside(c, d.path)
 	}
 	if err == nil {
-		_, err = file.recognise(Options{Existing: true})
+		_, err = recognise(c, d.path, Options{Existing: true})
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -102,7 +99,6 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.file = file
 	r.gap = func(_ context.Context, h *head) (string, error) {
 		why, _, err := gap(d.path, h, r.backup)
 		if errors.Is(err, fs.ErrPermission) { // which only who writes needs

@@ -40,29 +40,14 @@ const objects = `SELECT (SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs +
 	(SELECT min(name) FROM sqlite_schema WHERE name LIKE 'onceward\_%' ESCAPE '\'),
 	(SELECT encoding FROM pragma_encoding)`
 
-// unknownFile is a file that may be of any program.
-type unknownFile struct {
-	c       *conn.Conn
-	path    string
-	objects *conn.Stmt
-}
-
-// recognise is unknownFile.recognise of a file that is looked at once.
-func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
-	return (&unknownFile{c: c, path: path}).recognise(opts)
-}
-
 // recognise reports whether the file has a journal. It refuses a file in which no journal can be made, and a journal of
 // another layout. Nothing is changed, since the file may be another program's.
-func (f *unknownFile) recognise(opts Options) (made bool, err error) {
+func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
 	var theirs, ours, old int64
 	var taken, encoding string
-	if f.objects == nil {
-		f.objects, err = f.c.Prepare(objects)
-	}
-	path := f.path
+	s, err := c.Prepare(objects)
 	if err == nil {
-		_, err = f.objects.First(func(v []driver.Value) error {
+		_, err = s.First(func(v []driver.Value) error {
 			theirs, ours, old, encoding = v[0].(int64), v[1].(int64), v[2].(int64), v[4].(string)
 			taken, _ = v[3].(string)
 			return nil
@@ -77,7 +62,7 @@ func (f *unknownFile) recognise(opts Options) (made bool, err error) {
 	case err != nil:
 		return false, err
 	case ours > 0:
-		return true, sameLayout(f.c, path)
+		return true, sameLayout(c, path)
 	case old > 0:
 		return false, fmt.Errorf("%w: %s was made by a development version, whose layout is not read any more; give another path", ErrLayout, path)
 	case taken != "":
