@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"time"
@@ -123,3 +124,19 @@ func (f *file) adopt(ctx context.Context, deployment *string) error {
 	}
 	return f.Adopt(ctx)
 }
+
+// isSQLite opens and closes the file, which drops this process's locks on it: none may be open. It checks the
+// beginning of the file (https://sqlite.org/fileformat.html, section 1.3).
+func isSQLite(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	magic := make([]byte, 16)
+	_, err = f.Read(magic)
+	return err == nil && string(magic) == "SQLite format 3\x00"
+}
+
+// isGone reports whether the file does not exist.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -23,14 +23,6 @@ type operations struct {
 
 func (l *operations) lines() []any { return lines(l.Operations) }
 
-func lines[T any](list []T) []any {
-	out := make([]any, len(list))
-	for i := range list {
-		out[i] = list[i]
-	}
-	return out
-}
-
 func (l *operations) table(t *table) {
 	if len(l.Operations) == 0 {
 		t.line("no operations")
