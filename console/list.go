@@ -33,8 +33,6 @@ type list struct {
 	Cut      bool   // the page's time was over before it was full
 }
 
-func operationLink(handle int64) string { return "operation?h=" + strconv.FormatInt(handle, 10) }
-
 // bad rejects a faulty request for a list.
 func bad(list, says string) error {
 	return &failure{status: http.StatusBadRequest, says: says, link: list}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/onceward/onceward/internal/machine"
@@ -16,42 +15,6 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
-
-// receiptCounts are the counts of receipts. They are read again after ten seconds, or a hundred times what a reading took.
-type receiptCounts struct {
-	mu    sync.Mutex
-	last  journal.ReceiptCounts
-	until time.Time
-}
-
-// counted returns nil if there are no receipts.
-func (c *console) counted(ctx context.Context) (*journal.ReceiptCounts, error) {
-	if c.receipts == nil {
-		return nil, nil
-	}
-	n := &c.receiptCounts
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if began := time.Now(); !began.Before(n.until) {
-		read, err := c.receipts.CountReceipts(ctx)
-		if err != nil {
-			return nil, err
-		}
-		n.last, n.until = read, began.Add(max(10*time.Second, 100*time.Since(began)))
-	}
-	if n.last.Completed+n.last.Reserved == 0 {
-		return nil, nil
-	}
-	counts := n.last
-	return &counts, nil
-}
-
-// changed has the counts read again.
-func (n *receiptCounts) changed() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.until = time.Time{}
-}
 
 // receipt is a receipt, prepared for a page.
 type receipt struct {
@@ -107,8 +70,6 @@ type receiptList struct {
 	Next                                     string
 	Cut                                      bool
 }
-
-func receiptLink(handle int64) string { return "receipt?h=" + strconv.FormatInt(handle, 10) }
 
 // receiptPage lists receipts, newest first. It scans for a bounded time, and offers to continue.
 func (c *console) receiptPage(w http.ResponseWriter, r *http.Request, _ string) error {

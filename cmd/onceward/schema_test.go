@@ -28,8 +28,6 @@ var outputs = map[string]any{
 // schema is a JSON Schema (https://json-schema.org/draft/2020-12/schema).
 type schema map[string]any
 
-const draft = "https://json-schema.org/draft/2020-12/schema"
-
 // Command.schema.json in the documents is the schema of all outputs.
 func TestDocumentSchema(t *testing.T) {
 	const file = "../../docs/command.schema.json"
