@@ -74,8 +74,9 @@ type Result struct {
 // ClockResetter is a Journal whose latest time can be set back, after a clock ran ahead for so long that the journal
 // believed it.
 type ClockResetter interface {
-	// ResetClock sets the latest time of the journal to now. The caller asserts that now is right. Operations that a
-	// clock ahead of now dated their first send are no longer resent by their window. All other windows stay.
+	// ResetClock sets the latest time of the journal to now. The caller asserts that now is right. Operations whose first
+	// send was dated by a clock ahead of now are no longer resent by their window. All other windows stay. ResetClock waits
+	// until all operations were corrected. After ctx ends, the time may be set, and other calls correct the rest.
 	ResetClock(ctx context.Context, now time.Time) error
 }
 

@@ -129,7 +129,8 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 }
 
 // ResetClock sets the latest time of the journal to now, in one commit. Other processes use it before they commit
-// anything else. After an error the clock is as it was: call it again.
+// anything else. Then it corrects operations that a clock ahead of now has dated. After an error the clock may be set, and
+// other calls correct the rest: call it again to be sure.
 func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	return explain("reset the clock", j.store.ResetClock(ctx, now))
 }

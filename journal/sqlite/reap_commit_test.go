@@ -94,6 +94,7 @@ func TestReapLetsOthersGoFirst(t *testing.T) {
 		ended(t, j, s, begin(fmt.Sprint("op-", n), s), machine.EventCancel)
 	}
 	seenAt(t, j, time.Now().Add(-machine.Confirmation))
+	seenAt(t, j, time.Now())
 	has, err := j.BeginSQL(t.Context())
 	require.NoError(t, err)
 	reaped := make(chan int, 1)

@@ -135,9 +135,15 @@ func (b *batch) holdsOfStrangers() (bool, error) {
 
 // page adopts a page of operations. It waits for rows that other transactions hold.
 func (a *adoption) page(b *batch, page []Position, p *prepared) error {
-	if err := b.read(page); err != nil {
-		return err
+	keys := Keys{Lock: WaitLock}
+	for _, at := range page {
+		keys.Handles = append(keys.Handles, at.Handle)
 	}
+	found, err := b.tx.Find(b.ctx, keys)
+	if err != nil {
+		return b.fail(err)
+	}
+	b.take(keys, found)
 	for _, at := range page {
 		e, err := b.entries[at.Handle].usable()
 		if err == nil && e != nil {

@@ -143,6 +143,7 @@ func (b *batch) misuse(holder *entry, p *prepared) *outcome {
 
 // decide runs Next on an entry, nil if there is no operation, and notes the result.
 func (b *batch) decide(e *entry, p *prepared) (*outcome, error) {
+	b.tell(e)
 	op, live, err := b.asNextReads(e, p)
 	if err != nil {
 		return nil, err
@@ -240,6 +241,7 @@ func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *
 		next.Handle = e.handle
 	}
 	now := e.now.after(next)
+	now.told = b.leaps.Number
 	switch {
 	case asked:
 		now.request, now.requestSum = p.request, format.SumIn(p.request.Head)

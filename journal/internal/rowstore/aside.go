@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -160,7 +161,11 @@ func (s *Store) alone(ctx context.Context, r *request) error {
 	defer s.aside.running.Done()
 	ctx, cancel := s.within(r)
 	defer cancel()
-	return s.transactAlone(ctx, r, s.aside.scans)
+	err := s.transactAlone(ctx, r, s.aside.scans)
+	if s.untold.Load() { // left by a process that has died
+		s.startSweep()
+	}
+	return err
 }
 
 // enter reports whether the journal is still open. Then Close waits for running.Done.
@@ -184,7 +189,13 @@ func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct
 	}
 	for try := 0; ; try++ {
 		_, err := s.transact(ctx, []*request{r}, WaitLock, true)
+		var due *leapDue
 		switch {
+		case errors.As(cmp.Or(err, r.err), &due):
+			r.leaps++
+			if err := s.leapSeen(ctx, due.at); err != nil {
+				return err
+			}
 		case err == nil:
 			return r.err
 		case ctx.Err() != nil:
@@ -210,17 +221,14 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 		return false, err
 	}
 	b := newBatch(ctx, s, tx, head, lock, sure)
-	defer func() {
-		if !landed {
-			s.clock.owe(b.swept)
-		}
-		tx.Rollback()
-	}()
+	defer tx.Rollback()
 	s.clock.take(&head)
-	b.take(keys, found)
-	for _, sweep := range s.clock.takeOwed() {
-		_ = b.sweep(sweep)
+	if b.leaps, err = decodeLeaps(head.Leaps); err != nil {
+		return false, err
 	}
+	b.tossed = requests[0].leaps >= tries
+	s.untold.Store(len(b.leaps.Untold) > 0)
+	b.take(keys, found)
 	for _, r := range requests {
 		if b.broken == nil {
 			r.decide(b)
@@ -248,7 +256,7 @@ func (b *batch) commit() (landed bool, err error) {
 	if b.undone || len(changes) == 0 && !b.keep && !isNews(now, b.head.Clock) {
 		return false, nil
 	}
-	b.head.Clock, b.head.Reset = now, b.reset
+	b.head.Clock = now
 	b.head.Number++
 	// The caller's context ends no commit: it would be in doubt.
 	if err := b.tx.Commit(b.s.ctx, b.head, changes); err != nil {

@@ -21,8 +21,7 @@ type batch struct {
 	lock Lock
 	sure bool // look up new names too: one of them was taken
 
-	clock  *clock
-	theirs bool // the transaction is the application's: the clock is this batch's own, and moves nothing
+	clock *clock
 
 	entries map[int64]*entry
 	order   []*entry
@@ -32,11 +31,11 @@ type batch struct {
 
 	lives  map[string]Life // of other processes' sessions, as far as they were asked for; nil if none was
 	undo   []former
-	keep   bool            // commit the clock, even if no row changed
-	reset  bool            // the clock was set back
-	undone bool            // roll back, whatever has changed
-	swept  []machine.Event // sweeps that are due again if the transaction does not land
-	broken error           // the transaction can't go on
+	leaps  leaps
+	tossed bool  // other callers' clocks have leapt back each time: this one is not followed any more
+	keep   bool  // commit the clock, even if no row changed
+	undone bool  // roll back, whatever has changed
+	broken error // the transaction can't go on
 }
 
 // entry is a row of a batch. base is as the transaction has it, now is as it will be written. nil means that there is

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/store"
 )
@@ -13,9 +12,9 @@ import (
 type clock struct {
 	mu       sync.Mutex
 	is       store.Clock
-	number   int64           // of the latest commit whose clock is known
-	recorded time.Time       // the latest time as of that commit; only a reset sets it back
-	owed     []machine.Event // sweeps of transactions that failed
+	number   int64     // of the latest commit whose clock is known
+	recorded time.Time // the latest time as of that commit; only a reset sets it back
+	own      bool      // of one transaction, and recorded by no other
 }
 
 // take adds what other processes have recorded. A head that is older than this process's own commits has no news, but
@@ -39,7 +38,7 @@ func (c *clock) take(head *Head) {
 // glance returns a clock as a transaction of the application's sees it. What that sees of a caller's clock moves nothing.
 func (c *clock) glance(head *Head) *clock {
 	c.mu.Lock()
-	own := &clock{is: c.is, number: c.number, recorded: c.recorded}
+	own := &clock{is: c.is, number: c.number, recorded: c.recorded, own: true}
 	c.mu.Unlock()
 	own.take(head)
 	return own
@@ -61,22 +60,33 @@ func (c *clock) committed(head *Head) {
 	}
 }
 
-// see notes a caller's clock, and returns the event that is due for each operation without an answer.
-func (c *clock) see(at time.Time) (sweep machine.Event, due bool) {
+// see notes a caller's clock, and reports whether a leap of it is due. The journal's clock moves once the leap is recorded.
+func (c *clock) see(at time.Time) (due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.is.See(at) {
-		return sweep, false
+	is := c.is
+	if due = is.See(at); !due || c.own {
+		c.is = is
 	}
-	return c.is.Sweep(), true
+	return due
 }
 
-// reset makes now the latest time.
-func (c *clock) reset(now time.Time) machine.Event {
+// moved returns the clock as a leap leaves it, or reports that no leap is due any more.
+func (c *clock) moved(leaps func(*store.Clock) bool) (is store.Clock, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.is.Reset(now)
-	return c.is.Sweep()
+	is = c.is
+	return is, leaps(&is)
+}
+
+// leapt notes a leap that this process has recorded.
+func (c *clock) leapt(is store.Clock, head *Head) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.is.Last.After(is.Last) && !head.Reset {
+		is.Last = c.is.Last // other callers have moved it meanwhile
+	}
+	c.is, c.number, c.recorded = is, max(c.number, head.Number), head.Clock.Last
 }
 
 func (c *clock) margin(terms journal.Terms) {
@@ -95,23 +105,11 @@ func (c *clock) passed(at time.Time) time.Time {
 func (c *clock) kept() store.Clock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return store.Clock{Last: c.is.Last, Jumped: c.is.Jumped, Ahead: c.is.Ahead, LeastMargin: c.is.LeastMargin}
+	return kept(&c.is)
 }
 
-// owe has the next transaction repeat sweeps.
-func (c *clock) owe(sweeps []machine.Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.owed = append(c.owed, sweeps...)
-}
-
-// takeOwed returns the sweeps to be repeated.
-func (c *clock) takeOwed() []machine.Event {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	owed := c.owed
-	c.owed = nil
-	return owed
+func kept(c *store.Clock) store.Clock {
+	return store.Clock{Last: c.Last, Jumped: c.Jumped, Ahead: c.Ahead, LeastMargin: c.LeastMargin}
 }
 
 // unkept is how far the recorded latest time may be behind, if nothing else is recorded.

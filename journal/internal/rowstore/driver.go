@@ -173,6 +173,11 @@ type Head struct {
 	Naming   string // of receipts' keys, likewise; "" means that none was made
 	Reset    bool   // Commit: the clock was set back, and replaces what other transactions have recorded
 
+	// Leaps is the text of the clock's latest leaps, which some operations don't know yet. Commit records it if it differs
+	// from what Begin returned. A commit, other than of Within, returns ErrMissed if another transaction has changed it
+	// meanwhile.
+	Leaps string
+
 	// Restored says why the journal may have a gap: this process, or a witness beside the database, knows of commits that
 	// the database lacks, or the database is a copy. "" means that it has all. A driver that finds a gap records it here
 	// before Begin, Within or Reader.Head returns, for all processes and for good.

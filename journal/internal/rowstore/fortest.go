@@ -3,6 +3,7 @@ package rowstore
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
@@ -62,3 +63,6 @@ func (s *Store) Change(ctx context.Context, ref journal.Ref, change func(*journa
 		return err
 	}})
 }
+
+// Swept waits until all operations were told of all leaps of the clock.
+func (s *Store) Swept(ctx context.Context) error { return s.swept(ctx, math.MaxUint32, true) }

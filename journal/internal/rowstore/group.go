@@ -28,6 +28,7 @@ type request struct {
 	rides bool               // a delivery, for whose commit no caller waits
 
 	flushes bool // its caller waits for the deliveries
+	leaps   int  // that were recorded for its caller's clock
 
 	ctx  context.Context // of its caller
 	done chan error
@@ -284,10 +285,10 @@ func isOfRow(err error) bool {
 	return errors.Is(err, ErrMissed) || errors.Is(err, ErrLocked) || errors.Is(err, ErrRefused)
 }
 
-// finish answers a request whose transaction has ended. One that met a held row waits on its own.
+// finish answers a request whose transaction has ended. One that met a held row, or a leap of the clock, waits on its own.
 func (s *Store) finish(r *request) {
 	switch {
-	case errors.Is(r.err, errHeld):
+	case errors.Is(r.err, errHeld), isLeap(r.err):
 		s.aside.take(r)
 	case r.rides && r.err != nil:
 		s.undelivered(r, r.err)

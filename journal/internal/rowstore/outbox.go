@@ -111,7 +111,10 @@ func (s *Store) tryIn(ctx context.Context, theirs journal.Tx, keys Keys, run fun
 		return err
 	}
 	b := newBatch(ctx, s, tx, head, WaitLock, true)
-	b.clock, b.theirs = s.clock.glance(&head), true
+	b.clock = s.clock.glance(&head)
+	if b.leaps, err = decodeLeaps(head.Leaps); err != nil {
+		return err
+	}
 	b.take(keys, found)
 	if err := run(b); err != nil || b.broken != nil {
 		return cmp.Or(b.broken, err)

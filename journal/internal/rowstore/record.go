@@ -27,7 +27,8 @@ type item struct {
 	op                    journal.Operation // without Request and Answer
 	request, answer       *Part             // nil if there is none, or it was not read
 	requestSum, answerSum uint32
-	whole                 bool // both parts were read
+	told                  uint32 // the number of the latest leap of the clock that the operation was told
+	whole                 bool   // both parts were read
 }
 
 // names returns the digests of the item's names.
@@ -68,6 +69,7 @@ func (it *item) encode() *Row {
 	r := columns(&it.op)
 	r.Request, r.Answer = it.request, it.answer
 	b := format.AppendOperation(make([]byte, 0, 320+len(it.op.Fingerprint)), &it.op)
+	b = binary.LittleEndian.AppendUint32(b, it.told)
 	b = binary.LittleEndian.AppendUint32(b, it.requestSum)
 	b = binary.LittleEndian.AppendUint32(b, it.answerSum)
 	r.Record = binary.LittleEndian.AppendUint32(b, format.Sum(b))
@@ -104,12 +106,13 @@ func (it *item) isIn(r *Row) bool {
 
 // decodeRecord is decode without a look at the columns.
 func decodeRecord(r *Row) (*item, error) {
-	n := len(r.Record) - 3*format.SumSize
-	if n < 0 || format.SumIn(r.Record) != format.Sum(r.Record[:n+2*format.SumSize]) {
+	n := len(r.Record) - 4*format.SumSize
+	if n < 0 || format.SumIn(r.Record) != format.Sum(r.Record[:n+3*format.SumSize]) {
 		return nil, damaged(r.Handle, format.ErrSum)
 	}
 	op, err := format.ReadOperation(r.Record[:n])
-	it := &item{op: op, requestSum: binary.LittleEndian.Uint32(r.Record[n:]), answerSum: binary.LittleEndian.Uint32(r.Record[n+4:])}
+	numbers := r.Record[n:]
+	it := &item{op: op, told: binary.LittleEndian.Uint32(numbers), requestSum: binary.LittleEndian.Uint32(numbers[4:]), answerSum: binary.LittleEndian.Uint32(numbers[8:])}
 	if err == nil && it.op.Handle != r.Handle {
 		err = format.ErrSum // it is another's
 	}

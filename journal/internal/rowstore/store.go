@@ -29,6 +29,8 @@ type Store struct {
 	refusals refusals
 	group    group
 	aside    aside
+	sweeps   sweeps
+	untold   atomic.Bool // the head has leaps that an operation may not have been told
 
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -186,28 +188,25 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.aside.wait(ctx)
 }
 
-// ResetClock implements machine.ClockResetter. Another process may write by the former clock after the sweep has read, and
-// before the commit. From the commit on, all decide by the new one. So a second sweep finds what the first has missed.
+// ResetClock implements machine.ClockResetter. Once the leap is recorded, no process decides by the former clock.
 func (s *Store) ResetClock(ctx context.Context, now time.Time) error {
-	err := s.writable(ctx)
-	var sweep machine.Event // as of the first: the clock has forgotten its former time then
-	for n := 0; n < 2 && err == nil; n++ {
-		var b *batch
-		err = s.alone(ctx, &request{run: func(is *batch) error {
-			b = is
-			b.clock, b.reset = s.clock.glance(&b.head), true // no other transaction sees it before the commit
-			reset := b.clock.reset(now)
-			if n == 0 {
-				sweep = reset
-				return b.sweepAll(sweep) // if it fails, nothing was reset
-			}
-			return b.sweep(sweep)
-		}})
-		if err == nil {
-			s.clock.take(&b.head)
-		}
+	if err := s.writable(ctx); err != nil {
+		return err
 	}
-	return err
+	if !s.aside.enter() {
+		return journal.ErrClosed
+	}
+	defer s.aside.running.Done()
+	ctx, cancel := until(ctx, s.life)
+	defer cancel()
+	number, err := s.leap(ctx, true, func(c *store.Clock) bool {
+		c.Reset(now)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return s.swept(ctx, number, true)
 }
 
 // KeepHook implements machine.HookKeeper.

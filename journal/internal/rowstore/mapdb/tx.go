@@ -297,7 +297,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	if err := t.put(ctx, changes); err != nil {
 		return err
 	}
-	if head.Restored != t.head.Restored && db.head.Restored != t.head.Restored {
+	if head.Restored != t.head.Restored && db.head.Restored != t.head.Restored || db.head.Leaps != t.head.Leaps {
 		return rowstore.ErrMissed
 	}
 	if fate == Lands {
@@ -348,7 +348,7 @@ func (db *Database) apply(t *tx, head *rowstore.Head) {
 			head.Clock.LeastMargin = least
 		}
 	}
-	db.head.Clock, db.head.Number = head.Clock, db.head.Number+1
+	db.head.Clock, db.head.Number, db.head.Leaps = head.Clock, db.head.Number+1, head.Leaps
 	if head.Hook != t.head.Hook {
 		db.head.Hook = head.Hook
 	}

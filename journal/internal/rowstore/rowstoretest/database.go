@@ -45,6 +45,7 @@ func Histories(t *testing.T, open func(t *testing.T) Database) {
 		"a name that another transaction inserts delays no others":   heldName,
 		"a held flow delays no others":                               heldFlow,
 		"a reset of the clock leaves out no held row":                heldSweep,
+		"a process dies while it sweeps after a leap of the clock":   unfinishedSweep,
 		"Close does not wait for callers of a held row":              heldAtClose,
 		"a panic in a caller's function fails its own request":       panics,
 		"several processes execute each name once":                   oneExecution,

@@ -33,9 +33,9 @@ const (
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
 		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($8::int[]), pg_catalog.unnest($9::bigint[])) a (number, least)
 			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
-		AND ($10::bigint[] IS NULL OR j.restored IS NULL AND j.promoted IS NULL AND $10 = ARRAY[j.epoch, l.jumped, l.margin, l.ahead])
+		AND ($10::bigint[] IS NULL OR j.restored IS NULL AND j.promoted IS NULL AND $10 = ARRAY[j.epoch, l.jumped, l.margin, l.ahead] AND j.leaps = $12)
 		AND ` + connection.SoundSettings + ` AND ` + check.StartSQL + ` = $11)::int, clock_timestamp(), ` + clocks
-	clocks = `l.*, j.hooked, j.naming, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
+	clocks = `l.*, j.hooked, j.naming, j.leaps, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
 		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
 		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l (seq, last, jumped, margin, ahead)`
 
@@ -45,8 +45,13 @@ const (
 	commitQuietly = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1" + ofLane
 	ofLane        = " WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 RETURNING 1) SELECT 1 / count(*) FROM w"
 
-	resetLanes = `UPDATE {{s}}.lanes l SET last_at = least(last_at, $1), jumped_at = 0, tenure = tenure + 1
-		FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $2 AND lane = $3) ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane`
+	// fenceLanes has each transaction that was decided before this commit fail, of all processes. resetLanes also sets
+	// the clock back.
+	fenceLanes = "UPDATE {{s}}.lanes l SET tenure = tenure + 1" + ofOthers
+	resetLanes = "UPDATE {{s}}.lanes l SET tenure = tenure + 1, last_at = least(last_at, $3), jumped_at = 0" + ofOthers
+	ofOthers   = ` FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $1 AND lane = $2) ORDER BY process, lane FOR UPDATE) o
+		WHERE l.process = o.process AND l.lane = o.lane`
+	setLeaps = "WITH w AS (UPDATE {{s}}.journal SET leaps = $1 WHERE leaps = $2 RETURNING 1) SELECT 1 / count(*) FROM w"
 )
 
 // queueGuard queues the guard of the lane's next transaction. If that was decided already, decided is the head at that time.
@@ -56,10 +61,12 @@ func (l *lane) queueGuard(p *pipeline, needs []string, decided *rowstore.Head, f
 		numbers, least = append(numbers, number), append(least, batch)
 	}
 	var by []int64
+	var leaps string
 	if decided != nil {
+		leaps = decided.Leaps
 		by = []int64{decided.Epoch, toColumn(decided.Clock.Jumped), int64(decided.Clock.LeastMargin), toColumn(decided.Clock.Ahead)}
 	}
-	p.queue(f, guard, l.member.ID, l.number, l.batch, l.tenure, l.member.Epoch, needs, l.d.fleet.Unsafe(), numbers, least, by, l.d.fleet.Started())
+	p.queue(f, guard, l.member.ID, l.number, l.batch, l.tenure, l.member.Epoch, needs, l.d.fleet.Unsafe(), numbers, least, by, l.d.fleet.Started(), leaps)
 }
 
 // scanHead reads some values and then the head. It counts a journal as restored that only this process has found out about.
@@ -67,7 +74,7 @@ func (l *lane) queueGuard(p *pipeline, needs []string, decided *rowstore.Head, f
 func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (recorded string, err error) {
 	var last, jumped, margin, ahead int64
 	var restored, promoted *string
-	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &restored, &promoted, &head.Epoch, &head.Deployment)...)
+	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &promoted, &head.Epoch, &head.Deployment)...)
 	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
 	if restored != nil {
 		recorded = *restored

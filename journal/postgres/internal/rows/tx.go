@@ -14,7 +14,6 @@ import (
 
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -226,10 +225,10 @@ func (h *head) note(is *rowstore.Head, at time.Time) {
 }
 
 // committed notes the clock of a commit of this process's.
-func (h *head) committed(clock store.Clock) {
+func (h *head) committed(is *rowstore.Head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.is.Clock = clock
+	h.is.Clock, h.is.Leaps = is.Clock, is.Leaps
 }
 
 func (h *head) forget() {
@@ -326,8 +325,12 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 	queueChanges(p, changes)
 	t.d.operations.queue(p, inserted(changes))
 	if head.Reset {
-		// A process that is about to commit by the former latest time checks first.
-		p.queue(nil, resetLanes, toColumn(head.Clock.Last), t.lane.member.ID, t.lane.number)
+		p.queue(nil, resetLanes, t.lane.member.ID, t.lane.number, toColumn(head.Clock.Last))
+	} else if head.Leaps != t.read.Leaps {
+		p.queue(nil, fenceLanes, t.lane.member.ID, t.lane.number)
+	}
+	if head.Leaps != t.read.Leaps {
+		p.queue(nil, setLeaps, head.Leaps, t.read.Leaps)
 	}
 	if head.Hook != t.read.Hook {
 		p.queue(nil, "UPDATE {{s}}.journal SET hooked = $1", head.Hook)
@@ -349,9 +352,9 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 	err := t.commit(p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
 	switch {
 	case err == nil:
-		t.d.head.committed(head.Clock)
+		t.d.head.committed(&head)
 		adopted()
-	case errors.Is(err, rowstore.ErrLocked) && head.Reset:
+	case errors.Is(err, rowstore.ErrLocked) && head.Leaps != t.read.Leaps:
 		t.d.fleet.Evict(t.caller)
 	}
 	return err

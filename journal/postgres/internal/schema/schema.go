@@ -32,8 +32,8 @@ const Default = "onceward"
 // this release's number among those that write to a journal. A migration that breaks older ones raises
 // journal.least_writer.
 const (
-	least  = 4
-	writer = 2
+	least  = 5
+	writer = 3
 )
 
 //go:embed migrations/*.sql

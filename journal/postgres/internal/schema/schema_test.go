@@ -26,7 +26,7 @@ func TestTablesOfAnEarlierStoreAreRefused(t *testing.T) {
 	server := postgrestest.Shared(t)
 	name := server.Schema(t)
 	server.Exec(t, `CREATE SCHEMA "`+name+`"`)
-	server.Exec(t, `CREATE TABLE "`+name+`".journal AS SELECT 3 AS schema_version, 1 AS least_writer`)
+	server.Exec(t, `CREATE TABLE "`+name+`".journal AS SELECT 4 AS schema_version, 1 AS least_writer`)
 	err := migrate(t, server, name)
 	require.ErrorIs(t, err, journal.ErrVersion)
 	require.ErrorContains(t, err, "drop the schema")

@@ -31,6 +31,7 @@ CREATE TABLE onceward_head (
 	jumped_at    INTEGER NOT NULL,
 	least_margin INTEGER NOT NULL,
 	ahead_at     INTEGER NOT NULL,
+	leaps        TEXT NOT NULL,    -- of the clock
 	hook         INTEGER NOT NULL, -- 1: outcomes are for a hook
 	naming       TEXT NOT NULL,    -- of receipts' keys
 	restored     TEXT NOT NULL,    -- why an adoption goes on; '': none does
@@ -112,7 +113,7 @@ CREATE TABLE onceward_backup (
 `
 
 // version is of tables. Another one is another layout, and is never edited.
-const version = 4
+const version = 5
 
 // prepare makes the tables of a new journal, unless the file is refused, and reports whether it has made them. A file
 // that is refused is left as it is.
@@ -161,7 +162,7 @@ func create(c *conn.Conn, opts Options) error {
 	if err := c.Exec(tables); err != nil {
 		return err
 	}
-	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, base, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := c.Prepare("INSERT INTO onceward_head (one, version, key, identity, epoch, base, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, leaps, sum) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
@@ -203,18 +204,18 @@ func (h *head) changing() []any {
 	}
 	epoch := format.EncodeEpoch(h.Identity, h.commits)
 	b := slices.Concat([]byte(h.Identity), h.Key.Sealed(), epoch)
-	args := make([]any, 0, len(numbers)+7)
+	args := make([]any, 0, len(numbers)+8)
 	args = append(args, h.Identity, epoch)
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		args = append(args, n)
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Epoch))
-	b = append(b, h.Naming+"\x00"+h.Restored+"\x00"+h.Deployment...)
-	return append(args, h.Naming, h.Restored, h.Epoch, h.Deployment, int64(format.Sum(b)))
+	b = append(b, h.Naming+"\x00"+h.Restored+"\x00"+h.Deployment+"\x00"+h.Leaps...)
+	return append(args, h.Naming, h.Restored, h.Epoch, h.Deployment, h.Leaps, int64(format.Sum(b)))
 }
 
-const selectHead = "SELECT version, key, identity, epoch, base, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, sum FROM onceward_head"
+const selectHead = "SELECT version, key, identity, epoch, base, newest, number, last_at, jumped_at, least_margin, ahead_at, hook, naming, restored, adoptions, deployment, leaps, sum FROM onceward_head"
 
 // headOf reads the head by a connection.
 func headOf(c *conn.Conn) (h head, err error) {
@@ -232,14 +233,14 @@ func readHead(s stmt) (h head, err error) {
 		h.version, h.Identity, h.base, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64), v[6].(int64)
 		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[7].(int64)), fromColumn(v[8].(int64)), time.Duration(v[9].(int64))
 		h.Clock.Ahead, h.Hook, h.Naming = fromColumn(v[10].(int64)), v[11] == int64(1), v[12].(string)
-		h.Restored, h.Epoch, h.Deployment = v[13].(string), v[14].(int64), v[15].(string)
+		h.Restored, h.Epoch, h.Deployment, h.Leaps = v[13].(string), v[14].(int64), v[15].(string), v[16].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
 		}
 		if h.commits, err = format.DecodeEpoch(h.Identity, v[3].([]byte)); err != nil {
 			return err
 		}
-		if args := h.changing(); args[len(args)-1] != v[16] {
+		if args := h.changing(); args[len(args)-1] != v[17] {
 			return format.ErrSum
 		}
 		return nil

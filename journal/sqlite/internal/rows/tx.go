@@ -21,7 +21,7 @@ type statements struct {
 }
 
 // setHead writes what head.changing returns.
-const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, base = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, restored = ?, adoptions = ?, deployment = ?, sum = ?"
+const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, base = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, restored = ?, adoptions = ?, deployment = ?, leaps = ?, sum = ?"
 
 func newStatements(prepare preparer, path string, known *heads) (*statements, error) {
 	r, err := newReader(prepare, path, known)

@@ -16,6 +16,7 @@ CREATE TABLE {{schema}}.journal (
   schema_version int NOT NULL,
   least_writer int NOT NULL,              -- the least release of this store's that may write to it, by its number
   hooked boolean NOT NULL DEFAULT false,  -- outcomes are for a hook of some program
+  leaps text NOT NULL DEFAULT '',         -- of the clock, that an operation may not have been told
   naming text NOT NULL DEFAULT '',        -- how keys of receipts are made of requests; '': that was not said yet
   system_identifier text, database_oid text, table_oid text, timeline text, -- where it lay when it was seen last
   restored text,                          -- why it counts as restored; NULL: it doesn't
@@ -124,4 +125,4 @@ CREATE TABLE {{schema}}.heads (
 
 WITH made AS MATERIALIZED (SELECT decode(replace(gen_random_uuid()::text, '-', ''), 'hex') AS key)
 INSERT INTO {{schema}}.journal (id, key, schema_version, least_writer)
-SELECT md5(random()::text || clock_timestamp()::text), key || sha256(key), 4, 2 FROM made;
+SELECT md5(random()::text || clock_timestamp()::text), key || sha256(key), 5, 3 FROM made;

@@ -1,0 +1,144 @@
+package rowstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
+)
+
+// leaps are the leaps of the clock. Each operation without an answer is told of those since its record was written, before
+// anything is decided of it. A sweep tells all operations, since the indexes have times that a leap moves. Once it is over,
+// the leaps are forgotten, but for their number.
+type leaps struct {
+	Number uint32 `json:"number"` // of the latest; 0: there was none
+	Untold []leap `json:"untold"` // the latest ones, oldest first
+}
+
+// leap is a machine.EventClock, in milliseconds since 1970.
+type leap struct {
+	At    int64 `json:"at"`
+	Last  int64 `json:"last"`
+	Since int64 `json:"since"`
+}
+
+func decodeLeaps(text string) (l leaps, err error) {
+	if text == "" {
+		return l, nil
+	}
+	if err = json.Unmarshal([]byte(text), &l); err != nil {
+		err = fmt.Errorf("the leaps of the journal's clock: %w: %w", format.ErrDamaged, err)
+	}
+	return l, err
+}
+
+func (l *leaps) encode() string {
+	text, _ := json.Marshal(l) // numbers always have a text
+	return string(text)
+}
+
+func (l *leaps) add(ev machine.Event) {
+	l.Number++
+	l.Untold = append(l.Untold, leap{ev.At.UnixMilli(), ev.Last.UnixMilli(), ev.Since.UnixMilli()})
+}
+
+// after returns the leaps after one. Earlier ones were told to all.
+func (l *leaps) after(told uint32) []leap {
+	if told >= l.Number {
+		return nil
+	}
+	return l.Untold[max(0, len(l.Untold)-int(l.Number-told)):]
+}
+
+func (l leap) event() machine.Event {
+	return machine.Event{Kind: machine.EventClock, At: time.UnixMilli(l.At), Last: time.UnixMilli(l.Last), Since: time.UnixMilli(l.Since)}
+}
+
+// told returns what leaps make of an item: the item itself if they change nothing.
+func (l *leaps) told(it *item) *item {
+	for _, leap := range l.after(it.told) {
+		// EventClock has no error.
+		if next, _, _ := machine.Next(it.op, false, leap.event()); store.Changes(it.op, next, machine.Ignored) {
+			it = it.after(&next)
+			it.told = l.Number
+		}
+	}
+	return it
+}
+
+// tell tells the entry's operation of leaps.
+func (b *batch) tell(e *entry) {
+	if e == nil || e.now == nil {
+		return
+	}
+	if now := b.leaps.told(e.now); now != e.now {
+		b.replace(e, now)
+	}
+}
+
+// leapDue is the error of a request whose caller's clock shows that the journal's clock leaps.
+type leapDue struct{ at time.Time }
+
+func (e *leapDue) Error() string { return "rowstore: the clock leaps" }
+
+func isLeap(err error) bool {
+	var due *leapDue
+	return errors.As(err, &due)
+}
+
+// leapSeen records the leap that a caller's clock shows, and waits for its sweep, but not for rows that others hold.
+func (s *Store) leapSeen(ctx context.Context, at time.Time) error {
+	number, err := s.leap(ctx, false, func(c *store.Clock) bool { return c.See(at) })
+	if err != nil || number == 0 {
+		return err
+	}
+	_ = s.swept(ctx, number, false) // the next one goes on
+	return context.Cause(ctx)
+}
+
+// leap records a leap in a transaction of its own, and returns its number. 0 means that it is not due any more. The
+// clock moves with it. No transaction that has decided by the former clock is committed after it.
+func (s *Store) leap(ctx context.Context, resets bool, leaps func(*store.Clock) bool) (number uint32, err error) {
+	for try := 0; ; try++ {
+		number, err = s.tryLeap(ctx, resets, leaps)
+		switch {
+		case err == nil:
+			return number, nil
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case errors.Is(err, ErrLocked), errors.Is(err, ErrMissed) && try < tries:
+		default:
+			return 0, err
+		}
+	}
+}
+
+func (s *Store) tryLeap(ctx context.Context, resets bool, leaps func(*store.Clock) bool) (number uint32, err error) {
+	tx, head, _, err := s.driver.Begin(ctx, Keys{Lock: WaitLock})
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback()
+	all, err := decodeLeaps(head.Leaps)
+	if err != nil {
+		return 0, err
+	}
+	s.clock.take(&head)
+	is, due := s.clock.moved(leaps)
+	if !due {
+		return 0, nil
+	}
+	all.add(is.Sweep())
+	head.Clock, head.Reset, head.Leaps = kept(&is), resets, all.encode()
+	head.Number++
+	if err := tx.Commit(s.ctx, head, nil); err != nil {
+		return 0, err
+	}
+	s.clock.leapt(is, &head)
+	return all.Number, nil
+}
