@@ -24,7 +24,7 @@ func (g guards) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	guarded := &guardedConn{sqliteConn: c.(sqliteConn), timeout: g.timeout, prepared: map[string]*ownStmt{}}
+	guarded := &guardedConn{sqliteConn: c.(sqliteConn), timeout: g.timeout, prepared: map[string]driver.Stmt{}}
 	guarded.RegisterRollbackHook(func() { guarded.rolledBack, guarded.ended = true, true })
 	guarded.RegisterCommitHook(func() int32 {
 		guarded.ended = true
@@ -52,45 +52,22 @@ type sqliteConn interface {
 type guardedConn struct {
 	sqliteConn
 	timeout    time.Duration
-	rolledBack bool                // the transaction that this connection was taken for
-	ended      bool                // likewise, or it may be committed
-	prepared   map[string]*ownStmt // statements of the journal's own
+	rolledBack bool                   // the transaction that this connection was taken for
+	ended      bool                   // likewise, or it may be committed
+	prepared   map[string]driver.Stmt // statements of the journal's own, which run one at a time
 }
 
-// ownStmt is a prepared statement with the rows that it has open.
-type ownStmt struct {
-	driver.Stmt
-	rows ownRows
-}
-
-// ownRows are none once they are closed.
-type ownRows struct{ driver.Rows }
-
-func (r *ownRows) Close() error {
-	rows := r.Rows
-	r.Rows = nil
-	return rows.Close()
-}
-
-// statement is the prepared one of the journal's own. It is nil for one of the application's, and while another goroutine has
-// its rows open: to run it again would take them away.
-func (g *guardedConn) statement(ctx context.Context, query string) (*ownStmt, error) {
+// statement is the prepared one of the journal's own. It is nil for one of the application's.
+func (g *guardedConn) statement(ctx context.Context, query string) (s driver.Stmt, err error) {
 	if IsOnHandle(ctx) == nil {
 		return nil, nil
 	}
-	if s := g.prepared[query]; s != nil {
-		if s.rows.Rows != nil {
-			return nil, nil
+	if s = g.prepared[query]; s == nil {
+		if s, err = g.PrepareContext(ctx, query); err == nil {
+			g.prepared[query] = s
 		}
-		return s, nil
 	}
-	prepared, err := g.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	s := &ownStmt{Stmt: prepared}
-	g.prepared[query] = s
-	return s, nil
+	return s, err
 }
 
 func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -104,7 +81,7 @@ func (g *guardedConn) ExecContext(ctx context.Context, query string, args []driv
 	if err != nil {
 		return nil, err
 	}
-	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
+	return s.(driver.StmtExecContext).ExecContext(ctx, args)
 }
 
 func (g *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -115,12 +92,7 @@ func (g *guardedConn) QueryContext(ctx context.Context, query string, args []dri
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
-	if err != nil {
-		return nil, err
-	}
-	s.rows.Rows = rows
-	return &s.rows, nil
+	return s.(driver.StmtQueryContext).QueryContext(ctx, args)
 }
 
 func (g *guardedConn) Close() error {

@@ -12,34 +12,6 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 )
 
-// A statement of the journal's own that runs again while its rows are open takes none of them away.
-func TestOwnStatementWhileItsRowsAreOpen(t *testing.T) {
-	var d localdb.Database
-	tx, err := d.Begin(t.Context(), filepath.Join(t.TempDir(), "any.db"), time.Second, func() {})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, d.Close()) }()
-	defer func() { assert.NoError(t, tx.Rollback()) }()
-	ctx := localdb.OnHandle(t.Context())
-	for _, of := range []struct {
-		query string
-		args  []any
-	}{{query: "SELECT 7"}, {"SELECT ?", []any{7}}} {
-		for range 2 {
-			open, err := tx.QueryContext(ctx, of.query, of.args...)
-			require.NoError(t, err)
-			var n int
-			require.NoError(t, tx.QueryRowContext(ctx, of.query, of.args...).Scan(&n))
-			assert.Equal(t, 7, n)
-			n = 0
-			require.True(t, open.Next())
-			require.NoError(t, open.Scan(&n))
-			assert.Equal(t, 7, n)
-			assert.False(t, open.Next())
-			require.NoError(t, open.Close())
-		}
-	}
-}
-
 // A commit that fails ends the transaction, and the next one begins.
 func TestCommitThatFails(t *testing.T) {
 	var d localdb.Database
