@@ -113,7 +113,7 @@ func (c *command) openFile(ctx context.Context, path string, how access) (*file,
 	}
 	f := &file{path: real}
 	f.Journal, err = sqlite.Open(real, sqlite.Options{
-		Existing: true, NoMigration: true, ReadOnly: !how.write,
+		Existing: true, ReadOnly: !how.write,
 		ExternalCheckpointer: how.write && f.hasWAL(ctx),
 		Volatile:             true, Logger: slog.New(slog.DiscardHandler),
 	})

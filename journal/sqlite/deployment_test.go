@@ -61,7 +61,7 @@ func TestCloneOfTheWholeFolder(t *testing.T) {
 // Read-only programs and an operator's programs need no deployment's name, and send nothing.
 func TestReadersNeedNoDeployment(t *testing.T) {
 	_, clone := cloned(t)
-	for name, opts := range map[string]sqlite.Options{"read-only": {ReadOnly: true}, "existing": {Existing: true, NoMigration: true}} {
+	for name, opts := range map[string]sqlite.Options{"read-only": {ReadOnly: true}, "existing": {Existing: true}} {
 		t.Run(name, func(t *testing.T) {
 			j, err := sqlite.Open(clone, opts)
 			require.NoError(t, err)

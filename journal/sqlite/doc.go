@@ -57,7 +57,7 @@
 // release changes its layout records nothing more, and returns that error too.
 //
 // Programs that read a service's journal open it with Options.ReadOnly. Programs that also resolve or cancel
-// use Options.Existing and Options.NoMigration.
+// use Options.Existing.
 //
 // # Tables of the application
 //

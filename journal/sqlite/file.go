@@ -26,7 +26,7 @@ func open(path string, opts Options) (*Journal, error) {
 		return nil, err
 	}
 	d, err := rows.Open(real, rows.Options{
-		Deployment: opts.Deployment, Existing: opts.Existing, NoMigration: opts.NoMigration, External: opts.ExternalCheckpointer,
+		Deployment: opts.Deployment, Existing: opts.Existing, External: opts.ExternalCheckpointer,
 		Logger: opts.Logger,
 	})
 	if err != nil {

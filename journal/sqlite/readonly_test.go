@@ -255,7 +255,7 @@ func TestExistingMakesNothing(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "journal.db")
 	require.NoError(t, open(t, path).Close())
-	j, err := sqlite.Open(path, sqlite.Options{Existing: true, NoMigration: true})
+	j, err := sqlite.Open(path, sqlite.Options{Existing: true})
 	require.NoError(t, err)
 	goOn(t, j, "invoice-1")
 	require.NoError(t, j.Close())

@@ -70,18 +70,6 @@ func madeAndClosed(t *testing.T) (path string) {
 	return path
 }
 
-// With NoMigration, Open opens a file that needs no migration.
-func TestNoMigrationOfThisReleasesFile(t *testing.T) {
-	path := madeAndClosed(t)
-	for _, alter := range []func(){func() {}, func() { alter(t, path, "CREATE TABLE invoices (id TEXT)") }} {
-		alter()
-		j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
-		require.NoError(t, err)
-		assert.True(t, has(t, j, "invoice-1"))
-		require.NoError(t, j.Close())
-	}
-}
-
 // A file of the journal alone has its application id. A shared file keeps the application's.
 func TestApplicationIDOfAFile(t *testing.T) {
 	for _, shared := range []bool{false, true} {
@@ -101,15 +89,6 @@ func number(t *testing.T, path, query string) (n int) {
 	t.Helper()
 	require.NoError(t, anotherProcess(t, path).QueryRowContext(t.Context(), query).Scan(&n))
 	return n
-}
-
-// An empty database belongs to no one: even with NoMigration, Open makes a journal there.
-func TestNoMigrationOfAnEmptyFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, err := sqlite.Open(path, sqlite.Options{NoMigration: true})
-	require.NoError(t, err)
-	goOn(t, j, "invoice-1")
-	require.NoError(t, j.Close())
 }
 
 // A reader also notices that the file was migrated under it.

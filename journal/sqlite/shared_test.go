@@ -93,20 +93,6 @@ func TestAnApplicationsDatabaseTakesAJournal(t *testing.T) {
 	}
 }
 
-// With NoMigration, Open leaves a database without a journal as it is.
-func TestSharedDatabaseIsUnchanged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.db")
-	alter(t, path, invoices)
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	_, err = sqlite.Open(path, sqlite.Options{NoMigration: true})
-	require.ErrorIs(t, err, sqlite.ErrNotJournal)
-	assert.ErrorContains(t, err, "no journal in it")
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, before, after)
-}
-
 // A journal is sound, whatever the application's tables are.
 func TestSharedFilesTablesOfAnyKind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.db")

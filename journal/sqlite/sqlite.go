@@ -48,17 +48,13 @@ type Options struct {
 
 	// ReadOnly opens the journal for programs that read it, whether or not its service runs. Get, List,
 	// GetFlow, ListFlows, FindBy, Stats, Verify and Backup work. All other methods return ErrReadOnly. It
-	// implies Existing and NoMigration. It makes no file, changes no owner, does not move the WAL, does not
+	// implies Existing. It makes no file, changes no owner, does not move the WAL, does not
 	// write the sidecar, and starts or ends no session. No process waits for it. Other options have no
 	// effect. It needs the permission to read the file, and its -shm if there is one.
 	//
 	// A dead process's file is read in its last state. A file with a -wal but no -shm is rejected, because only a writer can make the
 	// -shm again.
 	ReadOnly bool
-
-	// NoMigration makes Open return ErrNotJournal for an application's database without a journal. Without it,
-	// Open makes one there. It is for programs that read another service's file.
-	NoMigration bool
 
 	// Committed, if not nil, is called after every commit that wrote something, with the number of its
 	// requests and the time until it was durable. The writing goroutine calls it and waits for it, so it must

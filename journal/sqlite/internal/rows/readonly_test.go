@@ -300,26 +300,25 @@ func TestExistingMakesNothing(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for what, row := range map[string]struct {
-		make  func(t *testing.T, path string)
-		is    error
-		makes bool // a journal, with NoMigration
+		make func(t *testing.T, path string)
+		is   error
 	}{
-		"an empty file": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) }, location.ErrNotJournal, true},
+		"an empty file": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) }, location.ErrNotJournal},
 		"another file": {func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, []byte(fmt.Sprintf("%1024d", 1)), 0o600))
-		}, location.ErrNotJournal, false},
-		"the application's tables": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE invoices (id)") }, location.ErrNotJournal, false},
+		}, location.ErrNotJournal},
+		"the application's tables": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE invoices (id)") }, location.ErrNotJournal},
 		"its tables and a WAL": {func(t *testing.T, path string) {
 			inDB(t, path, "PRAGMA journal_mode=WAL; CREATE TABLE invoices (id)")
-		}, location.ErrNotJournal, false},
-		"another's table": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE OnceWard_invoices (id)") }, location.ErrNotJournal, false},
+		}, location.ErrNotJournal},
+		"another's table": {func(t *testing.T, path string) { inDB(t, path, "CREATE TABLE OnceWard_invoices (id)") }, location.ErrNotJournal},
 		"another encoding": {func(t *testing.T, path string) {
 			inDB(t, path, "PRAGMA encoding='UTF-16'; CREATE TABLE invoices (id); DROP TABLE invoices")
-		}, location.ErrNotJournal, false},
+		}, location.ErrNotJournal},
 		"another layout": {func(t *testing.T, path string) {
 			require.NoError(t, open(t, path).Close())
 			execute(t, path, "UPDATE onceward_head SET version = 99")
-		}, journal.ErrVersion, false},
+		}, journal.ErrVersion},
 	} {
 		t.Run(what, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "app.db")
@@ -331,9 +330,6 @@ func TestExistingMakesNothing(t *testing.T) {
 				"read-only": func() error { _, err := rows.OpenReadOnly(path); return err },
 				"existing":  func() error { _, err := rows.Open(path, rows.Options{Existing: true}); return err },
 			}
-			if !row.makes {
-				opens["no migration"] = func() error { _, err := rows.Open(path, rows.Options{NoMigration: true}); return err }
-			}
 			for name, opened := range opens {
 				require.ErrorIs(t, opened(), row.is, name)
 				again, err := os.ReadFile(path)
@@ -344,7 +340,7 @@ func TestExistingMakesNothing(t *testing.T) {
 		})
 	}
 	path := leave(t)
-	j, err := rows.Open(path, rows.Options{Existing: true, NoMigration: true})
+	j, err := rows.Open(path, rows.Options{Existing: true})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 }

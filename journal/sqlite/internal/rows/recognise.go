@@ -18,11 +18,10 @@ import (
 
 // Options configure Open.
 type Options struct {
-	Deployment  string
-	Existing    bool         // a file without a journal is refused
-	NoMigration bool         // and so is an application's database without a journal; an empty file becomes a journal
-	External    bool         // another program moves the WAL into the file
-	Logger      *slog.Logger // nil means slog.Default()
+	Deployment string
+	Existing   bool         // a file without a journal is refused
+	External   bool         // another program moves the WAL into the file
+	Logger     *slog.Logger // nil means slog.Default()
 }
 
 // turnTimeout is how long a transaction waits for other processes, and for one of the application's in this process.
@@ -34,8 +33,7 @@ var ErrLayout = fmt.Errorf("%w, or in another layout", journal.ErrVersion)
 // isTheirs is true for the application's objects in the file, not for the journal's or Litestream's.
 const isTheirs = `tbl_name NOT LIKE 'onceward\_%' ESCAPE '\' AND tbl_name NOT LIKE '\_litestream\_%' ESCAPE '\'`
 
-const objects = `SELECT (SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs + `),
-	(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_head'),
+const objects = `SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'onceward_head'),
 	(SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('onceward_schema', 'onceward_log')),
 	(SELECT min(name) FROM sqlite_schema WHERE name LIKE 'onceward\_%' ESCAPE '\'),
 	(SELECT encoding FROM pragma_encoding)`
@@ -43,13 +41,13 @@ const objects = `SELECT (SELECT count(*) FROM sqlite_schema WHERE ` + isTheirs +
 // recognise reports whether the file has a journal. It refuses a file in which no journal can be made, and a journal of
 // another layout. Nothing is changed, since the file may be another program's.
 func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
-	var theirs, ours, old int64
+	var ours, old int64
 	var taken, encoding string
 	s, err := c.Prepare(objects)
 	if err == nil {
 		_, err = s.First(func(v []driver.Value) error {
-			theirs, ours, old, encoding = v[0].(int64), v[1].(int64), v[2].(int64), v[4].(string)
-			taken, _ = v[3].(string)
+			ours, old, encoding = v[0].(int64), v[1].(int64), v[3].(string)
+			taken, _ = v[2].(string)
 			return nil
 		})
 	}
@@ -71,8 +69,6 @@ func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
 		return no("keeps its text in %s, which can't be changed, and a journal needs UTF-8", encoding)
 	case opts.Existing:
 		return false, fmt.Errorf("%w: %s has no journal in it, and none is made (Options.Existing); check the path", location.ErrNotJournal, path)
-	case theirs > 0 && opts.NoMigration:
-		return no("is a database with no journal in it, and none is made there (Options.NoMigration)")
 	}
 	return false, nil
 }
