@@ -19,7 +19,7 @@ import (
 
 var (
 	reservedKey  = receipts.Name{Tenant: planted.Tenant, Key: planted.ReservedKey}
-	unknownEvent = receipts.Name{Consumer: planted.Consumer, Source: planted.Source, Generation: "2026", Key: planted.UnknownEvent}
+	unknownEvent = receipts.Name{Consumer: planted.Consumer, Source: planted.Source, Replay: "2026", Key: planted.UnknownEvent}
 )
 
 // Receipts are listed newest first, and by each filter. Receipts of unknown outcome need attention.

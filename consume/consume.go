@@ -72,8 +72,9 @@ type Message struct {
 	Entity string
 	Seq    int64
 
-	// Generation has a message that is replayed on purpose count anew. It is not part of the names of outgoing calls.
-	Generation string
+	// Replay names a deliberate replay of messages, in which each is done once more. It is not part of the names of
+	// outgoing calls. Empty means the first delivery.
+	Replay string
 }
 
 // Result is what became of a delivery that can be acknowledged.
@@ -162,7 +163,7 @@ const maxKey = 512
 
 // receiptKey names the message's receipt.
 func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
-	key := receipts.Name{Consumer: c.opts.Name, Source: m.Source, Generation: m.Generation, Key: m.ID}.Receipt()
+	key := receipts.Name{Consumer: c.opts.Name, Source: m.Source, Replay: m.Replay, Key: m.ID}.Receipt()
 	if len(key.Key) > maxKey {
 		sum := sha256.Sum256([]byte(key.Key))
 		key.Key = "sha256 " + hex.EncodeToString(sum[:])
@@ -189,8 +190,8 @@ func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Contex
 	switch {
 	case m.ID == "" || m.Source == "":
 		return "", errors.New("consume: Message.ID or Message.Source is empty: give the message's own identifier and the name of its source")
-	case strings.Contains(m.Source, "\x00") || strings.Contains(m.Generation, "\x00"):
-		return "", errors.New("consume: Message.Source or Message.Generation holds a zero byte")
+	case strings.Contains(m.Source, "\x00") || strings.Contains(m.Replay, "\x00"):
+		return "", errors.New("consume: Message.Source or Message.Replay holds a zero byte")
 	case seam.IsInTransaction(ctx):
 		return "", ErrInTransaction
 	}

@@ -101,7 +101,7 @@ func TestDo(t *testing.T) {
 	for name, m := range map[string]consume.Message{
 		"another message":                             message("m-2"),
 		"another source":                              {ID: "m-1", Source: "refunds"},
-		"a replay on purpose":                         {ID: "m-1", Source: "orders", Generation: "2026-11"},
+		"a replay on purpose":                         {ID: "m-1", Source: "orders", Replay: "2026-11"},
 		"a long identifier":                           message(strings.Repeat("m", 1000)),
 		"a longer identifier with the same beginning": message(strings.Repeat("m", 1001)),
 		"a source that looks the same":                {ID: "1", Source: "orders m-"},
@@ -368,7 +368,7 @@ func TestInvalidOptionsAndMessages(t *testing.T) {
 		_, err := consume.New(t.Context(), o)
 		require.ErrorContains(t, err, want)
 	}
-	for _, m := range []consume.Message{{ID: "m-1"}, {Source: "orders"}, {ID: "m-1", Source: "a\x00b"}, {ID: "m-1", Source: "a", Generation: "\x00"}} {
+	for _, m := range []consume.Message{{ID: "m-1"}, {Source: "orders"}, {ID: "m-1", Source: "a\x00b"}, {ID: "m-1", Source: "a", Replay: "\x00"}} {
 		_, err := b.Do(t.Context(), m, book("never"))
 		require.ErrorContains(t, err, "Message.Source")
 	}

@@ -6,13 +6,10 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// Memory is a provider's memory of a key: see the constants of package providers.
-type Memory = memory.Memory
-
 // Terms has the facts about the provider for the resend rule. The operation's Begin freezes them. Later claims may
 // narrow them, never widen them.
 type Terms struct {
-	Remembers Memory
+	Remembers memory.Memory
 	Retention time.Duration // how long the provider remembers a key; zero means that nothing is promised
 	Guard     bool          // the provider does not execute a second request during the first
 	Handling  time.Duration // without a guard, the longest work on one request; zero means not stated

@@ -22,21 +22,21 @@ func (t *Telemetry) Served() func(context.Context, server.Outcome) {
 }
 
 func (t *Telemetry) serve(ctx context.Context, n int64, o server.Outcome) {
-	failed := o.What == server.Failed || o.What == server.Released && (o.Status == 0 || o.Status >= 500)
+	failed := o.Kind == server.Failed || o.Kind == server.Released && (o.Status == 0 || o.Status >= 500)
 	var problem attribute.KeyValue // none
 	if o.Problem != "" {
 		problem = keyProblem.String(o.Problem)
 	}
-	t.m.served.Add(ctx, n, t.with(place{endpoint: o.Endpoint}, keyOutcome.String(string(o.What)), keyFailed.Bool(failed), problem).add...)
+	t.m.served.Add(ctx, n, t.with(place{endpoint: o.Endpoint}, keyOutcome.String(string(o.Kind)), keyFailed.Bool(failed), problem).add...)
 }
 
 // outcomes are those of a server that begin at 0. The status tells whether a released one has failed.
 var outcomes = []server.Outcome{
-	{What: server.Created}, {What: server.Again}, {What: server.Replayed}, {What: server.Untouched},
-	{What: server.Released, Status: http.StatusConflict}, {What: server.Released, Status: http.StatusInternalServerError},
-	{What: server.Refused, Problem: "key-reused"}, {What: server.Refused, Problem: "in-flight"}, {What: server.Refused, Problem: "too-many"},
-	{What: server.Failed, Problem: "store"}, {What: server.Failed, Problem: "not-done"}, {What: server.Failed, Problem: "too-slow"},
-	{What: server.Failed, Problem: "internal"},
+	{Kind: server.Created}, {Kind: server.Again}, {Kind: server.Replayed}, {Kind: server.Untouched},
+	{Kind: server.Released, Status: http.StatusConflict}, {Kind: server.Released, Status: http.StatusInternalServerError},
+	{Kind: server.Refused, Problem: "key-reused"}, {Kind: server.Refused, Problem: "in-flight"}, {Kind: server.Refused, Problem: "too-many"},
+	{Kind: server.Failed, Problem: "store"}, {Kind: server.Failed, Problem: "not-done"}, {Kind: server.Failed, Problem: "too-slow"},
+	{Kind: server.Failed, Problem: "internal"},
 }
 
 // Consumed returns the hook for Options.Observe of the Consumer with that name. It counts deliveries by consumer and outcome, from 0.

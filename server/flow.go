@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/naming"
 )
 
-// Flow returns a handler for [Server.Repeatable] that runs a flow for the request's key, and answers by its result.
+// FlowHandler returns a handler for [Server.Repeatable] that runs a flow for the request's key, and answers by its result.
 // decode reads the flow's input from the request. Its error is answered by 400, if the flow has not begun. answer writes the result, or the
 // error of a flow that has ended without a result, such as one that is given up after a declined payment. The key gets
 // that answer from then on, if its status is one that Atomic records after Tx.
@@ -19,7 +19,7 @@ import (
 // Other errors of the flow are answered without answer, and not recorded. A flow that waits is a 503 with the time after which to ask
 // again. If it waits for an operation whose outcome is unknown, or has begun with another input, it is a 409. A flow that is set aside is a 500. Such
 // a flow goes on by the client's Run, whether its caller asks again or not.
-func Flow[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.Request) (In, error), answer func(http.ResponseWriter, Out, error)) http.Handler {
+func FlowHandler[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.Request) (In, error), answer func(http.ResponseWriter, Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		under := runUnder(req.Context())
 		if under == nil || !under.repeatable || under.keyless {

@@ -352,7 +352,7 @@ func TestHistories(t *testing.T) {
 			assert.Zero(t, s.rows())
 			asks = false
 			assert.Equal(t, http.StatusCreated, ask(h, "POST", "/", "1", keyed(key)).Code)
-			assert.Equal(t, []server.What{server.Released, server.Untouched}, s.outcomes, "it is noticed")
+			assert.Equal(t, []server.Kind{server.Released, server.Untouched}, s.outcomes, "it is noticed")
 		}},
 		{"the disk is full, in the handler's write or in the answer's", func(t *testing.T, s *shop) {
 			for full, writes := range map[string]int{"write": 1 << 20, "answer": 1} {

@@ -113,7 +113,7 @@ func openOffice(ctx context.Context, path, provider string, step func(string)) (
 		step("answering")
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /deliveries", s.Repeatable("deliveries.create", server.Flow(deliver, flows, read, answer), server.Endpoint{}))
+	mux.Handle("POST /deliveries", s.Repeatable("deliveries.create", server.FlowHandler(deliver, flows, read, answer), server.Endpoint{}))
 	mux.Handle("POST /payments", s.Atomic("payments.create", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := read(r)
 		if err == nil {

@@ -312,7 +312,7 @@ func TestRepeatableWithCallsHasNoNewLife(t *testing.T) {
 			})
 			flows, err := flow.New(l.client, flow.Config{Definitions: []flow.Definition{pays}})
 			require.NoError(t, err)
-			return server.Flow(pays, flows, func(*http.Request) (string, error) { return "", nil }, func(w http.ResponseWriter, _ string, err error) {
+			return server.FlowHandler(pays, flows, func(*http.Request) (string, error) { return "", nil }, func(w http.ResponseWriter, _ string, err error) {
 				assert.NoError(t, err)
 				w.WriteHeader(http.StatusCreated)
 			})

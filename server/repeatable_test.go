@@ -147,7 +147,7 @@ func TestRepeatable(t *testing.T) {
 		assert.Equal(t, "run 4", ask(h, "POST", "/charges", "1", keyed(key)).Body.String())
 	}
 	assert.Len(t, c.provider.Effects(), 1)
-	assert.Equal(t, []server.What{server.Released, server.Released, server.Released, server.Created, server.Replayed}, c.outcomes)
+	assert.Equal(t, []server.Kind{server.Released, server.Released, server.Released, server.Created, server.Replayed}, c.outcomes)
 	assert.Equal(t, http.StatusUnprocessableEntity, ask(h, "POST", "/charges", "2", keyed(key)).Code)
 }
 
@@ -334,7 +334,7 @@ func TestFlow(t *testing.T) {
 		}
 		fmt.Fprint(w, result)
 	}
-	h := c.server.Repeatable("pay", server.Flow(pay, flows, decode, answer), server.Endpoint{Optional: true})
+	h := c.server.Repeatable("pay", server.FlowHandler(pay, flows, decode, answer), server.Endpoint{Optional: true})
 
 	for range 2 {
 		got := ask(h, "POST", "/", "/charges", keyed("key-good"))
@@ -384,7 +384,7 @@ func TestFlowWithinAFlow(t *testing.T) {
 	})
 	flows, err := flow.New(c.client, flow.Config{Definitions: []flow.Definition{inner, outer}, Backoff: backoff.Policy{MaxAttempts: 1}})
 	require.NoError(t, err)
-	h := c.server.Repeatable("orders.create", server.Flow(outer, flows, func(*http.Request) (string, error) { return "", nil },
+	h := c.server.Repeatable("orders.create", server.FlowHandler(outer, flows, func(*http.Request) (string, error) { return "", nil },
 		func(_ http.ResponseWriter, _ string, err error) { t.Error("it was answered", err) }), server.Endpoint{})
 	got := ask(h, "POST", "/", "1", keyed(key))
 	assert.GreaterOrEqual(t, got.Code, 500)
@@ -422,12 +422,12 @@ func TestFlowThatCantGoOn(t *testing.T) {
 		status            int
 		problem, retrying string
 		again             int // how it is answered before the flow is due again
-		observed          server.What
+		observed          server.Kind
 	}{
 		{unlisted, http.StatusConflict, "It is not known whether the first request with this key took effect", "60", http.StatusServiceUnavailable, server.Refused},
 		{failing, http.StatusInternalServerError, "It has failed too often", "", http.StatusInternalServerError, server.Failed},
 	} {
-		h := c.server.Repeatable(fmt.Sprint("pay.", row.status), server.Flow(row.flow, flows, decode, answer), server.Endpoint{})
+		h := c.server.Repeatable(fmt.Sprint("pay.", row.status), server.FlowHandler(row.flow, flows, decode, answer), server.Endpoint{})
 		k := keyed(fmt.Sprint("key-000", row.status))
 		got := ask(h, "POST", "/", "1", k)
 		assert.Equal(t, row.status, got.Code)
@@ -441,7 +441,7 @@ func TestFlowThatCantGoOn(t *testing.T) {
 	for name, of := range map[string]*flow.Func[string, string]{"unlisted": unlisted, "failing": failing} {
 		h := c.host(func(o *server.Options) {
 			o.Caller = func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: name}, nil }
-		}).Repeatable("pay", server.Flow(of, flows, decode, answer), server.Endpoint{})
+		}).Repeatable("pay", server.FlowHandler(of, flows, decode, answer), server.Endpoint{})
 		payer := (&line{handler: h}).payer(t, 1)
 		within, cancel := context.WithTimeout(t.Context(), 30*time.Second) // less than Retry-After
 		_, err := payer.payWithin(within, "1")
@@ -472,7 +472,7 @@ func TestFlowWhoseInputChangesBetweenReleases(t *testing.T) {
 		fmt.Fprint(w, result)
 	}
 	release := func(decode func(*http.Request) (string, error)) http.Handler {
-		return c.host(nil).Repeatable("pay", server.Flow(pay, flows, decode, answer), server.Endpoint{})
+		return c.host(nil).Repeatable("pay", server.FlowHandler(pay, flows, decode, answer), server.Endpoint{})
 	}
 	amount := func(*http.Request) (string, error) { return "1", nil }
 	c.provider.Script(providertest.DropAfter())
@@ -504,7 +504,7 @@ func TestFlowThatWaits(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		return string(body), err
 	}
-	serves := server.Flow(waiting, flows, decode, func(_ http.ResponseWriter, _ string, err error) { t.Error("it was answered", err) })
+	serves := server.FlowHandler(waiting, flows, decode, func(_ http.ResponseWriter, _ string, err error) { t.Error("it was answered", err) })
 	h := c.server.Repeatable("pay", serves, server.Endpoint{})
 	got := ask(h, "POST", "/", "1", keyed(key))
 	assert.Equal(t, http.StatusServiceUnavailable, got.Code)

@@ -28,23 +28,23 @@ import (
 type Outcome struct {
 	Endpoint string // its name; the first one that it had, if it was renamed
 	Tenant   string
-	What     What
+	Kind     Kind
 	Status   int    // of the answer; 0: the handler has panicked
-	Problem  string // Problem.Name, if What is Refused or Failed
+	Problem  string // Problem.Name, if Kind is Refused or Failed
 }
 
-// What is the kind of an [Outcome].
-type What string
+// Kind is the kind of an [Outcome].
+type Kind string
 
 // The outcomes.
 const (
-	Created   What = "created"             // the handler has run, and its answer is recorded
-	Again     What = "reused_after_expiry" // likewise, under a key whose first life is over
-	Replayed  What = "replayed"            // the recorded answer was given
-	Untouched What = "untouched"           // Created, by a handler that never asked for the transaction
-	Released  What = "released"            // the handler has run, nothing of it is kept, and the key is free
-	Refused   What = "refused"             // a problem that is about the key, the caller or the request
-	Failed    What = "failed"              // a problem that is the service's own
+	Created   Kind = "created"             // the handler has run, and its answer is recorded
+	Again     Kind = "reused_after_expiry" // likewise, under a key whose first life is over
+	Replayed  Kind = "replayed"            // the recorded answer was given
+	Untouched Kind = "untouched"           // Created, by a handler that never asked for the transaction
+	Released  Kind = "released"            // the handler has run, nothing of it is kept, and the key is free
+	Refused   Kind = "refused"             // a problem that is about the key, the caller or the request
+	Failed    Kind = "failed"              // a problem that is the service's own
 )
 
 // Headers that the server sets.
@@ -332,7 +332,7 @@ func (e *endpoint) refuseKey(w http.ResponseWriter, r *http.Request, tenant stri
 	if p.Status >= 500 {
 		what = Failed
 	}
-	e.opts.Observe(r.Context(), Outcome{Endpoint: e.name, Tenant: tenant, What: what, Status: p.Status, Problem: p.Name})
+	e.opts.Observe(r.Context(), Outcome{Endpoint: e.name, Tenant: tenant, Kind: what, Status: p.Status, Problem: p.Name})
 }
 
 // run is one run of a handler.
@@ -513,7 +513,7 @@ func (e *endpoint) handle(h http.Handler, r *run, w *recorder, req *http.Request
 	defer func() {
 		if !returned {
 			r.end()
-			e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: r.tenant, What: Released})
+			e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: r.tenant, Kind: Released})
 		}
 	}()
 	h.ServeHTTP(w, req)
@@ -570,7 +570,7 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 			more.Set(recordedHeader, "false")
 		}
 		answer.give(w, more)
-		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Released, Status: answer.status})
+		e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, Kind: Released, Status: answer.status})
 	default:
 		e.record(w, req, caller, r, answer, recorded, touched)
 	}
@@ -639,7 +639,7 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 		})
 	}
 	answer.give(w, expiring(&result.Receipt))
-	e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: what, Status: answer.status})
+	e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, Kind: what, Status: answer.status})
 }
 
 // commit records the answer in the request's transaction, or in one of its own, and commits it.
@@ -731,7 +731,7 @@ func (e *endpoint) replay(w http.ResponseWriter, req *http.Request, caller Calle
 	status := cmp.Or(a.Status, http.StatusOK) // a person may have given none
 	w.WriteHeader(status)
 	_, _ = w.Write(a.Body)
-	e.opts.Observe(req.Context(), Outcome{Endpoint: e.name, Tenant: caller.Tenant, What: Replayed, Status: status})
+	e.opts.Observe(req.Context(), Outcome{Endpoint: e.name, Tenant: caller.Tenant, Kind: Replayed, Status: status})
 }
 
 func expiring(r *journal.Receipt) http.Header {

@@ -36,7 +36,7 @@ type shop struct {
 	server  *server.Server
 
 	mu       sync.Mutex
-	outcomes []server.What
+	outcomes []server.Kind
 	problems []server.Outcome // without their endpoints and tenants
 }
 
@@ -75,9 +75,9 @@ func (s *shop) another(adjust func(*server.Options)) *server.Server {
 		Observe: func(_ context.Context, o server.Outcome) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.outcomes = append(s.outcomes, o.What)
+			s.outcomes = append(s.outcomes, o.Kind)
 			if o.Problem != "" {
-				s.problems = append(s.problems, server.Outcome{What: o.What, Status: o.Status, Problem: o.Problem})
+				s.problems = append(s.problems, server.Outcome{Kind: o.Kind, Status: o.Status, Problem: o.Problem})
 			}
 		},
 	}
@@ -155,7 +155,7 @@ func TestAtomic(t *testing.T) {
 		assert.Empty(t, again.Header().Get("X-Request-Id"))
 	}
 	assert.Equal(t, 1, s.rows())
-	assert.Equal(t, []server.What{server.Created, server.Replayed, server.Replayed}, s.outcomes)
+	assert.Equal(t, []server.Kind{server.Created, server.Replayed, server.Replayed}, s.outcomes)
 }
 
 // A request that differs from the first under its key is refused, and learns nothing of it.
@@ -227,7 +227,7 @@ func TestRenamedEndpointHasOneName(t *testing.T) {
 	}
 	require.Len(t, outcomes, 3)
 	for _, o := range outcomes {
-		assert.Equal(t, "payments.create", o.Endpoint, o.What)
+		assert.Equal(t, "payments.create", o.Endpoint, o.Kind)
 	}
 	n := 0
 	for r, err := range s.journal.ListReceipts(t.Context(), journal.ReceiptFilter{Place: outcomes[0].Endpoint}) {
@@ -815,7 +815,7 @@ func TestOutcomesNameTheTenant(t *testing.T) {
 	replayed := map[string]int{}
 	s := open(t, func(o *server.Options) {
 		o.Observe = func(_ context.Context, o server.Outcome) {
-			if o.What == server.Replayed {
+			if o.Kind == server.Replayed {
 				replayed[o.Tenant]++
 			}
 		}

@@ -84,7 +84,7 @@ func (w *wire) isProblem(got answered, status int, name string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	assert.Contains(w.t, w.problems, server.Outcome{What: what, Status: status, Problem: name})
+	assert.Contains(w.t, w.problems, server.Outcome{Kind: what, Status: status, Problem: name})
 }
 
 // isReplayed checks that the answer is the recorded one of pay.
@@ -305,7 +305,7 @@ func TestEndpointRules(t *testing.T) {
 			h := w.server.Atomic("payments.create", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), server.Endpoint{})
 			assert.Equal(t, 200, w.ask(h, "POST", "/payments", "1", keyed(key)).Code)
 			assert.Equal(t, "true", w.ask(h, "POST", "/payments", "1", keyed(key)).Header.Get("Idempotent-Replayed"))
-			assert.Equal(t, []server.What{server.Untouched, server.Replayed}, w.outcomes)
+			assert.Equal(t, []server.Kind{server.Untouched, server.Replayed}, w.outcomes)
 		}},
 		{"a 4xx is recorded if the handler has asked for the transaction", func(t *testing.T, w *wire) {
 			for touches, recorded := range map[bool]string{true: "", false: "false"} {

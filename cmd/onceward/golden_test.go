@@ -65,7 +65,7 @@ var receiptVerbs = map[string][]string{
 	"receipts-endpoint": {"receipts", "--endpoint", "refunds.create"}, "receipts-old": {"receipts", "--older-than", "48h"},
 	"receipt": {"receipt", planted.AnsweredKey, "--tenant", planted.Tenant}, "receipt-reveal": {"receipt", "#1", "--reveal"}, "receipt-reserved": {"receipt", "#2"},
 	"receipt-keys": {"receipt", "#2", "--full-keys"}, "receipt-hostile": {"receipt", "#3"},
-	"receipt-message":    {"receipt", planted.UnknownEvent, "--consumer", planted.Consumer, "--source", planted.Source, "--generation", "2026"},
+	"receipt-message":    {"receipt", planted.UnknownEvent, "--consumer", planted.Consumer, "--source", planted.Source, "--replay", "2026"},
 	"receipts-attention": {"attention"}, "receipts-stats": {"stats"}, "receipts-verify": {"verify"}, "receipts-doctor": {"doctor", "--bodies", "3"},
 	"receipts-reap": {"reap", "--keep", "2160h"},
 }

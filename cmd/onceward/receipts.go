@@ -22,16 +22,16 @@ import (
 
 // receipt is one receipt.
 type receipt struct {
-	Handle     string `json:"handle" doc:"its number in this journal, such as #12; never used again"`
-	Tenant     string `json:"tenant,omitempty" doc:"of a request"`
-	Consumer   string `json:"consumer,omitempty" doc:"of a message"`
-	Source     string `json:"source,omitempty" doc:"of a message"`
-	Generation string `json:"generation,omitempty" doc:"of a message"`
-	Endpoint   string `json:"endpoint,omitempty" doc:"the name of the endpoint that received the request"`
-	Key        string `json:"key" doc:"of the request, shortened unless --full-keys; or the ID of the message"`
-	State      string `json:"state" doc:"completed, or reserved: its handler committed without an answer, and its outcome is unknown; absent: its key was freed just now"`
-	Seen       string `json:"seen" doc:"the handle and how often the key was reserved; what receipt resolve takes as --seen"`
-	Status     int    `json:"status,omitempty" doc:"of the recorded answer to a request"`
+	Handle   string `json:"handle" doc:"its number in this journal, such as #12; never used again"`
+	Tenant   string `json:"tenant,omitempty" doc:"of a request"`
+	Consumer string `json:"consumer,omitempty" doc:"of a message"`
+	Source   string `json:"source,omitempty" doc:"of a message"`
+	Replay   string `json:"replay,omitempty" doc:"of a message"`
+	Endpoint string `json:"endpoint,omitempty" doc:"the name of the endpoint that received the request"`
+	Key      string `json:"key" doc:"of the request, shortened unless --full-keys; or the ID of the message"`
+	State    string `json:"state" doc:"completed, or reserved: its handler committed without an answer, and its outcome is unknown; absent: its key was freed just now"`
+	Seen     string `json:"seen" doc:"the handle and how often the key was reserved; what receipt resolve takes as --seen"`
+	Status   int    `json:"status,omitempty" doc:"of the recorded answer to a request"`
 
 	NeedsAttention string `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
 
@@ -45,7 +45,7 @@ type receipt struct {
 func (c *command) receiptOf(r *journal.Receipt) receipt {
 	name := keys.NameOf(r.ReceiptKey)
 	out := receipt{
-		Handle: handleOf(r.Handle), Tenant: name.Tenant, Consumer: name.Consumer, Source: name.Source, Generation: name.Generation,
+		Handle: handleOf(r.Handle), Tenant: name.Tenant, Consumer: name.Consumer, Source: name.Source, Replay: name.Replay,
 		Key: name.Key, State: r.State.String(), Seen: fmt.Sprintf("%d.%d", r.Handle, r.Claim), NeedsAttention: r.NeedsAttention(),
 		CreatedAt: r.CreatedAt, SettledAt: moment(r.SettledAt), ExpiresAt: r.ExpiresAt, RefusedUntil: r.RefusedUntil, Cause: r.Cause,
 	}
@@ -204,7 +204,7 @@ func (d *receiptDetail) table(t *table) {
 	t.fact("endpoint", shown.Text(d.Endpoint))
 	t.fact("consumer", shown.Text(d.Consumer))
 	t.fact("source", shown.Text(d.Source))
-	t.fact("generation", shown.Text(d.Generation))
+	t.fact("replay", shown.Text(d.Replay))
 	t.fact("key", shown.Text(d.Key))
 	t.fact("state", d.State)
 	t.fact("seen", d.Seen)
@@ -238,7 +238,7 @@ func (r *receiptRef) flags(cmd *cobra.Command) {
 	flags.StringVar(&r.Endpoint, "endpoint", "", "if keys are counted for each endpoint: the first name that the endpoint had")
 	flags.StringVar(&r.Consumer, "consumer", "", "of a message: the name of its consumer")
 	flags.StringVar(&r.Source, "source", "", "of a message: its source")
-	flags.StringVar(&r.Generation, "generation", "", "of a message: its generation, if it has one")
+	flags.StringVar(&r.Replay, "replay", "", "of a message: its replay, if it has one")
 	flags.BoolVar(&r.literal, "literal", false, "the argument is a key, though it looks like a handle (#12)")
 }
 

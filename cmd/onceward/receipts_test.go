@@ -28,7 +28,7 @@ func TestResolveReceipt(t *testing.T) {
 	path, j := withReceipts(t)
 	at := func(args ...string) said { return runs(t, append([]string{"-j", path, "-o", "json"}, args...)...) }
 	ofTenant := []string{"--tenant", planted.Tenant}
-	ofMessage := []string{"--consumer", planted.Consumer, "--source", planted.Source, "--generation", "2026"}
+	ofMessage := []string{"--consumer", planted.Consumer, "--source", planted.Source, "--replay", "2026"}
 	seenOf := func(key string, of []string) string {
 		var found receiptDetail
 		s := at(append([]string{"receipt", key}, of...)...)
@@ -106,7 +106,7 @@ func TestResolveReceipt(t *testing.T) {
 		s := resolve(planted.UnknownEvent, ofMessage, "--not-executed", "--because", "the ledger has none", "--yes", "--seen", unheard)
 		require.Equal(t, exitDone, s.code, s.err)
 		assert.Contains(t, s.out, `"state": "absent"`)
-		_, err := receiptIn(t, j, keys.Name{Consumer: planted.Consumer, Source: planted.Source, Generation: "2026", Key: planted.UnknownEvent})
+		_, err := receiptIn(t, j, keys.Name{Consumer: planted.Consumer, Source: planted.Source, Replay: "2026", Key: planted.UnknownEvent})
 		require.ErrorIs(t, err, journal.ErrNotFound)
 		assert.NotContains(t, at("attention").out, `"receipts"`, "nothing of a receipt needs attention any more")
 	})

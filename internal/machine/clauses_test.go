@@ -56,7 +56,7 @@ func TestTheAnswerThatComesLate(t *testing.T) {
 func TestTheRefusalThatDecides(t *testing.T) {
 	ran := func(op *journal.Operation) { op.Found.MayHaveRun = true }
 	for name, row := range map[string]struct {
-		remembers journal.Memory
+		remembers memory.Memory
 		op        func(op *journal.Operation)
 		status    int
 		want      journal.State

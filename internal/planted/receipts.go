@@ -37,7 +37,7 @@ func PlantReceipts(ctx context.Context, j machine.Receipts, now time.Time, keep 
 		{receipts.Name{Tenant: Tenant, Key: ReservedKey}, "refunds.create", nil},
 		{receipts.Name{Tenant: Hostile, Endpoint: "payments.create", Key: Hostile}, "payments.create", answer},
 		{receipts.Name{Consumer: Consumer, Source: Source, Key: DoneEvent}, Consumer, &journal.Answer{}},
-		{receipts.Name{Consumer: Consumer, Source: Source, Generation: "2026", Key: UnknownEvent}, Consumer, nil},
+		{receipts.Name{Consumer: Consumer, Source: Source, Replay: "2026", Key: UnknownEvent}, Consumer, nil},
 	} {
 		ev := machine.ReceiptEvent{
 			Kind: machine.ReceiptReserve, ReceiptKey: one.Receipt(), At: now, Place: one.place, Fingerprint: "f", Answer: one.answer,

@@ -17,8 +17,8 @@ type Name struct {
 	Tenant   string
 	Endpoint string // of KeysPerEndpoint alone: the first name that the endpoint had
 
-	Consumer           string
-	Source, Generation string // of a message
+	Consumer       string
+	Source, Replay string // of a message
 
 	Key string // of a request; the ID of a message
 }
@@ -26,7 +26,7 @@ type Name struct {
 // Receipt returns the name as the journal has it.
 func (n Name) Receipt() journal.ReceiptKey {
 	if n.Consumer != "" {
-		return journal.ReceiptKey{Scope: consumerScope + n.Consumer, Key: strings.Join([]string{n.Source, n.Generation, n.Key}, "\x00")}
+		return journal.ReceiptKey{Scope: consumerScope + n.Consumer, Key: strings.Join([]string{n.Source, n.Replay, n.Key}, "\x00")}
 	}
 	key := n.Key
 	if n.Endpoint != "" {
@@ -43,7 +43,7 @@ func Scope(tenant, consumer string) string {
 	return tenantScope + tenant
 }
 
-// NameOf returns the name of a receipt. A message whose ID is long has a digest instead of ID, source and generation.
+// NameOf returns the name of a receipt. A message whose ID is long has a digest instead of ID, source and replay.
 func NameOf(r journal.ReceiptKey) Name {
 	consumer, is := strings.CutPrefix(r.Scope, consumerScope)
 	if !is {
@@ -55,7 +55,7 @@ func NameOf(r journal.ReceiptKey) Name {
 	}
 	n := Name{Consumer: consumer, Key: r.Key}
 	if parts := strings.SplitN(r.Key, "\x00", 3); len(parts) == 3 {
-		n.Source, n.Generation, n.Key = parts[0], parts[1], parts[2]
+		n.Source, n.Replay, n.Key = parts[0], parts[1], parts[2]
 	}
 	return n
 }

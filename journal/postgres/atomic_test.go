@@ -516,8 +516,8 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(pool.Close)
 			status := http.StatusInternalServerError
-			var became []server.What
-			h := atomicOn(t, j, begins(pool), func(_ context.Context, o server.Outcome) { became = append(became, o.What) }, func(w http.ResponseWriter, r *http.Request) {
+			var became []server.Kind
+			h := atomicOn(t, j, begins(pool), func(_ context.Context, o server.Outcome) { became = append(became, o.Kind) }, func(w http.ResponseWriter, r *http.Request) {
 				_, err := pool.Exec(r.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('ann')")
 				assert.NoError(t, err)
 				w.WriteHeader(status)
@@ -526,7 +526,7 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			status = http.StatusCreated
 			assert.Equal(t, status, asks(h, "key-0001"))
 			assert.Equal(t, 2, rows(), "such a write is outside of the promise")
-			assert.Equal(t, []server.What{server.Released, server.Untouched}, became, "and is noticed")
+			assert.Equal(t, []server.Kind{server.Released, server.Untouched}, became, "and is noticed")
 		}},
 	} {
 		t.Run(history.name, func(t *testing.T) {

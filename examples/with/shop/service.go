@@ -91,7 +91,7 @@ func newShop(ctx context.Context, s store, stripe, courier string) (*shop, error
 			return server.Caller{Tenant: customer}, nil
 		},
 		Observe: func(_ context.Context, o server.Outcome) {
-			if o.What == server.Created {
+			if o.Kind == server.Created {
 				h.client.Wake() // sends the charge now, and not within a second
 			}
 		},
@@ -118,7 +118,7 @@ func (h *shop) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", h.server.Atomic("orders.create", http.HandlerFunc(h.orders), server.Endpoint{}))
-	mux.Handle("POST /deliveries", h.server.Repeatable("deliveries.create", server.Flow(h.ship, h.flows, readDelivery, answerParcel), server.Endpoint{}))
+	mux.Handle("POST /deliveries", h.server.Repeatable("deliveries.create", server.FlowHandler(h.ship, h.flows, readDelivery, answerParcel), server.Endpoint{}))
 	mux.Handle("POST /webhooks/stripe", h.client.WebhookHandler("stripe", signed, h.events.WebhookHandler(consume.Events("stripe"), h.booked)))
 	return mux, nil
 }

@@ -191,7 +191,7 @@ func (l *life) opens(name string, right bool) *process {
 		Journal: p.book, Secrets: [][]byte{secret}, Client: p.client, Logger: slog.New(slog.DiscardHandler),
 		Caller: func(*http.Request) (server.Caller, error) { return server.Caller{Tenant: tenant}, nil },
 		Observe: func(_ context.Context, o server.Outcome) {
-			l.visit(fmt.Sprintf("%s: %s %d %s", o.Endpoint, o.What, o.Status, o.Problem))
+			l.visit(fmt.Sprintf("%s: %s %d %s", o.Endpoint, o.Kind, o.Status, o.Problem))
 		},
 	})
 	if err != nil {
