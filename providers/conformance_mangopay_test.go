@@ -3,51 +3,14 @@ package providers_test
 import "github.com/onceward/onceward/providers"
 
 func mangopayContract() contract {
-	const (
-		payout = "POST https://api.mangopay.com/v2.01/client/payouts/bankwire"
-		update = "PUT https://api.sandbox.mangopay.com/v2.01/client/wallets/1"
-
-		failure = `{"Message":"x","Type":"param_error","Id":"1","Date":1452723944,"errors":{}}`
-		blocked = `{"Message":"A resource has already been created with this Idempotency Key","Type":"idempotent_creation_conflict","Id":"1","Date":1452723944,"errors":null}`
-	)
+	const payout = "POST https://api.mangopay.com/v2.01/client/payouts/bankwire"
 	return contract{
 		adapter: providers.Mangopay(),
-		terms: []terms{
-			{
-				requests: []string{
-					payout, payout + "/",
-					"POST https://api.sandbox.mangopay.com/v2.01/client/hooks",
-					"POST https://api.sandbox.mangopay.com/v2.01/client/transfers",
-					"POST https://api.mangopay.com/v2.01/client/transfers/1/refunds",
-					"POST https://api.mangopay.com/v2.01/client/payins/1/refunds",
-					"POST https://api.mangopay.com/v2.01/client/payins/card/direct", "POST https://api.mangopay.com/v2.01/client/payins/card/direct/",
-					"POST https://api.mangopay.com/v2.01/client/payins/card/web", "POST https://api.mangopay.com/v2.01/client/payins/card/web/",
-					"POST https://api.mangopay.com/v2.01/client/payins/bankwire/direct", "POST https://api.mangopay.com/v2.01/client/payins/bankwire/direct/",
-					"POST https://api.mangopay.com/v2.01/client/payins/preauthorized/direct", "POST https://api.mangopay.com/v2.01/client/payins/preauthorized/direct/",
-					"POST https://api.mangopay.com/v2.01/client/wallets",
-					"POST https://api.mangopay.com/v2.01/client/users/natural",
-					"POST https://api.mangopay.com/v2.01/client/users/legal",
-				},
-				key: "raw header Idempotency-Key", min: 16, max: 36,
-				refuses:   []string{"order_991_charge_991", "order/991/charge/991"},
-				retention: day, remembers: everything, guard: true, resent: true,
-			},
-			{requests: []string{update}},
-		},
-		noEffect: []string{"POST https://api.mangopay.com/v2.01/oauth/token"},
 		sent: []sent{
 			{
 				payout + "\nContent-Type: application/json\n\n{\"amount\":100}",
 				"POST /v2.01/client/payouts/bankwire HTTP/1.1\nHost: api.mangopay.com\nContent-Length: 14\nContent-Type: application/json\nIdempotency-Key: " + conformanceKey + "\n\n{\"amount\":100}",
 			},
-		},
-		answers: []answers{
-			{payout, refusalRows(failure)},
-			{payout, []row{
-				{"blocked, with any result of the first one", 409, "", blocked, indeterminate, indeterminate},
-				{"blocked, in other words", 409, "", failure, indeterminate, indeterminate},
-			}},
-			{update, refusalRows(failure)},
 		},
 	}
 }

@@ -74,6 +74,9 @@ func everyRequest() (all []string) {
 	for _, c := range contracts() {
 		all = append(all, c.requests()...)
 	}
+	for _, h := range hiccups {
+		all = append(all, h.request)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
