@@ -566,18 +566,24 @@ func TestReconcileHookAfterARestore(t *testing.T) {
 	})
 }
 
-// Config.Reconcile.Lookup frees no operation if a clock was wrong, since the provider may still be at work.
+// Config.Reconcile.Lookup frees no operation that was sent, or is looked for, by a wrong clock: the provider may still be
+// at work.
 func TestReconcileHookUnderAWrongClock(t *testing.T) {
-	for name, step := range map[string]time.Duration{"behind": -2 * time.Hour, "ahead": 30 * time.Hour} {
+	for name, clock := range map[string]struct{ sends, looks time.Duration }{
+		"behind when it is sent":       {-2 * time.Hour, 0},
+		"ahead when it is sent":        {2 * time.Hour, 0},
+		"behind when it is looked for": {0, -2 * time.Hour},
+		"ahead when it is looked for":  {0, 30 * time.Hour},
+	} {
 		virtual(t, name, func(t *testing.T) {
 			var off time.Duration
 			l := atBank(t, onceward.Config{Reconcile: saysAbsent()}, unlooked)
 			setClock(l.Client, func() time.Time { return time.Now().Add(off) })
+			require.NoError(t, l.Pays("control").Err)
+			off = clock.sends
 			l.Box.Script(providertest.Straggle(20 * time.Minute))
 			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-			pass(3 * time.Minute)
-			off = step
-			l.Runs(time.Minute)
+			off = clock.looks
 			for range 3 {
 				_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
 				time.Sleep(2 * time.Minute)
@@ -585,7 +591,7 @@ func TestReconcileHookUnderAWrongClock(t *testing.T) {
 			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
 			require.Error(t, l.Pays("invoice-1").Err)
 			pass(time.Hour)
-			assert.Equal(t, 1, l.Effects())
+			assert.Equal(t, 2, l.Effects())
 		})
 	}
 }
