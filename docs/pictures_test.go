@@ -71,11 +71,10 @@ func findingPicture(t *testing.T) string {
 		CreatedAt: began, FirstSentAt: began, LastEndedAt: began, SettledAt: began, UpdatedAt: began, LookAt: now, Looks: 1,
 		Terms: journal.Terms{Handling: time.Minute},
 	}
-	dead, proven, completed := unknown, unknown, unknown
+	dead, completed := unknown, unknown
 	dead.Attention, dead.LookAt = "given up", time.Time{}
-	proven.Evidence = []journal.Evidence{{At: now.Add(-2 * time.Hour), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
 	completed.State, completed.Object, completed.Answer = journal.StateCompleted, "payment 1", &journal.Answer{Status: 200}
-	absence := &machine.Absence{Began: now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Account: "acct", Control: now}
+	absence := &machine.Absence{Began: now, Handling: time.Minute}
 	place := func(op journal.Operation) string {
 		switch {
 		case op.State == journal.StateUnknown && op.Attention != "":
@@ -92,38 +91,36 @@ func findingPicture(t *testing.T) string {
 		`state "unknown, looked for" as looked`,
 		`state "unknown, needs attention" as dead`,
 		`state "completed, found" as completed`,
-		`state "cancelled, proven absent" as cancelled`,
+		`state "cancelled, not executed" as cancelled`,
 		`state "completed, needs attention" as contradicted`,
 	}
 	froms := []struct {
 		name string
-		ops  []journal.Operation
-	}{{"looked", []journal.Operation{unknown, proven}}, {"dead", []journal.Operation{dead}}, {"completed", []journal.Operation{completed}}}
+		op   journal.Operation
+	}{{"looked", unknown}, {"dead", dead}, {"completed", completed}}
 	steps := []struct {
 		label string
 		event machine.Event
 	}{
 		{"took effect", machine.Event{Kind: machine.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingTookEffect, Basis: journal.BasisKey}}},
 		{"refused", machine.Event{Kind: machine.EventEvidence, Object: "payment 2", Evidence: &journal.Evidence{Finding: journal.FindingRefused, Basis: journal.BasisKey}}},
-		{"absence proven twice", machine.Event{Kind: machine.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceLook}, Absence: absence}},
+		{"absent by Reconcile.Lookup", machine.Event{Kind: machine.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingAbsent, Source: journal.SourceHook}, Absence: absence}},
 		{"given up", machine.Event{Kind: machine.EventEvidence, Evidence: &journal.Evidence{Finding: journal.FindingInconclusive}, Attention: "given up"}},
 		{"hint", machine.Event{Kind: machine.EventHint}},
 	}
 	for _, from := range froms {
 		var ways []string
 		labels := map[string][]string{}
-		for _, op := range from.ops {
-			for _, s := range steps {
-				ev := s.event
-				ev.Ref, ev.At, ev.Last, ev.Claim, ev.Account = op.Ref, now, now, op.Claim, "acct"
-				after, _, err := machine.Next(op, false, ev)
-				require.NoError(t, err)
-				if to := place(after); to != from.name && !slices.Contains(labels[to], s.label) {
-					if len(labels[to]) == 0 {
-						ways = append(ways, to)
-					}
-					labels[to] = append(labels[to], s.label)
+		for _, s := range steps {
+			ev := s.event
+			ev.Ref, ev.At, ev.Last, ev.Claim, ev.Account = from.op.Ref, now, now, from.op.Claim, "acct"
+			after, _, err := machine.Next(from.op, false, ev)
+			require.NoError(t, err)
+			if to := place(after); to != from.name {
+				if len(labels[to]) == 0 {
+					ways = append(ways, to)
 				}
+				labels[to] = append(labels[to], s.label)
 			}
 		}
 		for _, to := range ways {

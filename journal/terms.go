@@ -50,10 +50,7 @@ func (t Terms) Window() time.Duration {
 
 // Margin is the part of the retention reserved for clocks that disagree and slow requests: a quarter of it, at most an
 // hour.
-func (t Terms) Margin() time.Duration { return MarginOf(t.Retention) }
+func (t Terms) Margin() time.Duration { return min(t.Retention/4, MaxMargin) }
 
 // MaxMargin is the longest Terms.Margin.
 const MaxMargin = time.Hour
-
-// MarginOf is the margin of a retention.
-func MarginOf(retention time.Duration) time.Duration { return min(retention/4, MaxMargin) }

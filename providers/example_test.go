@@ -51,21 +51,6 @@ func ExampleIETF() {
 	// Output: <nil> rejected
 }
 
-// The provider's support has said how long a request may be worked on, and that a list shows every payment that
-// exists. So a payment that is not in the list after that time was not made.
-func ExampleAbsence() {
-	p := providers.Increase()
-	for i := range p.Endpoints {
-		e := &p.Endpoints[i]
-		for j := range e.Lookups {
-			e.HandlingTime = 2 * time.Minute
-			e.Lookups[j].Absent = providers.Absence{Consistent: true, Source: "support, ticket 4711"}
-		}
-	}
-	fmt.Println(p.Validate())
-	// Output: <nil>
-}
-
 // An API of your own keeps a reference with its payments, and lists them by it.
 func ExampleLookup() {
 	ledger := providers.Provider{

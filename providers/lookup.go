@@ -80,13 +80,8 @@ type Lookup struct {
 	SameShape bool
 
 	// Horizon is the age after which the look-up may no longer show an object, whether or not it was created.
-	// Zero means no limit. Proof of an absence takes two look-ups one hour apart, so a Horizon of an hour and
-	// a half or less proves none.
+	// It is for the operator who judges a look-up that found nothing. Zero means no limit.
 	Horizon time.Duration
-
-	// Absent is the proof that an object which was not found was never created. The zero Absence means that
-	// nothing proves it.
-	Absent Absence
 
 	// Needs is the permission that the look-up requires, if it differs from the permission to create objects.
 	Needs string
@@ -188,7 +183,7 @@ type Paging struct {
 	More string
 
 	// Size is the maximum number of items on a page that the look-up asks for. A single page that is full may
-	// have been cut there, and then proves no absence.
+	// have been cut there, and then shows nothing of the rest.
 	Size int
 }
 
@@ -272,18 +267,3 @@ var outcomeNames = [...]string{
 func (o Outcome) String() string { return words.Of("outcome", outcomeNames[:], o) }
 
 func (o Outcome) valid() bool { return o >= TookEffect && o <= Reversed }
-
-// Absence is a provider's promise about objects that a look-up does not find. Few providers promise anything,
-// and this package's adapters declare none. If you know more, from a contract or from support, declare it on
-// a copy of the table, with [Endpoint.HandlingTime]. Without that limit, a request may still be on its way.
-type Absence struct {
-	// Consistent says that the look-up finds an object from the moment it exists.
-	Consistent bool
-
-	// VisibleAfter is the longest time after its creation for which an object may stay hidden. Set it if
-	// Consistent is false.
-	VisibleAfter time.Duration
-
-	// Source is the source of the facts.
-	Source string
-}

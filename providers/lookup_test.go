@@ -32,16 +32,15 @@ func found() providers.Provider {
 				{Field: "state", Equals: "paid", Is: providers.TookEffect},
 			},
 			Fetch: "/v1/payments/{id}", SameShape: true,
-			Absent: providers.Absence{Consistent: true},
 		},
 		{
 			By: providers.ByReference, Method: "POST", Path: "/v1/search", Body: `{"filter": {"ref": "{reference}"}}`,
 			Items: "data[]", ID: "id", Same: same, Created: "created", Next: providers.Paging{Size: 100},
-			Horizon: 2 * time.Hour, Absent: providers.Absence{VisibleAfter: time.Minute},
+			Horizon: 2 * time.Hour,
 		},
 		{
 			By: providers.ByParent, Path: "/v1/accounts/{path.account}", Items: "payments[]", ID: "id",
-			Same: same[1:], Created: "created", Absent: providers.Absence{Consistent: true},
+			Same: same[1:], Created: "created",
 		},
 		{
 			By: providers.ByTime, Path: "/v1/{account}/payments", Query: "from={since}&to={until}", TimeLayout: "rfc3339", Items: "[]", ID: "id",
@@ -93,20 +92,6 @@ func TestSearchesAreKnownByTheirAction(t *testing.T) {
 	}
 }
 
-// An endpoint without a key may have a handling time only if it has look-ups, which can prove an absence by it.
-func TestHandlingTimeOfAKeylessEndpoint(t *testing.T) {
-	p := found()
-	full := p.Endpoints[1]
-	e := &p.Endpoints[1]
-	*e = providers.Endpoint{Pattern: full.Pattern, Object: full.Object, Reference: full.Reference, HandlingTime: time.Minute}
-	var problem *providers.ValidationError
-	if assert.ErrorAs(t, p.Validate(), &problem) {
-		assert.Equal(t, "Endpoints[1].HandlingTime", problem.Field)
-	}
-	e.Lookups = full.Lookups[1:2]
-	assert.NoError(t, p.Validate())
-}
-
 func TestValidateLookups(t *testing.T) {
 	endpoint := func(change func(*providers.Endpoint)) func(*providers.Provider) {
 		return func(p *providers.Provider) { change(&p.Endpoints[1]) }
@@ -129,10 +114,6 @@ func TestValidateLookups(t *testing.T) {
 		change func(p *providers.Provider)
 		field  string
 	}{
-		{"a handling time without key and look-up", func(p *providers.Provider) {
-			p.Endpoints[2] = providers.Endpoint{Pattern: "PUT /v1/search", HandlingTime: time.Minute}
-			p.Endpoints[1].Lookups = append(p.Endpoints[1].Lookups[:1], p.Endpoints[1].Lookups[2:]...)
-		}, "Endpoints[2].HandlingTime"},
 		{"a reference of an endpoint without effect", func(p *providers.Provider) {
 			p.Endpoints[2].Reference = p.Endpoints[1].Reference
 		}, "Endpoints[2].NoEffect"},
@@ -142,9 +123,6 @@ func TestValidateLookups(t *testing.T) {
 		}, at + "Pattern"},
 		{"no kind of object", endpoint(func(e *providers.Endpoint) {
 			e.Object = ""
-			for i := range e.Lookups {
-				e.Lookups[i].Absent = providers.Absence{}
-			}
 		}), at + "Object"},
 		{"a reference that goes nowhere", func(p *providers.Provider) {
 			p.Endpoints[0].Reference = providers.Reference{Name: "ref"}
@@ -168,7 +146,7 @@ func TestValidateLookups(t *testing.T) {
 		{"a negative length", endpoint(func(e *providers.Endpoint) { e.Reference.MaxLength = -1 }), at + "Reference.MaxLength"},
 		{"a negative number of pairs", endpoint(func(e *providers.Endpoint) { e.Reference.MaxPairs = -1 }), at + "Reference.MaxPairs"},
 
-		{"by nothing", look(0, func(l *providers.Lookup) { l.By, l.Absent = 0, providers.Absence{} }), byKey + "By"},
+		{"by nothing", look(0, func(l *providers.Lookup) { l.By = 0 }), byKey + "By"},
 		{"by a key that there is none of", func(p *providers.Provider) {
 			p.Endpoints = append(p.Endpoints, providers.Endpoint{Pattern: "POST /v2/x", Object: "x", Lookups: []providers.Lookup{{
 				By: providers.ByKey, Path: "/x", Items: "[]", ID: "id", Same: []providers.Same{{Field: "k", Is: "{key}"}},
@@ -239,14 +217,14 @@ func TestValidateLookups(t *testing.T) {
 		{"no parent", look(2, func(l *providers.Lookup) { l.Path, l.Same[0].Is = "/v1/payments", "5" }), parent + "Path"},
 		{"any part of a parent", look(2, func(l *providers.Lookup) { l.Same = nil }), parent + "Same"},
 		{"a part of any time", look(2, func(l *providers.Lookup) { l.Created = "" }), parent + "Same"},
-		{"a parent in any state", look(2, func(l *providers.Lookup) { l.Items, l.Absent = "", providers.Absence{} }), parent + "Means"},
+		{"a parent in any state", look(2, func(l *providers.Lookup) { l.Items = "" }), parent + "Means"},
 		{"one field of a window", look(3, func(l *providers.Lookup) { l.Same = l.Same[:1] }), scan + "Same"},
 		{"a window of one item", look(3, func(l *providers.Lookup) { l.Items, l.Next = "", providers.Paging{} }), scan + "Items"},
 
 		{"a style that is none", look(0, func(l *providers.Lookup) { l.Next.Style = 99 }), byKey + "Next.Style"},
 		{"a negative size", look(2, func(l *providers.Lookup) { l.Next.Size = -1 }), parent + "Next.Size"},
 		{"one page that goes on", look(0, func(l *providers.Lookup) { l.Next.Style = providers.OnePage }), byKey + "Next.Style"},
-		{"pages of one object", look(0, func(l *providers.Lookup) { l.Items, l.Path, l.Absent = "", "/v1/payments/{key}", providers.Absence{} }), byKey + "Next.Style"},
+		{"pages of one object", look(0, func(l *providers.Lookup) { l.Items, l.Path = "", "/v1/payments/{key}" }), byKey + "Next.Style"},
 		{"a next page by nothing", look(0, func(l *providers.Lookup) { l.Next.Param = "" }), byKey + "Next.Param"},
 		{"a link with a parameter", look(0, func(l *providers.Lookup) { l.Next.Style = providers.PageLink }), byKey + "Next.Param"},
 		{"a page asked for twice", look(0, func(l *providers.Lookup) { l.Query = "key={key}&cursor=1" }), byKey + "Next.Param"},
@@ -264,24 +242,10 @@ func TestValidateLookups(t *testing.T) {
 		{"an answer that is a secret", endpoint(func(e *providers.Endpoint) { e.SecretResponse = true }), byKey + "SameShape"},
 		{"an object that is not named", look(0, func(l *providers.Lookup) { l.Fetch = "/v1/payments" }), byKey + "Fetch"},
 
-		{"no time to be seen", look(1, func(l *providers.Lookup) { l.Absent = providers.Absence{Source: "support"} }), reference + "Absent.VisibleAfter"},
-		{"consistent, but later", look(0, func(l *providers.Lookup) { l.Absent.VisibleAfter = time.Minute }), byKey + "Absent.VisibleAfter"},
-		{"absence while a request may be out", func(p *providers.Provider) {
-			p.Endpoints[1].HandlingTime = 0
-			p.Endpoints[1].Lookups = p.Endpoints[1].Lookups[:1]
-		}, byKey + "Absent.Consistent"},
 		{"a negative horizon", look(0, func(l *providers.Lookup) { l.Horizon = -1 }), byKey + "Horizon"},
-		{"a horizon before the object is seen", look(1, func(l *providers.Lookup) { l.Horizon = 2 * time.Minute }), reference + "Absent.VisibleAfter"},
-		{"a horizon before the second look", look(1, func(l *providers.Lookup) { l.Horizon = 92 * time.Minute }), reference + "Absent.VisibleAfter"},
 		{"a secret that would be kept", endpoint(func(e *providers.Endpoint) {
 			e.SecretRequest, e.Lookups[2].Same[0].Is = []string{"card.number"}, "{request.source[card][number]}"
 		}), parent + "Same[0].Is"},
-		{"absence of no kind of object", func(p *providers.Provider) {
-			p.Endpoints[1].Object = ""
-		}, at + "Object"},
-		{"absence by an error", look(0, func(l *providers.Lookup) { l.Items, l.Path, l.Next = "", "/v1/payments/{key}", providers.Paging{} }), byKey + "Absent.Consistent"},
-		{"absence by a reference that can be changed", endpoint(func(e *providers.Endpoint) { e.Reference.Mutable = true }), reference + "Absent.Consistent"},
-		{"absence in a list that may be cut", look(1, func(l *providers.Lookup) { l.Next.Size = 0 }), reference + "Absent.Consistent"},
 
 		{"an event of no type", event(func(r *providers.EventRule) { r.Equals = "" }), "Events[0].Equals"},
 		{"an event's type nowhere", event(func(r *providers.EventRule) { r.Field = "" }), "Events[0].Field"},

@@ -131,8 +131,8 @@ type Endpoint struct {
 	// is in progress.
 	InFlightGuard bool
 
-	// HandlingTime is the provider's limit for handling one request. It matters without an InFlightGuard, and
-	// for Lookups that prove an absence, even with a guard. Zero means that no limit is declared.
+	// HandlingTime is the provider's limit for handling one request. It matters without an InFlightGuard, and if
+	// the program's own look-up says that nothing was executed. Zero means that no limit is declared.
 	//
 	// Clocks may differ. A process that did not make the last attempt waits this long after it first sees the
 	// attempt ended, by its own time, or until an hour after the limit.
@@ -176,7 +176,7 @@ type Endpoint struct {
 	OmitFields []string
 
 	// Object is the kind of object that a request creates, in the provider's term: "payment". An object
-	// proves one operation only, by its kind and id. Without a kind, no absence is ever proven. Do not change
+	// proves one operation only, by its kind and id. Do not change
 	// it while a journal has operations of the endpoint: their proofs are recorded under the old kind.
 	Object string
 

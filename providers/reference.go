@@ -41,8 +41,8 @@ type Reference struct {
 	// published. A client never adds it then.
 	Visible bool
 
-	// Mutable says that it can be changed after the object was created. A missing reference then proves
-	// nothing.
+	// Mutable says that it can be changed after the object was created. It is for the operator who judges a
+	// look-up that found nothing.
 	Mutable bool
 
 	// Source is the source of the facts.

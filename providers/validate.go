@@ -113,7 +113,6 @@ func (v *validation) endpoint(at string, e Endpoint) {
 	v.check(e.Remembers != Nothing && !keyed, at+"Remembers", "the endpoint takes no key to remember results under")
 	v.check(e.InFlightGuard && !keyed, at+"InFlightGuard", "the endpoint takes no key to know a second request by")
 	v.check(e.HandlingTime < 0, at+"HandlingTime", "it is negative")
-	v.check(e.HandlingTime > 0 && !keyed && len(e.Lookups) == 0, at+"HandlingTime", "the endpoint takes no key to send a second request under, and it has no Lookups to prove an absence by")
 	v.check(e.FetchPointer && !slices.ContainsFunc(e.Rules, func(r Rule) bool { return r.Verdict == AlreadyDone }), at+"FetchPointer", "no rule is AlreadyDone and names what to fetch")
 	v.check(e.NoEffect && e.Idempotent, at+"Idempotent", "what has no effect is repeated anyway")
 	v.check(e.RefusalsRegisterNoKey && !keyed, at+"RefusalsRegisterNoKey", "the endpoint takes no key to register")

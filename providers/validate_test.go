@@ -121,9 +121,6 @@ func TestValidateFindsContradictions(t *testing.T) {
 		{"more than a UUID", func(p *providers.Provider) { endpoint(p).Key.MinLength, endpoint(p).Key.MaxLength = 37, 0 }, "Endpoints[0].Key.MinLength"},
 		{"an alphabet without hyphens", func(p *providers.Provider) { endpoint(p).Key.Alphabet = "0123456789abcdef" }, "Endpoints[0].Key.Alphabet"},
 		{"an alphabet in capitals", func(p *providers.Provider) { endpoint(p).Key.Alphabet = "0123456789ABCDEF-" }, "Endpoints[0].Key.Alphabet"},
-		{"a handling time without a key", func(p *providers.Provider) {
-			p.Endpoints[0] = providers.Endpoint{Pattern: "/", HandlingTime: time.Minute}
-		}, "Endpoints[0].HandlingTime"},
 		{"a pointer to fetch that no rule names", func(p *providers.Provider) {
 			endpoint(p).FetchPointer, endpoint(p).Rules = true, nil
 		}, "Endpoints[0].FetchPointer"},

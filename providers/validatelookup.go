@@ -90,7 +90,6 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.means(at, look)
 	v.check(look.Horizon < 0, at+"Horizon", "it is negative")
 	v.check(e.SecretResponse && (look.SameShape || look.Fetch != ""), at+"SameShape", "the answer is a secret, so that the object is known by its id alone")
-	v.absence(at+"Absent.", e, look)
 }
 
 // timeLayout reports whether s is a time layout that writes different times differently.
@@ -352,27 +351,4 @@ func (v *validation) means(at string, look Lookup) {
 	}
 	v.check(look.SameShape && !slices.ContainsFunc(look.Means, func(m Meaning) bool { return m.Is == TookEffect }),
 		at+"SameShape", "no state of the object is one that a create answers with: Means has none that is TookEffect")
-}
-
-// lookMargin is package journal's margin for clocks that disagree: before the first look-up that proves an
-// absence, and before the Horizon.
-const lookMargin = 15 * time.Minute
-
-// absence checks the declared proof that nothing was created. An object that was not found may be on its way,
-// hidden, cut off or elsewhere.
-func (v *validation) absence(at string, e Endpoint, look Lookup) {
-	a := look.Absent
-	if a == (Absence{}) {
-		return
-	}
-	v.check(!a.Consistent && a.VisibleAfter <= 0, at+"VisibleAfter", "neither is it Consistent nor said how long an object stays invisible")
-	v.check(a.Consistent && a.VisibleAfter != 0, at+"VisibleAfter", "what is Consistent is visible at once")
-	v.check(e.HandlingTime <= 0, at+"Consistent", "the endpoint has no HandlingTime: a request that is still on its way may create the object later")
-	v.check(look.Horizon > 0 && look.Horizon <= e.HandlingTime+a.VisibleAfter+max(time.Hour, a.VisibleAfter)+2*lookMargin, at+"VisibleAfter",
-		"the object may be out of sight, by the Horizon, before two looks that are an hour apart can prove that it is not there")
-	v.check(e.Object == "", at+"Consistent", "the endpoint has no Object: what is there can't be counted")
-	v.check(look.Items == "", at+"Consistent", "the answer is the object itself, and an error in its place proves nothing")
-	byReference := slices.ContainsFunc(look.Same, func(s Same) bool { return strings.Contains(s.Is, "{reference}") })
-	v.check(e.Reference.Mutable && byReference, at+"Consistent", "a reference that can be changed proves nothing by its absence")
-	v.check(look.By != ByParent && look.Next.Style == OnePage && look.Next.Size == 0, at+"Consistent", "the list may be cut: say how it goes on, or the Size of its page")
 }

@@ -84,9 +84,6 @@ func (r *run) record(result *machine.Result) {
 	if e.answer != nil && res.Decision == machine.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
 	}
-	if e.answer != nil && !e.answer.Refused && res.Decision == machine.Recorded {
-		r.engine.finder.Completed(&r.op, res.Operation.Account, *r.route, r.target, ev.Object)
-	}
 	*result = res
 	r.recorded(result)
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -152,62 +151,6 @@ func TestPagesOfEventsOfOneObject(t *testing.T) {
 	})
 	assert.Equal(t, lookup.Found, f.Kind, f.Why)
 	assert.Equal(t, []string{"p"}, f.Objects)
-}
-
-// A canary is a later operation for which the look-up would read the same list.
-func TestCanaries(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		change func(*providers.Provider, *providers.Endpoint, *lookup.Subject)
-		want   bool
-	}{
-		{"fit", func(*providers.Provider, *providers.Endpoint, *lookup.Subject) {}, true},
-		{"another reference", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.Reference = "s" }, true},
-		{"no kind of object", func(_ *providers.Provider, e *providers.Endpoint, _ *lookup.Subject) { e.Object = "" }, false},
-		{"no handling time", func(_ *providers.Provider, e *providers.Endpoint, _ *lookup.Subject) { e.HandlingTime = 0 }, false},
-		{"too early", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
-			c.First = noon.Add(3 * time.Minute)
-		}, false},
-		{"no object", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.Object = "" }, false},
-		{"another customer", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
-			c.Values["path.customer"] = "d"
-		}, false},
-		{"another account", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.Account = "acct_2" }, false},
-		{"another account header", func(p *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
-			p.AccountHeaders = []string{"Account"}
-			c.Header = http.Header{"Account": {"b"}}
-		}, false},
-		{"another host", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) {
-			u := *c.URL
-			u.Host = "sandbox.example.com"
-			c.URL = &u
-		}, false},
-		{"an operation that is identified in another way", func(_ *providers.Provider, _ *providers.Endpoint, c *lookup.Subject) { c.ReferenceOurs = true }, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			p, e := pay()
-			e.HandlingTime = 2 * time.Minute
-			other, control := sent(t, p, e, "c", "r", "10"), sent(t, p, e, "c", "r", "10")
-			control.First, control.Object = noon.Add(3*time.Minute+time.Second), "1"
-			tc.change(p, e, &control)
-			assert.Equal(t, tc.want, lookup.Controls(p, e, &e.Lookups[0], &control, &other))
-		})
-	}
-}
-
-// No time proves an absence if the table states none.
-func TestWhenAbsenceIsProvable(t *testing.T) {
-	_, e := pay()
-	look := &e.Lookups[0]
-	assert.Zero(t, lookup.Provable(e, look, noon, 0))
-	look.Absent.Consistent = true
-	assert.Zero(t, lookup.Provable(e, look, noon, 0), "no handling time")
-	e.HandlingTime = 2 * time.Minute
-	assert.Equal(t, noon.Add(17*time.Minute), lookup.Provable(e, look, noon, 0))
-	look.Absent = providers.Absence{VisibleAfter: time.Hour}
-	assert.Equal(t, noon.Add(92*time.Minute), lookup.Provable(e, look, noon, 30*time.Minute))
-	look.Absent = providers.Absence{}
-	assert.Zero(t, lookup.Provable(e, look, noon, 0), "not said when objects are seen")
 }
 
 func TestIdentity(t *testing.T) {

@@ -271,7 +271,7 @@ func (s *Sweep) Serves(about *Subject) (why string) {
 			}
 		}
 	}
-	if !sameHost(s.about.URL, about.URL) || s.about.Account != about.Account {
+	if s.about.URL.Scheme != about.URL.Scheme || !strings.EqualFold(s.about.URL.Host, about.URL.Host) || s.about.Account != about.Account {
 		return "the list of another host or account was read"
 	}
 	return ""

@@ -12,7 +12,7 @@ import (
 // maxEvidence limits the evidence that an operation keeps: the first and the latest.
 const maxEvidence = 9
 
-// lookMargin is the least allowance for clocks that disagree in a proof of absence.
+// lookMargin is the allowance for clocks that disagree about the end of an attempt.
 const lookMargin = 15 * time.Minute
 
 // look gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives a completed one
@@ -79,7 +79,7 @@ func evidence(op *journal.Operation, ev *Event) (Decision, error) {
 		return Ignored, invalid(op, ev, "no such claim or generation")
 	case e.Finding.TookEffect() && ev.Object == "":
 		return Ignored, invalid(op, ev, "needs the object that took effect")
-	case e.Finding == journal.FindingAbsent && ev.Absence == nil:
+	case e.Finding == journal.FindingAbsent && e.Source == journal.SourceHook && ev.Absence == nil:
 		return Ignored, invalid(op, ev, "needs the look-up's own facts (Absence)")
 	case ofAnotherAccount(op, ev):
 		return Ignored, nil
@@ -99,8 +99,8 @@ func evidence(op *journal.Operation, ev *Event) (Decision, error) {
 		return refusedThere(op, ev)
 	case e.Finding == journal.FindingAbsent && e.Source == journal.SourceHook:
 		return assertedAbsent(op, ev)
-	case e.Finding == journal.FindingAbsent:
-		return absent(op, ev)
+	case e.Finding == journal.FindingAbsent: // an object that a list does not show may be on its way, hidden or elsewhere
+		return undecided(op, ev, journal.FindingInconclusive)
 	}
 	return undecided(op, ev, e.Finding)
 }
@@ -411,33 +411,6 @@ func withoutAnswers(list []journal.Evidence) []journal.Evidence {
 	return list
 }
 
-// absent applies evidence that there is no object. If that is proven twice, the present generation had no effect, and
-// a next one may begin.
-func absent(op *journal.Operation, ev *Event) (Decision, error) {
-	switch {
-	case op.State != journal.StateUnknown:
-		return Ignored, nil
-	case ev.Claim != op.Claim:
-		return Stale, nil
-	}
-	if why := unproven(op, ev); why != "" {
-		return undecided(op, lacking(ev, why), journal.FindingInconclusive)
-	}
-	if !before(op, ev) {
-		ev.Attention = "" // one more look may prove it
-		return undecided(op, ev, journal.FindingAbsent)
-	}
-	keep(op, ev)
-	key := op.Key
-	if ev.Key != "" {
-		key = ev.Key
-	}
-	generation(op, key, "")
-	settle(op, ev, journal.StateCancelled)
-	op.Cause = "it was looked for, and is proven not to be there"
-	return Recorded, nil
-}
-
 // assertedAbsent applies the finding of the program's own look-up that the operation was not executed. It counts like
 // an operator's decision, and never overrides an earlier one.
 func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
@@ -451,9 +424,9 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 	case op.OnHold():
 		why = "it is on hold"
 	case op.Adopted:
-		why = restored
+		why = "the journal was restored, and an attempt that it lacks may have sent this"
 	case clockWasWrong(op, ev):
-		why = wrongClock
+		why = "a clock was wrong between its creation and the look-up"
 	case r != nil && r.Generation == op.Generation && r.Resolution != journal.Release:
 		why = "an operator has resolved it before"
 	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over) || stamp(ev.Absence.Began).After(passed(ev)):
@@ -461,7 +434,7 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 	case hasEffect(op):
 		why = "there is evidence that it took effect"
 	case slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.Generation == op.Generation && shows(&e) }):
-		why = traced
+		why = "an earlier look-up or webhook saw a trace of it"
 	}
 	if why != "" {
 		return undecided(op, lacking(ev, why), journal.FindingInconclusive)
@@ -473,64 +446,9 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// The reasons why a look-up that found nothing proves no absence.
-const (
-	restored   = "the journal was restored, and an attempt that it lacks may have sent this"
-	wrongClock = "a clock was wrong between its creation and the look-up"
-	traced     = "an earlier look-up or webhook saw a trace of it"
-)
-
-const noCanary = "no canary was found: it takes a completed operation that was first sent after this one"
-
-// LacksCanary reports whether a look-up proved no absence for want of a canary.
-func LacksCanary(e *journal.Evidence) bool { return e.Why == noCanary }
-
-// unproven returns what is missing of a proof that the operation had no effect, or "" if this look-up lacks nothing.
-func unproven(op *journal.Operation, ev *Event) string {
-	a := ev.Absence
-	ended := later(op.LastEndedAt, op.SettledAt)
-	over := ended.Add(max(op.Terms.Handling, a.Handling))
-	margin := max(op.Terms.Margin(), lookMargin)
-	began := stamp(a.Began)
-	switch {
-	case op.OnHold():
-		return "it is on hold"
-	case op.Adopted:
-		return restored
-	case clockWasWrong(op, ev) || a.Skewed:
-		return wrongClock
-	case op.Terms.Handling <= 0 || a.Handling <= 0:
-		return "no handling time is declared, and the provider may still be working on it"
-	case !a.Whole:
-		return cmp.Or(ev.Evidence.Why, "the answer was not whole")
-	case !a.ByRequest:
-		return "its request did not have what was looked for"
-	case !a.Consistent && a.VisibleAfter <= 0:
-		return "it is not declared how soon a look-up shows a new object"
-	case a.Account == "" || a.Account != op.Account:
-		return "it is not proven that the look-up was made in its account"
-	case began.After(passed(ev)) || began.Before(over.Add(a.VisibleAfter).Add(margin)):
-		return "it was looked for too early"
-	case a.Horizon > 0 && !began.Before(sentSince(op).Add(a.Horizon-max(margin, journal.MarginOf(a.Horizon)))):
-		return "it was looked for so late that the provider may no longer show it"
-	case stamp(a.Control).Before(over):
-		return noCanary
-	case hasEffect(op), slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.Generation == op.Generation && shows(&e) }):
-		return traced
-	}
-	return ""
-}
-
 // clockWasWrong reports whether the journal's clock, or the caller's, is or was not believed.
 func clockWasWrong(op *journal.Operation, ev *Event) bool {
 	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > max(op.Terms.Margin(), lookMargin)
-}
-
-// before reports whether another look-up proved the same, long enough before this one began: it may have been slow.
-func before(op *journal.Operation, ev *Event) bool {
-	by := stamp(ev.Absence.Began).Add(-max(time.Hour, ev.Absence.VisibleAfter))
-	i := firstAbsent(op, op.Evidence)
-	return i >= 0 && !op.Evidence[i].At.After(by)
 }
 
 // undecided leaves an unknown operation unknown, until the next look-up or for a person.
@@ -585,14 +503,13 @@ func isKept(op *journal.Operation, ev *Event) bool {
 }
 
 // keep adds evidence to the kept one. It replaces the latest one if that says the same. If there is too much, it drops
-// the second oldest that decides nothing. The first absence of the present generation decides, so it stays however
-// many look-ups follow.
+// the second oldest that decides nothing.
 func keep(op *journal.Operation, ev *Event) {
 	seenAs(op, ev)
 	e := *ev.Evidence
 	e.At, e.Generation, e.Object, e.Answer = ev.At, ev.Generation, ev.Object, nil
 	list := slices.Clone(op.Evidence)
-	if n := len(list); n > 0 && n-1 != firstAbsent(op, list) {
+	if n := len(list); n > 0 {
 		last := &list[n-1]
 		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source {
 			list = list[:n-1]
@@ -600,30 +517,21 @@ func keep(op *journal.Operation, ev *Event) {
 	}
 	list = append(list, e)
 	if len(list) > maxEvidence {
-		i := leastNeeded(list, firstAbsent(op, list))
+		i := leastNeeded(list)
 		list = slices.Delete(list, i, i+1)
 	}
 	op.Evidence = list
 }
 
-// firstAbsent returns the index of the first evidence of absence of the present generation since its last attempt, or
-// -1. An earlier absence proves nothing, since the object may have been made since.
-func firstAbsent(op *journal.Operation, list []journal.Evidence) int {
-	sent := later(op.LastEndedAt, op.SettledAt)
-	return slices.IndexFunc(list, func(e journal.Evidence) bool {
-		return e.Generation == op.Generation && e.Finding == journal.FindingAbsent && e.Source != journal.SourceEvent && !e.At.Before(sent)
-	})
-}
-
 // leastNeeded returns the evidence to drop: the second oldest that says nothing of an object, since a seen object
 // forbids an absence. If there is none, it is the second oldest of no effect.
-func leastNeeded(list []journal.Evidence, firstAbsent int) int {
+func leastNeeded(list []journal.Evidence) int {
 	for _, stays := range []func(*journal.Evidence) bool{
 		mayShow,
 		func(e *journal.Evidence) bool { return e.Finding.TookEffect() },
 	} {
 		for i := 1; i < len(list)-1; i++ {
-			if i != firstAbsent && !stays(&list[i]) {
+			if !stays(&list[i]) {
 				return i
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// stated is a provider's contract that lets a look-up prove absence: it declares a handling time of ten minutes.
+// stated is a provider's contract that declares a handling time of ten minutes.
 var stated = journal.Terms{Remembers: memory.SuccessesCleanFailures, Retention: 24 * time.Hour, Guard: true, Handling: 10 * time.Minute}
 
 // inDoubt is an operation that is unknown since two hours before noon, after one claim with one attempt.
@@ -35,147 +35,33 @@ func seen(op journal.Operation, finding journal.Finding, object string) machine.
 	}
 }
 
-// gone is a look-up that found nothing, with every fact that a proof of absence needs.
+// gone is the finding of the program's own look-up that nothing was executed, as late as it has to be.
 func gone(op journal.Operation) machine.Event {
 	ev := seen(op, journal.FindingAbsent, "")
-	ev.Due = noon.Add(time.Hour)
-	ev.Absence = &machine.Absence{
-		Began: noon.Add(-time.Minute), Whole: true, ByRequest: true, Consistent: true, Handling: 10 * time.Minute, Control: noon.Add(-30 * time.Minute), Account: "acct_1",
-	}
+	ev.Due, ev.Evidence.Source = noon.Add(time.Hour), journal.SourceHook
+	ev.Absence = &machine.Absence{Began: noon.Add(-time.Minute), Handling: 10 * time.Minute}
 	return ev
 }
 
-// goneBefore is an operation that an earlier look-up, more than an hour ago, did not find.
-func goneBefore() journal.Operation {
+// A look-up of a table that finds nothing settles nothing.
+func TestLookupThatFindsNothingSettlesNothing(t *testing.T) {
 	op := inDoubt()
-	op.Evidence = []journal.Evidence{{At: noon.Add(-70 * time.Minute), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
-	return op
-}
-
-func TestAbsenceNeedsEveryClause(t *testing.T) {
-	op, decision := next(t, goneBefore(), false, gone(goneBefore()))
-	require.Equal(t, machine.Recorded, decision)
-	assert.Equal(t, journal.StateCancelled, op.State)
-	assert.Equal(t, "it was looked for, and is proven not to be there", op.Cause)
-	assert.Equal(t, 1, op.Generation)
-	assert.Equal(t, "its key", op.Key)
-	assert.False(t, op.ByHand)
-	assert.False(t, op.MayHaveRun)
-	assert.Empty(t, op.Reference)
-	assert.Equal(t, []journal.Round{{Key: "its key", Reference: "ref-0"}}, op.Rounds)
-	assert.Len(t, op.Evidence, 2)
-
-	keyless, ev := goneBefore(), gone(goneBefore())
-	keyless.Terms.Remembers, keyless.Terms.Retention = memory.Nothing, 0
-	ev.Last = noon.Add(14 * time.Minute)
-	op, _ = next(t, keyless, false, ev)
-	assert.Equal(t, journal.StateCancelled, op.State, "no two clocks are the same")
-
-	for _, tc := range []struct {
-		lacks, says string
-		op          func(*journal.Operation)
-		ev          func(*machine.Event)
-	}{
-		{"a first look", "", func(op *journal.Operation) { op.Evidence = nil }, nil},
-		{"a first look-up long enough ago", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-59 * time.Minute) }, nil},
-		{"a first look-up long enough before this one began", "", func(op *journal.Operation) { op.Evidence[0].At = noon.Add(-time.Hour) }, nil},
-		{"a first look-up, by the time in which objects appear", "", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-3 * time.Hour); op.SettledAt = op.LastEndedAt },
-			func(ev *machine.Event) { ev.Absence.Consistent, ev.Absence.VisibleAfter = false, 75*time.Minute }},
-		{"a first look-up of this generation", "", func(op *journal.Operation) { op.Evidence[0].Generation = 0; op.Generation = 1 }, nil},
-		{"a first look-up that found it absent", "", func(op *journal.Operation) { op.Evidence[0].Finding = journal.FindingInconclusive }, nil},
-		{"a first look-up, and not an event", "", func(op *journal.Operation) { op.Evidence[0].Source = journal.SourceEvent }, nil},
-		{"no holder", "on hold", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Hold} }, nil},
-		{"a journal that is whole", "restored", func(op *journal.Operation) { op.Adopted = true }, nil},
-		{"a clock that was right when it was sent", "clock", func(op *journal.Operation) { op.WindowClosed = true }, nil},
-		{"a clock that was confirmed when it was sent", "clock", func(op *journal.Operation) { op.SentSince = op.FirstSentAt.Add(-time.Hour) }, nil},
-		{"a clock that is confirmed", "clock", nil, func(ev *machine.Event) { ev.Unconfirmed = noon.Add(time.Minute) }},
-		{"a clock that has caught up", "clock", nil, func(ev *machine.Event) { ev.Last = noon.Add(2 * time.Hour) }},
-		{"a clock that agrees, if no window is declared", "clock", func(op *journal.Operation) { op.Terms.Remembers, op.Terms.Retention = memory.Nothing, 0 },
-			func(ev *machine.Event) { ev.Last = noon.Add(16 * time.Minute) }},
-		{"the provider's clock", "clock", nil, func(ev *machine.Event) { ev.Absence.Skewed = true }},
-		{"a handling time when it was begun", "handling", func(op *journal.Operation) { op.Terms.Handling = 0 }, nil},
-		{"a handling time today", "handling", nil, func(ev *machine.Event) { ev.Absence.Handling = 0 }},
-		{"the end of the handling time", "early", nil, func(ev *machine.Event) { ev.Absence.Handling = 3 * time.Hour }},
-		{"the end of the recorded handling time", "early", func(op *journal.Operation) { op.Terms.Handling = 3 * time.Hour }, nil},
-		{"a whole answer", "whole", nil, func(ev *machine.Event) { ev.Absence.Whole = false }},
-		{"a request that had it", "request", nil, func(ev *machine.Event) { ev.Absence.ByRequest = false }},
-		{"a time from which it is shown", "shows a new object", nil, func(ev *machine.Event) { ev.Absence.Consistent = false }},
-		{"the time from which it is seen", "early", nil, func(ev *machine.Event) { ev.Absence.Consistent, ev.Absence.VisibleAfter = false, 2*time.Hour }},
-		{"an account that is proven", "account", nil, func(ev *machine.Event) { ev.Absence.Account = "" }},
-		{"an account that was", "account", func(op *journal.Operation) { op.Account = "" }, func(ev *machine.Event) { ev.Account, ev.Absence.Account = "", "" }},
-		{"its account", "account", nil, func(ev *machine.Event) { ev.Absence.Account = "acct_2" }},
-		{"a time after its last attempt", "early", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-20 * time.Minute) }, nil},
-		{"a time after it became unknown", "early", func(op *journal.Operation) { op.LastEndedAt, op.SettledAt = time.Time{}, noon.Add(-20*time.Minute) }, nil},
-		{"the margin", "early", func(op *journal.Operation) { op.LastEndedAt = noon.Add(-70 * time.Minute) }, nil},
-		{"a margin of a quarter of an hour", "early", func(op *journal.Operation) { op.Terms.Retention = 0; op.LastEndedAt = noon.Add(-25 * time.Minute) },
-			func(ev *machine.Event) { ev.Absence.Control = noon }},
-		{"a look-up that had begun", "early", nil, func(ev *machine.Event) { ev.Absence.Began = noon.Add(time.Minute) }},
-		{"an object that is shown still", "late", nil, func(ev *machine.Event) { ev.Absence.Horizon = 3 * time.Hour }},
-		{"a margin before it is shown no more", "late", nil, func(ev *machine.Event) { ev.Absence.Horizon = 3*time.Hour + 30*time.Minute }},
-		{"a canary", "canary", nil, func(ev *machine.Event) { ev.Absence.Control = time.Time{} }},
-		{"a canary after it", "canary", nil, func(ev *machine.Event) { ev.Absence.Control = noon.Add(-2 * time.Hour) }},
-		{"no trace of it", "saw a trace", func(op *journal.Operation) {
-			op.Evidence = append(op.Evidence, journal.Evidence{Finding: journal.FindingInProgress})
-		}, nil},
-		{"no trace of it, not even an unclear one", "saw a trace", func(op *journal.Operation) {
-			op.Evidence = append(op.Evidence, journal.Evidence{Finding: journal.FindingInconclusive, Object: "payment pay_1"})
-		}, nil},
-	} {
-		t.Run(tc.lacks, func(t *testing.T) {
-			op := goneBefore()
-			if tc.op != nil {
-				tc.op(&op)
-			}
-			ev := gone(op)
-			if tc.ev != nil {
-				tc.ev(&ev)
-			}
-			got, decision := next(t, op, false, ev)
-			assert.Equal(t, machine.Recorded, decision)
-			assert.Equal(t, journal.StateUnknown, got.State)
-			kept := got.Evidence[len(got.Evidence)-1]
-			if tc.says == "" {
-				assert.Equal(t, journal.FindingAbsent, kept.Finding)
-			} else {
-				assert.Equal(t, journal.FindingInconclusive, kept.Finding)
-				assert.Contains(t, kept.Why, tc.says)
-			}
-			assert.Equal(t, noon.Add(time.Hour), got.LookAt)
-		})
-	}
-}
-
-func TestAbsenceIsProvenAtTheEdges(t *testing.T) {
-	for name, change := range map[string]func(*journal.Operation, *machine.Event){
-		"as soon as may be": func(op *journal.Operation, ev *machine.Event) {
-			op.LastEndedAt, op.SettledAt = time.Time{}, noon.Add(-70*time.Minute)
-			ev.Absence.Began, ev.Absence.Control = noon, noon.Add(-time.Hour)
-		},
-		"an hour after the first look-up": func(op *journal.Operation, ev *machine.Event) {
-			op.Evidence[0].At, ev.Absence.Began = noon.Add(-time.Hour), noon
-		},
-		"within the horizon":            func(_ *journal.Operation, ev *machine.Event) { ev.Absence.Horizon = 4*time.Hour + 5*time.Minute },
-		"the new round has another key": func(_ *journal.Operation, ev *machine.Event) { ev.Key = "another" },
-		"a trace in an earlier round": func(op *journal.Operation, ev *machine.Event) {
-			op.Generation, ev.Generation, op.Evidence[0].Generation = 1, 1, 1
-			op.Evidence = append(op.Evidence, journal.Evidence{Generation: 0, Finding: journal.FindingTookEffect, Object: "payment pay_0"})
-		},
-		"a clock that is a little behind": func(_ *journal.Operation, ev *machine.Event) { ev.Last = noon.Add(time.Hour) },
-	} {
-		op := goneBefore()
+	for range 3 {
 		ev := gone(op)
-		change(&op, &ev)
-		got, _ := next(t, op, false, ev)
-		assert.Equal(t, journal.StateCancelled, got.State, name)
-		if ev.Key != "" {
-			assert.Equal(t, "another", got.Key)
-		}
+		ev.Evidence.Source, ev.Evidence.Why, ev.Absence = journal.SourceLook, "the list is empty", nil
+		var decision machine.Decision
+		op, decision = next(t, op, false, ev)
+		require.Equal(t, machine.Recorded, decision)
+		assert.Equal(t, journal.StateUnknown, op.State)
+		require.Len(t, op.Evidence, 1)
+		assert.Equal(t, journal.FindingInconclusive, op.Evidence[0].Finding)
+		assert.Equal(t, "the list is empty", op.Evidence[0].Why)
 	}
 }
 
 // A look-up of an operation that changed meanwhile is stale. Only an unknown operation can be absent.
 func TestAbsenceOfAChangedOperationIsStale(t *testing.T) {
-	op := goneBefore()
+	op := inDoubt()
 	ev := gone(op)
 	op.Claim = 2
 	_, decision := next(t, op, false, ev)
@@ -483,15 +369,17 @@ func TestEvidenceOfARefusal(t *testing.T) {
 
 func TestInvalidEvidenceIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*machine.Event){
-		"no evidence":                  func(ev *machine.Event) { ev.Evidence = nil },
-		"no finding":                   func(ev *machine.Event) { ev.Evidence.Finding = 0 },
-		"no such finding":              func(ev *machine.Event) { ev.Evidence.Finding = journal.FindingReversed + 1 },
-		"no claim":                     func(ev *machine.Event) { ev.Claim = 0 },
-		"a claim to come":              func(ev *machine.Event) { ev.Claim = 2 },
-		"a generation below zero":      func(ev *machine.Event) { ev.Generation = -1 },
-		"a generation to come":         func(ev *machine.Event) { ev.Generation = 1 },
-		"an effect without object":     func(ev *machine.Event) { ev.Object = "" },
-		"an absence without a look-up": func(ev *machine.Event) { ev.Evidence.Finding = journal.FindingAbsent },
+		"no evidence":              func(ev *machine.Event) { ev.Evidence = nil },
+		"no finding":               func(ev *machine.Event) { ev.Evidence.Finding = 0 },
+		"no such finding":          func(ev *machine.Event) { ev.Evidence.Finding = journal.FindingReversed + 1 },
+		"no claim":                 func(ev *machine.Event) { ev.Claim = 0 },
+		"a claim to come":          func(ev *machine.Event) { ev.Claim = 2 },
+		"a generation below zero":  func(ev *machine.Event) { ev.Generation = -1 },
+		"a generation to come":     func(ev *machine.Event) { ev.Generation = 1 },
+		"an effect without object": func(ev *machine.Event) { ev.Object = "" },
+		"an absence without its time": func(ev *machine.Event) {
+			ev.Evidence.Finding, ev.Evidence.Source = journal.FindingAbsent, journal.SourceHook
+		},
 	} {
 		op := inDoubt()
 		ev := seen(op, journal.FindingTookEffect, "payment pay_1")
@@ -1056,43 +944,11 @@ func TestDecisiveEvidenceIsNotCrowdedOut(t *testing.T) {
 		return op
 	}
 	for _, finding := range []journal.Finding{journal.FindingInProgress, journal.FindingInconclusive} {
-		op := crowded(goneBefore(), finding)
+		op := crowded(inDoubt(), finding)
 		op, _ = next(t, op, true, gone(op))
 		require.Equal(t, journal.StateUnknown, op.State)
 		assert.Equal(t, "an earlier look-up or webhook saw a trace of it", op.Evidence[len(op.Evidence)-1].Why)
 	}
-}
-
-// The first absence stays in the evidence, whatever came before it and however many look-ups follow.
-func TestFirstAbsenceStays(t *testing.T) {
-	op := inDoubt()
-	op, _ = next(t, op, false, seen(op, journal.FindingInconclusive, ""))
-	for i := range 4 {
-		ev := gone(op)
-		ev.At = noon.Add(time.Duration(i) * time.Minute)
-		op, _ = next(t, op, false, ev)
-		require.Equal(t, journal.StateUnknown, op.State, "too soon after the first")
-	}
-	require.Len(t, op.Evidence, 3)
-	assert.Equal(t, noon, op.Evidence[1].At)
-	assert.Equal(t, noon.Add(3*time.Minute), op.Evidence[2].At)
-}
-
-// An absence from before the operation was sent again proves nothing. The first absence since then stays, however many
-// look-ups follow.
-func TestFirstAbsenceSinceItWasSent(t *testing.T) {
-	op := inDoubt()
-	op.Evidence = []journal.Evidence{{At: noon.Add(-150 * time.Minute), Source: journal.SourceLook, Finding: journal.FindingAbsent}}
-	for i := range 4 {
-		ev := gone(op)
-		ev.At = noon.Add(time.Duration(i) * 30 * time.Minute)
-		ev.Last, ev.Due, ev.Absence.Began = ev.At, ev.At.Add(30*time.Minute), ev.At.Add(-time.Minute)
-		ev.Attention = "given up after 2h"
-		require.Equal(t, journal.StateUnknown, op.State)
-		require.Empty(t, op.Attention, "one more look may prove it")
-		op, _ = next(t, op, false, ev)
-	}
-	assert.Equal(t, journal.StateCancelled, op.State)
 }
 
 // A process gives back a look-up that it did not make. The look-up is due at once.
@@ -1153,7 +1009,7 @@ func TestLookupHookThatRanTooEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			op := inDoubt()
 			ev := gone(op)
-			ev.Evidence.Source, ev.Absence.Began = journal.SourceHook, op.LastEndedAt.Add(row.began)
+			ev.Absence.Began = op.LastEndedAt.Add(row.began)
 			got, decision := next(t, op, false, ev)
 			assert.Equal(t, machine.Recorded, decision)
 			assert.Equal(t, row.state, got.State)
@@ -1194,7 +1050,6 @@ func TestAbsenceByTheHookNeedsEveryClause(t *testing.T) {
 				row.op(&op)
 			}
 			ev := gone(op)
-			ev.Evidence.Source = journal.SourceHook
 			if row.ev != nil {
 				row.ev(&ev)
 			}

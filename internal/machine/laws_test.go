@@ -617,10 +617,8 @@ func drawEvent(d draw, op journal.Operation) machine.Event {
 	ev.Forced, ev.Taken, ev.Asked, ev.Looking = d.oneIn(3), d.oneIn(6), d.oneIn(3), d.oneIn(2)
 	ev.Object, ev.Account, ev.Attention = pick(d, "payment pay_1", "payment pay_2", ""), pick(d, "", "acct_1", "acct_2"), pick(d, "", "", "403")
 	if ev.Kind == machine.EventEvidence {
-		ev.Evidence = &journal.Evidence{Source: pick(d, journal.SourceLook, journal.SourceEvent), Finding: journal.Finding(1 + d(7)), Basis: journal.Basis(d(5))}
-		ev.Absence = &machine.Absence{
-			Began: noon, Whole: !d.oneIn(8), ByRequest: !d.oneIn(8), Consistent: !d.oneIn(8), Handling: 10 * time.Minute, Control: noon, Account: op.Account,
-		}
+		ev.Evidence = &journal.Evidence{Source: pick(d, journal.SourceLook, journal.SourceHook, journal.SourceEvent), Finding: journal.Finding(1 + d(7)), Basis: journal.Basis(d(5))}
+		ev.Absence = &machine.Absence{Began: noon, Handling: 10 * time.Minute}
 	}
 	ev.Keep = time.Duration(d(100)) * time.Hour
 	return ev

@@ -568,7 +568,7 @@ func (s situation) build() (op journal.Operation, live bool, ev machine.Event) {
 		case "took":
 			ev.Object = "payment pay_1"
 		case "absent_there":
-			ev.Absence = &machine.Absence{}
+			ev.Evidence.Source, ev.Absence = journal.SourceHook, &machine.Absence{}
 		}
 	case "withdraw":
 		ev.Kind, ev.Resolution = machine.EventResolve, journal.Withdraw

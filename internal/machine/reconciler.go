@@ -16,30 +16,13 @@ const MaxEvidenceAnswer = 64 << 10
 // that an event may still name. Providers repeat their events for up to 30 days.
 const EvidenceKeep = 35 * 24 * time.Hour
 
-// Absence describes a look-up that found nothing. A zero field proves nothing.
+// Absence describes a look-up of the program's own that found nothing.
 type Absence struct {
 	// Began is when the look began, by the caller's clock.
 	Began time.Time
-	// Whole says that the answer was a 2xx, its list was there, and every page was read.
-	Whole bool
-	// ByRequest says that the searched value was in the frozen request, and can't have been changed since.
-	ByRequest bool
-	// Consistent says that an object is visible at once. Otherwise it is visible after VisibleAfter. Zero means not
-	// stated.
-	Consistent   bool
-	VisibleAfter time.Duration
-	// Horizon is an age: the look-up may no longer show objects that are as old or older. Zero means no limit.
-	Horizon time.Duration
 	// Handling is the longest time that the provider works on one request, by today's table. Zero means not stated.
 	// The longer of this and Terms.Handling counts.
 	Handling time.Duration
-	// Control is the time of the first send of the canary. That is a completed operation that the same look-up found,
-	// in the same account and by the same path, and that its own answer completed. Zero means that there is none.
-	Control time.Time
-	// Account is the proven identity of the look-up's credential. Empty means that it is not proven.
-	Account string
-	// Skewed says that the provider's clock and ours differed by more than the margin at some time.
-	Skewed bool
 }
 
 // By selects the value for a look-up in the journal.

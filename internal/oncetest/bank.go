@@ -282,13 +282,18 @@ func Bank() providers.Provider {
 	}
 }
 
-// Proving declares everything that proves a payment or transfer absent that is not found.
-func Proving(p *providers.Provider) {
+// Handled declares that the bank works on a request for two minutes at most.
+func Handled(p *providers.Provider) {
 	for i := range p.Endpoints {
-		e := &p.Endpoints[i]
-		e.HandlingTime = 2 * time.Minute
-		e.Lookups[0].Absent = providers.Absence{Consistent: true}
+		p.Endpoints[i].HandlingTime = 2 * time.Minute
 	}
+}
+
+// SaysAbsent returns a Reconcile whose Lookup says that nothing was executed.
+func SaysAbsent() *onceward.Reconcile {
+	return &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {
+		return onceward.Finding{Found: journal.FindingAbsent, Why: "the ledger has no such payment"}, nil
+	}}
 }
 
 // Teller is a process that pays at a bank in a box, in virtual time.

@@ -34,7 +34,6 @@ type Finder struct {
 
 	paces      map[string]*pace // by provider
 	identities identities
-	canaries   canaries
 
 	Reopened SeenSet // that this process has looked for again, after they were given up
 	Notified SeenSet // that a hint was heard of after they were delivered as needing attention
@@ -124,10 +123,10 @@ func (c *Finder) Slot(provider string) (free func()) {
 	return func() { <-p.slots }
 }
 
-// MayLookNow reports whether an operation was given up for want of a canary or of a look-up, and has one now. A later
-// release may have brought it.
-func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
-	return c.lackedCanary(op, u, route) || c.lackedLookup(op, u, route)
+// LooksFor reports whether operations of a route can be looked for or heard of.
+func (c *Finder) LooksFor(route tables.Route) bool {
+	e := route.Endpoint
+	return c.settings.Enabled && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || c.settings.Lookup != nil)
 }
 
 // IsLeft reports whether the look-up of an operation is a day overdue, so that no process seems to make it.
@@ -313,31 +312,10 @@ func (l *Pass) looked(ctx context.Context, op *journal.Operation) (s result) {
 	return l.look(ctx, op)
 }
 
-// nextLook returns when an operation is looked for next: by the schedule, and once at the instant from which its
-// absence can be proven.
-func (c *Finder) nextLook(op *journal.Operation, now time.Time) time.Time {
-	due := c.settings.after(op.SettledAt, now)
-	u := core.Parsed(op.Request.URL)
-	if u == nil {
-		return due
-	}
-	route := c.Contract(&op.Request, u)
-	if !core.SameContract(op, route) || !route.Listed {
-		return due
-	}
-	for i := range route.Endpoint.Lookups {
-		at := lookup.Provable(route.Endpoint, &route.Endpoint.Lookups[i], core.Later(op.LastEndedAt, op.SettledAt), op.Terms.Margin())
-		if at.After(now) && at.Before(due) {
-			due = at.Add(time.Second)
-		}
-	}
-	return due
-}
-
 // nextLook returns when the operation is looked for next. A caller with little time does not put off the look-up that
 // was due, and a look-up that was cut off is made again.
 func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Time) time.Time {
-	due := l.finder.nextLook(op, now)
+	due := l.finder.settings.after(op.SettledAt, now)
 	if l.due.After(now) && l.due.Before(due) {
 		due = l.due
 	}
@@ -400,14 +378,9 @@ func (c *Finder) StillLooks(op *journal.Operation) bool {
 	return c.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
 }
 
-// lackedCanary reports whether an operation was given up for want of a canary, and there is one now.
-func (c *Finder) lackedCanary(op *journal.Operation, u *url.URL, route tables.Route) bool {
-	return route.Listed && core.SameContract(op, route) && c.hasCanary(op, u, route.Endpoint.HandlingTime) &&
-		slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return machine.LacksCanary(&e) })
-}
-
-// lackedLookup reports whether an operation was given up because no look-up could find it, and one can now.
-func (c *Finder) lackedLookup(op *journal.Operation, u *url.URL, route tables.Route) bool {
+// MayLookNow reports whether an operation was given up because no look-up could find it, and one can now. A later
+// release may have brought it.
+func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	switch {
 	case op.Attention == errWithheld:
 		return c.Authorize != nil

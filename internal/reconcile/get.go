@@ -77,17 +77,8 @@ func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Rout
 	}
 	if w != nil {
 		w.status = resp.StatusCode
-		w.skewed = w.skewed || skewed(resp.Header, now)
 	}
 	return got{status: resp.StatusCode, header: resp.Header, body: body}
-}
-
-// maxSkew is the allowance for a difference between the provider's clock and ours in a proof of absence.
-const maxSkew = 15 * time.Minute
-
-func skewed(h http.Header, now time.Time) bool {
-	date, err := http.ParseTime(h.Get("Date"))
-	return err == nil && (now.Sub(date) > maxSkew || date.Sub(now) > maxSkew)
 }
 
 // compose makes a request of a look-up: its query with the operation's credential, without its key and its

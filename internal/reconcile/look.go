@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -66,11 +67,10 @@ type result struct {
 }
 
 // outweighs reports whether a look-up proves more than the one before it. An object that one look-up saw and could not tell
-// is not absent because another look-up did not see it. Of two look-ups that found nothing, the one that may prove absence
-// counts.
+// is not absent because another look-up did not see it.
 func (s *result) outweighs(best *result) bool {
 	weight := func(s *result) int {
-		switch a := s.absence; {
+		switch {
 		case s.shown():
 			return 7
 		case s.evidence.Finding > journal.FindingAbsent:
@@ -79,8 +79,6 @@ func (s *result) outweighs(best *result) bool {
 			return 5
 		case s.saw:
 			return 4
-		case a != nil && (a.Consistent || a.VisibleAfter > 0):
-			return 3
 		case s.evidence.Finding == journal.FindingAbsent && s.evidence.Source == journal.SourceHook:
 			return 3
 		case s.evidence.Finding == journal.FindingAbsent:
@@ -252,7 +250,7 @@ func (l *Pass) lookAtKnown(ctx context.Context, op *journal.Operation, route tab
 		if err != nil {
 			continue
 		}
-		w := &listing{began: l.finder.Now(), sweep: sweep}
+		w := &listing{sweep: sweep}
 		got := l.get(ctx, op, route, req, w, whose.bound())
 		if got.err != nil {
 			return l.noted(inconclusive("the object could not be got: "+describeLook(got.err)), u, look, w), true
@@ -314,17 +312,8 @@ func (l *Pass) verdict(ctx context.Context, op *journal.Operation, route tables.
 		s.answer = l.finder.foundAnswer(op, route, f.Objects[0], f.Body, f.Fresh)
 	case lookup.Nothing:
 		s.evidence.Finding = journal.FindingAbsent
-		s.absence = &machine.Absence{
-			Began: w.began, Whole: true, ByRequest: byRequest(op, route.Endpoint, look),
-			Consistent: look.Absent.Consistent, VisibleAfter: look.Absent.VisibleAfter, Horizon: look.Horizon,
-			Handling: route.Endpoint.HandlingTime, Account: whose.account, Skewed: w.skewed,
-		}
 		if seam.IsUndo(op) {
-			s.absence.Whole = false
 			s.evidence.Why = "it undoes a step of a flow, and an undo that was not found is not repeated automatically: resolve it"
-		}
-		if look.Absent != (providers.Absence{}) {
-			s.absence.Control = l.canary(ctx, op, route, u, look, w, whose)
 		}
 	}
 	return s
@@ -388,12 +377,6 @@ func (c *Finder) assertedAnswer(op *journal.Operation, f Finding) *journal.Answe
 	return a
 }
 
-// byRequest reports whether a look-up that finds nothing can prove an absence. It must look for the key, or for a
-// reference of ours in a field that cannot be changed.
-func byRequest(op *journal.Operation, e *providers.Endpoint, look *providers.Lookup) bool {
-	return look.By == providers.ByKey || look.By == providers.ByReference && op.ReferenceOurs && !e.Reference.Mutable
-}
-
 // basisOf returns the mark that ties an object to the operation. A parent shows that something took effect in it, but
 // a refused part of it may be another request's.
 func basisOf(look *providers.Lookup, f lookup.Finding) journal.Basis {
@@ -404,6 +387,38 @@ func basisOf(look *providers.Lookup, f lookup.Finding) journal.Basis {
 		return journal.BasisReference
 	}
 	return journal.BasisFields
+}
+
+// AnsweredObject returns the kind and id of the object in an operation's own answer. It reads the place that the
+// table states, else the place of look-ups, else HTTP's own.
+func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
+	switch {
+	case a.Refused && a.Status >= 400 && e.ObjectID == "":
+		return "" // an "id" in an error is the error's
+	case a.Pointer != "":
+		return objectOf(e, a.Pointer)
+	}
+	if e.ObjectID != "" {
+		id, _ := tables.NewFields(e.ObjectID).Read(body).Only(e.ObjectID)
+		return objectOf(e, id)
+	}
+	var paths []string
+	for i := range e.Lookups {
+		if at := e.Lookups[i].ID; at != "" {
+			paths = append(paths, at, at[strings.LastIndexByte(at, '.')+1:])
+		}
+	}
+	for _, at := range append(paths, "id") {
+		if id, clear := tables.Member(body, at); clear && id != "" {
+			return objectOf(e, id)
+		}
+	}
+	if made := a.Header["Location"]; a.Status == http.StatusCreated && len(made) == 1 { // RFC 9110 section 15.3.2
+		if u := core.Parsed(made[0]); u != nil && strings.Trim(u.Path, "/") != "" {
+			return objectOf(e, path.Base(u.Path))
+		}
+	}
+	return ""
 }
 
 // objectOf names an object by its kind and id; "": it has none that could be kept.

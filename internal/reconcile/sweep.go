@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/lookup"
@@ -20,11 +19,9 @@ import (
 
 // listing is the result of one look-up's requests, for all operations that share them.
 type listing struct {
-	began  time.Time
 	sweep  *lookup.Sweep
 	status int
 	digest string
-	skewed bool  // the provider's clock and ours were apart
 	passed error // a *lookup.PassedOver
 }
 
@@ -78,7 +75,7 @@ func (l *Pass) sweep(ctx context.Context, op *journal.Operation, route tables.Ro
 			window = window.Joined(s.Window(now))
 		}
 	}
-	w := &listing{began: now}
+	w := &listing{}
 	if w.sweep, w.passed = lookup.Plan(p, e, look, about, window); w.passed == nil {
 		w.digest = l.read(ctx, op, route, w.sweep, w, whose)
 	}

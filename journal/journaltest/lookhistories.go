@@ -51,8 +51,9 @@ func (s *history) evidence() machine.Event {
 	}
 	if finding == journal.FindingAbsent {
 		ev.Account = op.Account
-		ev.Absence = &machine.Absence{
-			Began: s.now, Whole: true, ByRequest: true, Consistent: true, Handling: time.Minute, Control: s.now, Account: op.Account,
+		ev.Absence = &machine.Absence{Began: s.now, Handling: time.Minute}
+		if s.sometimes(2) {
+			ev.Evidence.Source = journal.SourceHook
 		}
 	}
 	ev.Delivered = s.sometimes(3)

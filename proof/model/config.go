@@ -42,8 +42,7 @@ type Config struct {
 	Backups   bool // the journal may be backed up, and restored if the budget allows it
 	Corrected bool // the first terms are wrong, and nothing has come of it before a release with the last ones
 	Forms     bool // clients of two releases put the key in different places: to the provider, two keys
-	Finds     bool // looks and events may settle it; a look states a handling time, and has a canary
-	Lags      bool // an effect is not visible to looks until the clock's next step
+	Finds     bool // looks and events may settle it; an absence is what the program's own look-up says, after a handling time
 	Straggles bool // a request may be executed after the stated handling time
 	Alike     bool // one reference, the caller's, for all generations: events don't show the generation
 	Withdrawn bool // a person may withdraw it, and take that back

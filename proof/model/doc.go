@@ -52,10 +52,10 @@
 //     began after the backup was made, unless the backup has it as cancelled, unknown
 //     or completed.
 //
-//   - If absence is proven, a request is executed within the stated handling time after
-//     our attempt ended, or never. An effect is visible within the stated time. In one
-//     world the first of these is wrong. There the proof counts as a false decision, and
-//     the late effect has to be recorded.
+//   - If the program's own look-up says that nothing was executed, no effect is there.
+//     A request is executed within the stated handling time after our attempt ended, or
+//     never. In one world that is wrong. There the look-up counts as a false decision,
+//     and the late effect has to be recorded.
 //
 // The first three and the last three are bounds of any promise. Package journal says
 // what follows if they don't hold.

@@ -112,15 +112,6 @@ type asked struct {
 	object     string // Complete, Evidence
 }
 
-// visibleAfter returns the stated time after which looks see an effect. If looks lag, that is before the clock's next
-// step.
-func visibleAfter(c *Config) time.Duration {
-	if c.Lags {
-		return step / 2
-	}
-	return 0
-}
-
 type outcome struct {
 	op       uint32
 	decision machine.Decision
@@ -141,8 +132,10 @@ func (a *asked) event(c *Config) machine.Event {
 	}
 	if a.finding > 0 {
 		ev.Evidence = &journal.Evidence{Finding: a.finding, Basis: journal.BasisReference, Source: journal.SourceLook}
-		ev.Absence = &machine.Absence{Began: now, Whole: true, ByRequest: true, Handling: handling, Control: now, Account: account,
-			Consistent: !c.Lags, VisibleAfter: visibleAfter(c)}
+		if a.finding == journal.FindingAbsent { // the program's own look-up says so
+			ev.Evidence.Source = journal.SourceHook
+		}
+		ev.Absence = &machine.Absence{Began: now, Handling: handling}
 	}
 	if a.jumped {
 		ev.Unconfirmed = now.Add(machine.Confirmation)

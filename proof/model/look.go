@@ -60,7 +60,7 @@ func (x *explorer) generationOf(s *state, life uint8) (generation int, is bool) 
 }
 
 // reconcile emits the events and looks that settle an operation. An event may come at any time after the effect. A
-// look takes a while, and sees the objects that are visible when it begins.
+// look takes a while, and sees the objects that are there when it begins.
 func (x *explorer) reconcile(s *state) {
 	op := x.op(s)
 	if !x.Finds || op.State == journal.StateAbsent {
@@ -79,7 +79,7 @@ func (x *explorer) reconcile(s *state) {
 		}
 	}
 	if n, ok := x.spend(s, looks); ok && op.State == journal.StateUnknown && s.Looked.Claim == 0 {
-		seen := s.Effects[s.Life] > 0 && !s.Hidden[s.Life]
+		seen := s.Effects[s.Life] > 0
 		n.Looked = look{Claim: uint8(op.Claim), Generation: uint8(op.Generation), Clean: !seen, Ran: seen}
 		x.emit(&n, event{kind: lookStep, client: -1}, facts{})
 	}
@@ -109,7 +109,7 @@ func (x *explorer) reconcile(s *state) {
 	}
 }
 
-// tell gives Next evidence. A proof of absence that is wrong counts as a false decision (FalseNot).
+// tell gives Next evidence. An absence that is wrong counts as a false decision (FalseNot).
 func (x *explorer) tell(s *state, a asked, kind stepKind) {
 	before := *x.op(s)
 	life := s.Life

@@ -180,12 +180,11 @@ type state struct {
 	FalseDone bool // … "executed" …
 	Named     bool // the name has had an answer
 	Begun     bool
-	Told      bool    // a caller got an error, and has not asked again
-	Reached   bool    // the recorded answer reached a caller or OnSettled
-	Deployed  bool    // the last release is out
-	Doubted   bool    // it was unknown, and has not been resolved since
-	Jumped    bool    // the clock stands behind, and is not believed yet
-	Hidden    [2]bool // the object of this life is not visible to looks yet
+	Told      bool // a caller got an error, and has not asked again
+	Reached   bool // the recorded answer reached a caller or OnSettled
+	Deployed  bool // the last release is out
+	Doubted   bool // it was unknown, and has not been resolved since
+	Jumped    bool // the clock stands behind, and is not believed yet
 	Looked    look
 
 	Ahead int8 // the clock's error, in steps: -1, 0, 1
@@ -282,7 +281,7 @@ func (s *state) pack() key {
 		p.put(uint64(s.Served[i]), 3)
 	}
 	p.put(uint64(s.Life), 1)
-	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached, s.Deployed, s.Jumped, s.Looked.Clean, s.Looked.Ran, s.Hidden[0], s.Hidden[1], s.Doubted} {
+	for _, f := range [...]bool{s.FalseNot, s.FalseDone, s.Named, s.Begun, s.Told, s.Reached, s.Deployed, s.Jumped, s.Looked.Clean, s.Looked.Ran, s.Doubted} {
 		p.flag(f)
 	}
 	p.put(uint64(s.Looked.Claim), 3)
@@ -313,7 +312,7 @@ func (k key) unpack() (s state) {
 		s.Served[i] = answer(p.get(3))
 	}
 	s.Life = uint8(p.get(1))
-	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached, &s.Deployed, &s.Jumped, &s.Looked.Clean, &s.Looked.Ran, &s.Hidden[0], &s.Hidden[1], &s.Doubted} {
+	for _, f := range [...]*bool{&s.FalseNot, &s.FalseDone, &s.Named, &s.Begun, &s.Told, &s.Reached, &s.Deployed, &s.Jumped, &s.Looked.Clean, &s.Looked.Ran, &s.Doubted} {
 		*f = p.get(1) == 1
 	}
 	s.Looked.Claim, s.Looked.Generation = uint8(p.get(3)), uint8(p.get(1))

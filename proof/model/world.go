@@ -121,7 +121,6 @@ func (x *explorer) execute(s *state, j int, m message) {
 			if x.PUT {
 				*e = 1
 			}
-			n.Hidden[m.life()] = x.Lags
 		}
 		if mem := &n.Keys[m.key()]; store != unseen && mem.Status == dated {
 			mem.Status = store
@@ -337,7 +336,6 @@ func (x *explorer) clock(s *state) {
 	}
 	if x.mayTick(s) && s.Ahead == 0 {
 		n := *s
-		n.Hidden = [2]bool{}
 		if x.Finds {
 			n.Looked = look{} // no look takes so long
 		}

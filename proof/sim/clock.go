@@ -214,7 +214,7 @@ func (o offset) event(ev machine.Event) machine.Event {
 	}
 	if ev.Absence != nil {
 		absence := *ev.Absence
-		absence.Began, absence.Control = o.out(absence.Began), o.out(absence.Control)
+		absence.Began = o.out(absence.Began)
 		ev.Absence = &absence
 	}
 	return ev

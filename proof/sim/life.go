@@ -374,14 +374,14 @@ func (l *life) settled(_ context.Context, op onceward.Operation) error {
 }
 
 // endsPromise ends the promise that an operation will be sent, if OnSettled reports it as cancelled for one of two
-// reasons. Either it was too late to be sent, or it was proven absent after its process died. A caller that asks
+// reasons. Either it was too late to be sent, or its own look-up said that it was not executed, after its process died. A caller that asks
 // after that begins anew.
 func (l *life) endsPromise(op onceward.Operation) {
 	name := l.ledgerName(op.Ref)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.wants {
-		if e.name == name && op.State == onceward.StateCancelled && (strings.Contains(op.Cause, "not to be sent after") || strings.Contains(op.Cause, "proven not to be there")) {
+		if e.name == name && op.State == onceward.StateCancelled && (strings.Contains(op.Cause, "not to be sent after") || strings.Contains(op.Cause, "its own look-up says")) {
 			e.promised = false
 		}
 	}

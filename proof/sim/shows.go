@@ -21,7 +21,7 @@ import (
 // shows is how a provider shows its objects, as its table states.
 type shows struct {
 	finds    bool // by a look-up, by reference
-	proves   bool // … which lists every object, at once
+	prompt   bool // … which lists every object, at once
 	tells    bool // by webhooks
 	identity bool // it shows the account of a credential
 	heedless bool // it ignores a look-up's filter, and lists every object
@@ -35,9 +35,9 @@ func (l *life) drawShows(host string) shows {
 		return shows{}
 	}
 	random := l.dice("shows", host)
-	s := shows{finds: !random.of(4), proves: random.of(2), identity: random.of(2), heedless: random.of(3)}
+	s := shows{finds: !random.of(4), prompt: random.of(2), identity: random.of(2), heedless: random.of(3)}
 	s.tells = l.has(webhooks) && !random.of(4)
-	s.proves = s.proves && s.finds
+	s.prompt = s.prompt && s.finds
 	return s
 }
 
@@ -61,9 +61,6 @@ func (s shows) tellsIn(p *providers.Provider) {
 			Next:  providers.Paging{Style: providers.PageCursor, Param: "cursor", Cursor: "next", Size: 1000},
 			Means: []providers.Meaning{{Field: "state", Equals: "made", Is: providers.TookEffect}}, SameShape: true, Source: source,
 		}}
-	}
-	if s.proves {
-		e.Lookups[0].Absent = providers.Absence{Consistent: true, Source: source}
 	}
 	if e.HandlingTime == 0 && s.finds {
 		e.HandlingTime = handlingTime
@@ -186,7 +183,7 @@ func (w *world) list(c contract, mode, reference string, random dice) string {
 	defer w.mu.Unlock()
 	var items []string
 	for _, o := range w.objects[c.host] {
-		late := !c.proves && !w.well && time.Since(o.at) < 15*time.Minute && random.of(2)
+		late := !c.prompt && !w.well && time.Since(o.at) < 15*time.Minute && random.of(2)
 		if o.mode == mode && (c.heedless || o.reference == reference) && !late {
 			items = append(items, o.body)
 		}
@@ -294,8 +291,6 @@ func (l *life) judgeUnknown(op *journal.Operation) {
 			l.fault("%s is unknown, though its provider shows it: %s; %s; looked for %d times; %v", op.ID, op.Cause, op.Attention, op.Looks, op.Evidence)
 		case len(shown) > 1:
 			l.visit("left unknown of two objects")
-		case c.proves:
-			l.visit("left unknown though its absence could be proven")
 		}
 	}
 }

@@ -100,7 +100,10 @@ func TestFoundOperationOfAFlow(t *testing.T) {
 				}
 				return nil
 			}}
-			l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box, cfg)
+			if row.ends {
+				cfg.Reconcile = oncetest.SaysAbsent()
+			}
+			l := tellerOfFlows(t, atBank(t, onceward.Config{}).Box, cfg)
 			ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
 				paid, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
 					if !wanted {
@@ -245,7 +248,7 @@ func TestFlowsOfOthersAlone(t *testing.T) {
 func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		log := &bytes.Buffer{}
-		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box, onceward.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}).Box, onceward.Config{Reconcile: oncetest.SaysAbsent(), Logger: slog.New(slog.NewTextHandler(log, nil))})
 		ship := charges(l)
 		require.NoError(t, l.Flows.Register(ship))
 		l.Box.Script(providertest.Straggle(12 * time.Hour))

@@ -161,7 +161,7 @@ func TestHookGetsTheOutcomeOfAFlowThatDoesNotAsk(t *testing.T) {
 	for name, state := range map[string]flow.State{"set aside": flow.StateSetAside, "waiting": flow.StateWaiting} {
 		t.Run(name, func(t *testing.T) {
 			eachHook(t, func(t *testing.T, cfg onceward.Config, b *booking) {
-				l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box, cfg)
+				l := tellerOfFlows(t, atBank(t, onceward.Config{}).Box, cfg)
 				cfg.Providers, cfg.Backoff, cfg.Reconcile = []providers.Provider{l.Box.Provider()}, once, plain()
 				cfg.Authorize = func(r *http.Request) error { r.Header.Set("Authorization", tellerToken); return nil }
 				hourly := flow.Config{Backoff: backoff.Policy{Initial: time.Hour, Max: time.Hour}} // or it might fail so often that it is set aside

@@ -67,7 +67,6 @@ var (
 	own            = oncetest.Own
 	pass           = oncetest.Pass
 	plain          = oncetest.Plain
-	proving        = oncetest.Proving
 	refuses        = oncetest.Refuses
 	requireUUID    = oncetest.RequireUUID
 	says           = oncetest.Says

@@ -1,12 +1,10 @@
 package reconcile_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,70 +63,6 @@ func TestAnsweredObjectsAreTaken(t *testing.T) {
 			l.Truly()
 		})
 	}
-}
-
-// A later payment that is listed shows that the look-up would have seen the other. That holds even if the provider
-// could not name the account then, and for any number of payments.
-func TestCanariesOfOneCredential(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name                    string
-		unnamed, control, looks bool // when the account of the credential can't be requested
-		controls                int
-	}{
-		{name: "its account is known", controls: 1},
-		{name: "it is not when it is sent", unnamed: true, controls: 1},
-		{name: "it is not when either is sent", unnamed: true, control: true, controls: 1},
-		{name: "it is not when it is looked for", looks: true, controls: 1},
-		{name: "many came through", controls: 70},
-	} {
-		virtual(t, row.name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{}, proving)
-			nobodyKnows := func(hides bool) {
-				l.Fakes(func(r *http.Request) *http.Response {
-					if hides && r.URL.Path == "/me" {
-						return answers(http.StatusServiceUnavailable, "")
-					}
-					return nil
-				})
-				pass(time.Hour) // the account is requested again
-			}
-			nobodyKnows(row.unnamed)
-			l.Box.Script(providertest.DropBefore())
-			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-			nobodyKnows(row.control)
-			for i := range row.controls {
-				require.NoError(t, l.Pays(fmt.Sprint("control-", i)).Err)
-			}
-			require.NoError(t, l.Asks("another kind", "/transfers", order1).Err)
-			nobodyKnows(row.looks)
-			l.Runs(24 * time.Hour)
-			assert.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State, latest(l.Stands("invoice-1")).Why)
-			l.Truly()
-		})
-	}
-}
-
-// A later payment that the look-up does not show either proves nothing about the other.
-func TestCanaryThatIsNotListed(t *testing.T) {
-	t.Parallel()
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		pass(3 * time.Minute)
-		require.NoError(t, l.Pays("control").Err)
-		l.Fakes(func(r *http.Request) *http.Response {
-			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
-				return answers(200, `{"data":[],"has_more":false}`)
-			}
-			return nil
-		})
-		l.Runs(9 * 24 * time.Hour)
-		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
-		require.NotEmpty(t, l.Told())
-		assert.Contains(t, l.Told()[0].Missing, "canary")
-	})
 }
 
 // The account and credential of an operation are not recorded if it has neither look-ups nor events.
@@ -194,72 +128,5 @@ func TestObjectWhereLookUpsReadIt(t *testing.T) {
 		})
 		require.NoError(t, l.Asks("invoice-1", "/transfers", order1).Err)
 		assert.Equal(t, "transfer tr-1", l.Stands("invoice-1").Object)
-	})
-}
-
-// An operation that was given up without a canary is looked up again once there is one, but only once in a process. A
-// payment whose answer shows no object is no canary.
-func TestCanaryWithoutAnObject(t *testing.T) {
-	t.Parallel()
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		l.Runs(9 * 24 * time.Hour)
-		require.NotEmpty(t, l.Stands("invoice-1").Attention)
-		l.Fakes(func(r *http.Request) *http.Response {
-			if r.Method == http.MethodPost {
-				return answers(http.StatusOK, "{}")
-			}
-			return nil
-		})
-		require.NoError(t, l.Pays("without").Err)
-		looks := l.Stands("invoice-1").Looks
-		l.Runs(time.Hour)
-		assert.Equal(t, looks, l.Stands("invoice-1").Looks)
-		l.Fakes(func(*http.Request) *http.Response { return nil })
-		require.NoError(t, l.Pays("control").Err)
-		l.Runs(24 * time.Hour)
-		assert.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State, latest(l.Stands("invoice-1")).Why)
-	})
-}
-
-// A look-up requests one canary, however many it does not list.
-func TestCanaryCostsOneRequest(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		pass(3 * time.Minute)
-		for i := range 3 {
-			require.NoError(t, l.Pays(fmt.Sprint("control-", i)).Err)
-		}
-		read := 0
-		l.Fakes(func(r *http.Request) *http.Response {
-			if r.Method == http.MethodGet && r.URL.Path == "/payments" {
-				read++
-				return answers(200, `{"data":[],"has_more":false}`)
-			}
-			return nil
-		})
-		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-		assert.Equal(t, 2, read, "for the payment, and for a control")
-	})
-}
-
-// An operation that was given up without a canary is not looked up again by a table that proves no absence.
-func TestCanaryIfNothingIsProven(t *testing.T) {
-	t.Parallel()
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		l.Runs(9 * 24 * time.Hour)
-		looks := l.Stands("invoice-1").Looks
-		next := another(t, l.Box, onceward.Config{Journal: l.Journal.Store}, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Absent = providers.Absence{} })
-		require.NoError(t, next.Pays("control").Err)
-		next.Runs(time.Hour)
-		assert.Equal(t, looks, l.Stands("invoice-1").Looks)
 	})
 }

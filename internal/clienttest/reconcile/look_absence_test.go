@@ -26,7 +26,7 @@ func TestLookupOfAListWithAnError(t *testing.T) {
 		`{"data":[],"has_more":false,"error":"timed out"}`,
 	} {
 		virtual(t, text, func(t *testing.T) {
-			l := atBank(t, onceward.Config{}, proving)
+			l := atBank(t, onceward.Config{})
 			l.Box.Script(providertest.DropAfter())
 			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
 			l.Fakes(func(r *http.Request) *http.Response {
@@ -45,10 +45,10 @@ func TestLookupOfAListWithAnError(t *testing.T) {
 // An object that one look-up shows, but can't match, is not absent because another look-up does not show it.
 func TestLookupThatFoundATrace(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
+		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {
 			e := &p.Endpoints[0]
 			second := p.Clone().Endpoints[0].Lookups[0]
-			second.Absent, second.Path, second.Query = providers.Absence{}, "/payments", "all={key}&limit=100"
+			second.Query = "all={key}&limit=100"
 			e.Lookups = append(e.Lookups, second)
 		})
 		l.Box.Script(providertest.DropAfter())
@@ -69,40 +69,6 @@ func TestLookupThatFoundATrace(t *testing.T) {
 		assert.Equal(t, journal.FindingAmbiguous, e.Finding)
 		assert.Contains(t, e.Why, "before it was first sent")
 	})
-}
-
-// If several look-ups find nothing, the one counts whose absence is a proof, whatever the order.
-func TestLookupThatMayProveAbsenceCounts(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name   string
-		absent []providers.Absence
-		state  onceward.State
-	}{
-		{"by neither", []providers.Absence{{}, {}}, onceward.StateUnknown},
-		{"by the second, which lags", []providers.Absence{{}, {VisibleAfter: time.Minute}}, onceward.StateCancelled},
-		{"by the first, which lags", []providers.Absence{{VisibleAfter: time.Minute}, {}}, onceward.StateCancelled},
-		{"by the second, which is consistent", []providers.Absence{{}, {Consistent: true}}, onceward.StateCancelled},
-	} {
-		virtual(t, row.name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
-				e := &p.Endpoints[0]
-				second := p.Clone().Endpoints[0].Lookups[0]
-				second.Query = "all={key}&limit=100"
-				e.Lookups = append(e.Lookups, second)
-				for i, absent := range row.absent {
-					e.Lookups[i].Absent = absent
-				}
-			})
-			l.Box.Script(providertest.DropBefore())
-			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-			pass(3 * time.Minute)
-			require.NoError(t, l.Pays("control").Err)
-			l.Runs(24 * time.Hour)
-			assert.Equal(t, row.state, l.Stands("invoice-1").State)
-			l.Truly()
-		})
-	}
 }
 
 // Config.Reconcile.Lookup is called if the table's look-ups find nothing.
@@ -132,7 +98,7 @@ func TestLookupAfterTheClockRanAhead(t *testing.T) {
 		virtual(t, path, func(t *testing.T) {
 			const text = `{"amount":10,"external_id":"order-1"}`
 			ahead := 10 * time.Minute
-			l := atBank(t, onceward.Config{}, proving)
+			l := atBank(t, onceward.Config{})
 			setClock(l.Client, func() time.Time { return time.Now().Add(ahead) })
 			l.Box.Script(providertest.DropAfter())
 			require.ErrorIs(t, l.Asks("invoice-1", path, text).Err, onceward.ErrOutcomeUnknown)
@@ -196,47 +162,4 @@ func TestLookupBesideARefusedObject(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 		assert.Equal(t, onceward.StateUnknown, l.Stands("second").State)
 	})
-}
-
-// A handling time that was declared after the request was sent proves no absence, because the table of that day counts
-// too.
-func TestLookupByAHandlingTimeDeclaredLater(t *testing.T) {
-	t.Parallel()
-	guarded := func(p *providers.Provider) {
-		e := &p.Endpoints[0]
-		e.Retention, e.Remembers, e.InFlightGuard = time.Hour, providers.Successes, true
-	}
-	for _, row := range []struct {
-		name  string
-		was   []func(*providers.Provider)
-		state onceward.State
-	}{
-		{"stated before", []func(*providers.Provider){guarded, proving}, onceward.StateCancelled},
-		{"stated since", []func(*providers.Provider){guarded}, onceward.StateUnknown},
-	} {
-		virtual(t, row.name, func(t *testing.T) {
-			j := onDisk(t)
-			srv := openBank(t, row.was...)
-			l := another(t, srv, onceward.Config{Journal: j})
-			l.Fakes(func(r *http.Request) *http.Response {
-				if r.Method != http.MethodPost {
-					return nil
-				}
-				<-r.Context().Done()
-				return answers(http.StatusServiceUnavailable, "{}")
-			})
-			go func() { l.Pays("invoice-1") }()
-			pass(time.Second)
-			l.Crash()
-			other := another(t, srv, onceward.Config{Journal: j}, guarded, proving)
-			_, err := other.Resume(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, onceward.StateUnknown, other.Stands("invoice-1").State)
-			pass(3 * time.Minute)
-			require.NoError(t, other.Pays("control").Err)
-			other.Runs(12 * time.Hour)
-			op := other.Stands("invoice-1")
-			assert.Equal(t, row.state, op.State, "%+v", op.Evidence)
-		})
-	}
 }

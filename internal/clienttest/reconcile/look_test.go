@@ -652,21 +652,6 @@ func TestEvidenceNamesTheMatchedMark(t *testing.T) {
 	}
 }
 
-// An operation that is absent by its key is absent, even if it also had a reference that could have been changed since.
-func TestLookupBesideAMutableReference(t *testing.T) {
-	t.Parallel()
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving, func(p *providers.Provider) {
-			p.Endpoints[0].Reference = providers.Reference{Place: providers.KeyJSONField, Name: "external_id", Mutable: true, Source: "made up"}
-		})
-		l.Loses("invoice-1", providertest.DropBefore())
-		pass(3 * time.Minute)
-		require.NoError(t, l.Pays("control").Err)
-		l.Runs(24 * time.Hour)
-		assert.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State, "%+v", l.Stands("invoice-1").Evidence)
-	})
-}
-
 // Calls of Config.Reconcile.Lookup do not get the operation name in the context of the caller of Reconcile.
 func TestLookupThatCallsItself(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {

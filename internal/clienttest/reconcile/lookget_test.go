@@ -65,41 +65,6 @@ func TestLookupHasADigestOfItsAnswer(t *testing.T) {
 	})
 }
 
-// Nothing is proven absent if the provider's clock differs too much from ours. A provider without a Date is believed.
-func TestLookupBesideAnotherClock(t *testing.T) {
-	t.Parallel()
-	for name, row := range map[string]struct {
-		date  func() []string
-		state onceward.State
-	}{
-		"it tells no time": {func() []string { return nil }, onceward.StateCancelled},
-		"a little behind":  {func() []string { return []string{time.Now().Add(-14 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateCancelled},
-		"behind":           {func() []string { return []string{time.Now().Add(-16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
-		"ahead":            {func() []string { return []string{time.Now().Add(16 * time.Minute).UTC().Format(http.TimeFormat)} }, onceward.StateUnknown},
-	} {
-		virtual(t, name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{}, proving)
-			l.Box.Script(providertest.DropBefore())
-			require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-			pass(3 * time.Minute)
-			require.NoError(t, l.Pays("control").Err)
-			l.Fakes(func(r *http.Request) *http.Response {
-				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
-					return nil
-				}
-				resp, err := l.Via.Via.RoundTrip(r)
-				if err != nil {
-					return nil
-				}
-				resp.Header["Date"] = row.date()
-				return resp
-			})
-			l.Runs(24 * time.Hour)
-			assert.Equal(t, row.state, l.Stands("invoice-1").State)
-		})
-	}
-}
-
 // Look-ups pause if the provider asks for it, or says that it has too many requests.
 func TestLookupThatHasToPause(t *testing.T) {
 	const rests = "asked for a pause"
@@ -171,34 +136,6 @@ func TestLookupReturnsUnusedBudget(t *testing.T) {
 				pass(2 * time.Minute)
 			}
 			assert.Equal(t, within, !strings.Contains(latest(l.Stands("invoice-1")).Why, "Config.Reconcile.Budget"), latest(l.Stands("invoice-1")).Why)
-		})
-	}
-}
-
-// A provider's clock that differs by exactly a quarter of an hour is accepted.
-func TestLookupBesideAClockAtTheLimit(t *testing.T) {
-	for _, off := range []time.Duration{-15 * time.Minute, 15 * time.Minute} {
-		virtual(t, off.String(), func(t *testing.T) {
-			l := atBank(t, onceward.Config{}, proving)
-			l.Loses("invoice-1", providertest.DropBefore())
-			pass(3 * time.Minute)
-			require.NoError(t, l.Pays("control").Err)
-			l.Fakes(func(r *http.Request) *http.Response {
-				if r.Method != http.MethodGet || r.URL.Path != "/payments" {
-					return nil
-				}
-				resp, err := l.Via.Via.RoundTrip(r)
-				if err != nil {
-					return nil
-				}
-				resp.Header.Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
-				return resp
-			})
-			for range 3 {
-				pass(2 * time.Hour)
-				_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-			}
-			assert.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State, "%+v", latest(l.Stands("invoice-1")))
 		})
 	}
 }

@@ -148,11 +148,11 @@ func TestAReferenceInARestoredJournalIsNoMark(t *testing.T) {
 	})
 }
 
-// No absence is proven if an object differs from the operation only in its reference. The provider may have trimmed
-// that.
-func TestNoAbsenceBesideATrimmedReference(t *testing.T) {
+// An object that differs from the operation only in its reference is a candidate. The provider may have trimmed the
+// reference.
+func TestObjectWithATrimmedReference(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{Reconcile: filling()}, proving)
+		l := atBank(t, onceward.Config{Reconcile: filling()})
 		trims := true
 		l.Fakes(func(r *http.Request) *http.Response {
 			if trims && r.Method == http.MethodPost {

@@ -469,23 +469,6 @@ func TestLookupsIfTheListFails(t *testing.T) {
 	}
 }
 
-// An operation that is still looked up keeps its schedule when there is a canary. Only an operation that was given up
-// without one is looked up early.
-func TestLookupWithACanaryKeepsItsTime(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
-		l.Runs(25 * time.Minute)
-		before := l.Stands("invoice-1")
-		require.Contains(t, before.Evidence[len(before.Evidence)-1].Why, "canary")
-		require.NoError(t, l.Pays("control").Err)
-		l.Runs(30 * time.Minute)
-		assert.Equal(t, before.LookAt, l.Stands("invoice-1").LookAt)
-		assert.Equal(t, before.Looks, l.Stands("invoice-1").Looks)
-	})
-}
-
 // unrecorded is a journal that fails on events of one kind.
 type unrecorded struct {
 	*memory.Journal

@@ -62,137 +62,6 @@ func TestRuleOneObject(t *testing.T) {
 	})
 }
 
-// A canary counts only if it was first sent after the handling time was over, and found by the same look-up.
-func TestRuleCanary(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name  string
-		after []time.Duration // one after the other
-		state onceward.State
-	}{
-		{"sent too early", []time.Duration{time.Minute}, onceward.StateUnknown},
-		{"sent in time", []time.Duration{3 * time.Minute}, onceward.StateCancelled},
-		{"one that was sent too early hides none that was sent in time", []time.Duration{time.Minute, 2 * time.Minute}, onceward.StateCancelled},
-	} {
-		virtual(t, row.name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{}, proving)
-			l.Box.Script(providertest.DropBefore())
-			require.Error(t, l.Pays("invoice-1").Err)
-			for n, after := range row.after {
-				pass(after)
-				require.NoError(t, l.Pays(fmt.Sprint("control-", n)).Err)
-			}
-			l.Runs(12 * time.Hour)
-			assert.Equal(t, row.state, l.Stands("invoice-1").State, "%+v", l.Stands("invoice-1").Evidence)
-			l.Truly()
-		})
-	}
-	virtual(t, "another account's is none", func(t *testing.T) {
-		current := tellerToken
-		l := atBank(t, onceward.Config{Authorize: func(r *http.Request) error { r.Header.Set("Authorization", current); return nil }}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.Error(t, l.Pays("invoice-1").Err)
-		pass(3 * time.Minute)
-		current = "Bearer another's"
-		require.NoError(t, l.Pays("control").Err)
-		current = tellerToken
-		l.Runs(12 * time.Hour)
-		assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
-	})
-	virtual(t, "a later one re-opens an operation that was given up without one", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.Error(t, l.Pays("invoice-1").Err)
-		l.Runs(8 * 24 * time.Hour)
-		require.Contains(t, l.Stands("invoice-1").Attention, "given up")
-		require.NoError(t, l.Pays("control").Err)
-		l.Runs(20 * time.Minute)
-		op := l.Stands("invoice-1")
-		assert.Equal(t, journal.FindingAbsent, op.Evidence[len(op.Evidence)-1].Finding, "it was looked for again")
-	})
-}
-
-// The margin of a proof is at least a quarter of an hour. It is as long as the key's own margin if that is longer.
-func TestRuleMargin(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		name             string
-		adjust           func(*providers.Provider)
-		tooEarly, inTime time.Duration // after the control
-	}{
-		{"without a key", func(*providers.Provider) {}, 10 * time.Minute, 20 * time.Minute},
-		{"with a key that is remembered for a month", func(p *providers.Provider) {
-			p.Endpoints[0].Retention, p.Endpoints[0].Remembers = 30*24*time.Hour, providers.Successes
-		}, 50 * time.Minute, 65 * time.Minute},
-	} {
-		virtual(t, row.name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving, row.adjust)
-			l.Box.Script(providertest.DropBefore())
-			require.Error(t, l.Pays("invoice-1").Err)
-			pass(3 * time.Minute)
-			require.NoError(t, l.Pays("control").Err)
-			pass(row.tooEarly)
-			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-			assert.Equal(t, "it was looked for too early", l.Stands("invoice-1").Evidence[0].Why)
-			pass(row.inTime - row.tooEarly)
-			_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-			require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
-			op := l.Stands("invoice-1")
-			assert.Equal(t, journal.FindingAbsent, op.Evidence[len(op.Evidence)-1].Finding)
-		})
-	}
-}
-
-// Two look-ups have to find nothing. An inconclusive one does not count.
-func TestRuleTwoLookups(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.Error(t, l.Pays("invoice-1").Err)
-		pass(3 * time.Minute)
-		require.NoError(t, l.Pays("control").Err)
-		pass(20 * time.Minute)
-		looks := func(as providertest.Fault) onceward.Operation {
-			l.Box.EveryLook(as)
-			_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-			require.Error(t, err)
-			return l.Stands("invoice-1")
-		}
-		require.Equal(t, journal.FindingInconclusive, looks(providertest.Status(http.StatusServiceUnavailable, nil)).Evidence[0].Finding)
-		pass(2 * time.Hour)
-		assert.Equal(t, onceward.StateUnknown, looks(providertest.None()).State)
-		pass(2 * time.Hour)
-		assert.Equal(t, onceward.StateCancelled, looks(providertest.None()).State)
-	})
-}
-
-// An operation that is too old for a look-up to show it is not absent.
-func TestRuleHorizon(t *testing.T) {
-	for _, row := range []struct {
-		name  string
-		after time.Duration
-		state onceward.State
-	}{{"seen in time", 30 * time.Minute, onceward.StateCancelled}, {"too late", 6 * time.Hour, onceward.StateUnknown}} {
-		virtual(t, row.name, func(t *testing.T) {
-			l := atBank(t, onceward.Config{Journal: onDisk(t)}, proving, func(p *providers.Provider) { p.Endpoints[0].Lookups[0].Horizon = 6 * time.Hour })
-			l.Box.Script(providertest.DropBefore())
-			require.Error(t, l.Pays("invoice-1").Err)
-			pass(3 * time.Minute)
-			require.NoError(t, l.Pays("control").Err)
-			pass(row.after)
-			for range 2 {
-				_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-				require.Error(t, err)
-				pass(2 * time.Hour)
-			}
-			op := l.Stands("invoice-1")
-			assert.Equal(t, row.state, op.State, "%+v", op.Evidence)
-			l.Truly()
-		})
-	}
-}
-
 // A token that changes every hour belongs to the same account if the provider says so. Otherwise only the same
 // credential proves it, except for a mark of our own.
 func TestRuleAccount(t *testing.T) {
@@ -530,15 +399,6 @@ func TestReconcileHook(t *testing.T) {
 	})
 }
 
-// saysAbsent is a Config.Reconcile whose Lookup says that nothing was executed.
-func saysAbsent() *onceward.Reconcile {
-	r := plain()
-	r.Lookup = func(context.Context, onceward.Operation) (onceward.Finding, error) {
-		return onceward.Finding{Found: journal.FindingAbsent, Why: "the ledger has no such payment"}, nil
-	}
-	return r
-}
-
 // Config.Reconcile.Lookup frees no operation of a restored journal. Another attempt, which the journal lacks, may still
 // take effect.
 func TestReconcileHookAfterARestore(t *testing.T) {
@@ -614,43 +474,16 @@ func TestTrapSecretsOfLookups(t *testing.T) {
 	})
 }
 
-// A clock that is wrong during the wait proves nothing.
-func TestTrapWrongClock(t *testing.T) {
-	for _, row := range []struct {
-		name string
-		step time.Duration
-	}{{"behind", -2 * time.Hour}, {"ahead", 30 * time.Hour}} {
-		virtual(t, row.name, func(t *testing.T) {
-			var off time.Duration
-			l := atBank(t, onceward.Config{}, proving)
-			setClock(l.Client, func() time.Time { return time.Now().Add(off) })
-			l.Box.Script(providertest.DropBefore())
-			require.Error(t, l.Pays("invoice-1").Err)
-			pass(3 * time.Minute)
-			require.NoError(t, l.Pays("control").Err)
-			off = row.step
-			l.Runs(5 * time.Minute)
-			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
-			for range 3 {
-				_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-				time.Sleep(2 * time.Minute)
-			}
-			assert.Equal(t, onceward.StateUnknown, l.Stands("invoice-1").State)
-		})
-	}
-}
-
-// absentAndWithdrawn returns a bank where invoice-1 is withdrawn and never took effect. It is proven absent, and
-// cancelled.
+// absentAndWithdrawn returns a bank where invoice-1 is withdrawn and never took effect. The
+// program's own look-up says that it is absent, and it is cancelled.
 func absentAndWithdrawn(t *testing.T, cfg onceward.Config) *teller {
 	t.Helper()
-	l := atBank(t, cfg, proving)
+	cfg.Reconcile = saysAbsent()
+	l := atBank(t, cfg)
 	l.Box.Script(providertest.DropBefore())
 	require.Error(t, l.Pays("invoice-1").Err)
 	_, err := l.Withdraw(t.Context(), onceward.Ref{ID: "invoice-1"}, onceward.ResolveOptions{By: "ada"})
 	require.NoError(t, err)
-	pass(3 * time.Minute)
-	require.NoError(t, l.Pays("control").Err)
 	l.Runs(3 * time.Hour)
 	require.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State)
 	return l
@@ -678,11 +511,11 @@ func TestWithdrawnOperationIsNotSent(t *testing.T) {
 	virtual(t, "and is absent: not sent until it is reinstated", func(t *testing.T) {
 		l := absentAndWithdrawn(t, onceward.Config{})
 		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrWithdrawn)
-		assert.Equal(t, 1, l.Effects())
+		assert.Zero(t, l.Effects())
 		_, err := l.Reinstate(t.Context(), ref, onceward.ResolveOptions{By: "ada"})
 		require.NoError(t, err)
 		require.NoError(t, l.Pays("invoice-1").Err)
-		assert.Equal(t, 2, l.Effects())
+		assert.Equal(t, 1, l.Effects())
 	})
 	virtual(t, "and is not sent once its record could go", func(t *testing.T) {
 		l := absentAndWithdrawn(t, onceward.Config{Keep: time.Hour})
@@ -696,7 +529,7 @@ func TestWithdrawnOperationIsNotSent(t *testing.T) {
 		_, err = l.Operation(t.Context(), ref)
 		require.ErrorIs(t, err, onceward.ErrNotFound, "it is reaped as any other")
 		require.NoError(t, l.Pays("invoice-1").Err)
-		assert.Equal(t, 2, l.Effects())
+		assert.Equal(t, 1, l.Effects())
 	})
 	virtual(t, "and does not exist", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -752,7 +585,7 @@ func TestRuleFlowsGoOn(t *testing.T) {
 	virtual(t, "at once, by a caller's look-up", func(t *testing.T) { goesOn(t, true) })
 }
 
-// A step of a flow sends an operation again that is proven absent. An undo does not.
+// A step of a flow sends an operation again that Reconcile.Lookup finds absent. An undo does not.
 func TestRuleFlowsAndAbsence(t *testing.T) {
 	t.Parallel()
 	control := func(t *testing.T, l *teller, path string) {
@@ -760,7 +593,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		require.NoError(t, l.Asks("control", path, `{"amount":11,"external_id":"control"}`).Err)
 	}
 	virtual(t, "a step that goes forward", func(t *testing.T) {
-		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box)
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}).Box, onceward.Config{Reconcile: saysAbsent()})
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
 			return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.Posts(ctx, "/payments", `{"amount":10}`) })
 		})
@@ -777,7 +610,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		l.Truly()
 	})
 	virtual(t, "an undo", func(t *testing.T) {
-		l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box)
+		l := tellerOfFlows(t, atBank(t, onceward.Config{}).Box, onceward.Config{Reconcile: saysAbsent()})
 		ship := flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
 			_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.Posts(ctx, "/payments", `{"amount":10}`) },
 				flow.WithUndo(func(ctx context.Context, _ string) error {
@@ -862,7 +695,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 		}
 		run(t, "killed at: "+at, func(t *testing.T, j machine.Store) {
 			var settled, refused, unopened atomic.Int64
-			cfg := onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
+			cfg := onceward.Config{Journal: j, Reconcile: saysAbsent(), OnSettled: func(_ context.Context, op onceward.Operation) error {
 				if op.ID != "charge" || op.State != onceward.StateCompleted {
 					return nil
 				}
@@ -880,7 +713,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 					return nil
 				}}
 			}
-			l := tellerOfFlows(t, atBank(t, onceward.Config{}, proving).Box, cfg)
+			l := tellerOfFlows(t, atBank(t, onceward.Config{}).Box, cfg)
 			ship := charges(l)
 			require.NoError(t, l.Flows.Register(ship))
 			l.Box.Script(providertest.Straggle(12 * time.Hour))
@@ -891,7 +724,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 			pass(3 * time.Minute)
 			require.NoError(t, l.Asks("control", "/payments", `{"amount":11}`).Err)
 			l.Runs(6 * time.Hour)
-			require.Equal(t, flow.StateGivenUp, l.Order().State, "it is proven absent, and there is nothing to undo")
+			require.Equal(t, flow.StateGivenUp, l.Order().State, "it is absent, and there is nothing to undo")
 			pass(12 * time.Hour)
 			require.Equal(t, 2, l.Effects())
 			late := l.Box.Effects()[1]
@@ -1022,23 +855,6 @@ func TestRuleFlowsStayUndone(t *testing.T) {
 		again, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, ended, again)
-	})
-}
-
-// A caller who asks every minute does not keep an absence from being proven.
-func TestRuleFrequentCallsDoNotBlockAbsence(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{}, proving)
-		l.Box.Script(providertest.DropBefore())
-		require.Error(t, l.Pays("invoice-1").Err)
-		pass(3 * time.Minute)
-		require.NoError(t, l.Pays("control").Err)
-		for range 90 {
-			time.Sleep(time.Minute)
-			_, _ = l.Reconcile(t.Context(), onceward.Ref{ID: "invoice-1"})
-		}
-		assert.Equal(t, onceward.StateCancelled, l.Stands("invoice-1").State)
-		l.Truly()
 	})
 }
 

@@ -30,8 +30,13 @@ func TestReconcileStorm(t *testing.T) {
 func reconcileStorm(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	j := memory.New()
-	l := atBank(t, onceward.Config{Journal: j, Reconcile: filling()}, proving)
-	process := func() *teller { return another(t, l.Box, onceward.Config{Journal: j, Reconcile: filling()}) }
+	reconciles := func() *onceward.Reconcile {
+		r := saysAbsent()
+		r.FillReferences = true
+		return r
+	}
+	l := atBank(t, onceward.Config{Journal: j, Reconcile: reconciles()}, handled)
+	process := func() *teller { return another(t, l.Box, onceward.Config{Journal: j, Reconcile: reconciles()}) }
 	verifier, err := webhook.StandardWebhooks(signingSecret)
 	require.NoError(t, err)
 	listener := process()

@@ -242,14 +242,14 @@ func TestTrapRepeatedEvents(t *testing.T) {
 	})
 }
 
-// An event is about an operation that was resolved, or proven, as not executed.
+// An event is about an operation that was resolved as not executed, by an operator or by Reconcile.Lookup.
 func TestTrapLateEvent(t *testing.T) {
 	t.Parallel()
 	var conflicts []string
 	prove := func(t *testing.T) (*teller, outcome) {
-		l := atBank(t, onceward.Config{Trace: &onceward.Trace{Conflicted: func(_ context.Context, op onceward.Operation, _ int, second bool) {
+		l := atBank(t, onceward.Config{Reconcile: saysAbsent(), Trace: &onceward.Trace{Conflicted: func(_ context.Context, op onceward.Operation, _ int, second bool) {
 			conflicts = append(conflicts, fmt.Sprint(op.ID, " ", second))
-		}}}, proving)
+		}}})
 		l.Box.Script(providertest.DropBefore())
 		out := l.Pays("invoice-1")
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)

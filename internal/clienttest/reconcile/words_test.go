@@ -52,7 +52,8 @@ var (
 	own              = oncetest.Own
 	pass             = oncetest.Pass
 	plain            = oncetest.Plain
-	proving          = oncetest.Proving
+	saysAbsent       = oncetest.SaysAbsent
+	handled          = oncetest.Handled
 	quick            = oncetest.Quick
 	refuses          = oncetest.Refuses
 	says             = oncetest.Says
