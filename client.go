@@ -24,7 +24,7 @@ import (
 )
 
 // Client wraps an http.Client so that mutating requests take effect once. It is safe for concurrent use. Make one with
-// New for each process and journal, and end it with Shutdown.
+// New for each process and journal, and end it with Close or Shutdown.
 type Client struct {
 	cfg   Config
 	core  *core.Core
@@ -137,6 +137,12 @@ func (c *Client) HTTPClient() *http.Client {
 	return &hc
 }
 
+// Do sends a request under the name of its operation, by HTTPClient. It is WithOperation and http.Client.Do: the name is
+// for mutating requests, and the error's chain has an Error.
+func (c *Client) Do(req *http.Request, name string) (*http.Response, error) {
+	return c.HTTPClient().Do(req.WithContext(WithOperation(req.Context(), name)))
+}
+
 // Transport returns the http.RoundTripper that HTTPClient uses.
 func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
 
@@ -168,6 +174,17 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("onceward: shut down: %w", err)
 	}
 	return nil
+}
+
+// closeWithin is the time that Close gives to running attempts.
+const closeWithin = 10 * time.Second
+
+// Close ends the client as Shutdown does, and breaks off attempts that still run after ten seconds. Close the journal
+// afterwards.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	return c.Shutdown(ctx)
 }
 
 func (c *Client) breakOff() {

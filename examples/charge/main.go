@@ -19,7 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -60,19 +59,18 @@ func charge(ctx context.Context, path, invoice string, box *http.Client) error {
 	if err != nil {
 		return err
 	}
-	defer shutdown(client)
+	defer client.Close()
 
 	go client.Run(ctx) // finishes what the last process left, and what has to wait from here on
 
-	// The name makes it one charge, however often this program runs.
-	ctx = onceward.WithOperation(ctx, "invoice-"+invoice+"/charge")
 	form := url.Values{"amount": {"4200"}, "currency": {"eur"}, "customer": {"cus_0042"}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.stripe.com/v1/charges", strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := client.HTTPClient().Do(req)
+	// The name makes it one charge, however often this program runs.
+	resp, err := client.Do(req, "invoice-"+invoice+"/charge")
 	if err != nil {
 		return err // an *onceward.Error: ErrPending, ErrOutcomeUnknown, …
 	}
@@ -85,12 +83,4 @@ func charge(ctx context.Context, path, invoice string, box *http.Client) error {
 	op, _ := onceward.OperationOf(resp)
 	fmt.Printf("%s: %s, replayed: %t\n%s\n", op.ID, resp.Status, op.Replayed, body)
 	return nil
-}
-
-func shutdown(client *onceward.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := client.Shutdown(ctx); err != nil {
-		log.Print(err)
-	}
 }

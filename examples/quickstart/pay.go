@@ -67,13 +67,8 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 	if err != nil {
 		return err
 	}
-	shutdown := func() error {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		return client.Shutdown(ending)
-	}
-	defer context.AfterFunc(ctx, func() { _ = shutdown() })()
-	defer func() { err = errors.Join(err, shutdown()) }()
+	defer context.AfterFunc(ctx, func() { _ = client.Close() })()
+	defer func() { err = errors.Join(err, client.Close()) }()
 
 	// The last process's unknown operations come first. It was the only process, so no other one looks for them.
 	for op, err := range j.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}}) {

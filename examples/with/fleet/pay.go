@@ -74,13 +74,8 @@ func pay(ctx context.Context, name, database, stripe string, orders int) (err er
 	if err != nil {
 		return err
 	}
-	shutdown := func() error {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		return p.client.Shutdown(ending)
-	}
-	defer context.AfterFunc(ctx, func() { _ = shutdown() })()
-	defer func() { err = errors.Join(err, shutdown()) }()
+	defer context.AfterFunc(ctx, func() { _ = p.client.Close() })()
+	defer func() { err = errors.Join(err, p.client.Close()) }()
 	go p.client.Run(context.WithoutCancel(ctx))
 
 	return each(orders, func(i int) error { return p.order(ctx, i) })

@@ -59,7 +59,7 @@ func run(ctx context.Context, journal string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer client.Shutdown(ctx)
+	defer client.Close()
 
 	handler, err := newService(client, provider.URL)
 	if err != nil {

@@ -79,5 +79,5 @@ func serve(ctx context.Context, path string, s services) (err error) {
 	served := newServer(client, s).Run(ctx, &mcp.StdioTransport{})
 	stop()
 	<-running // it ends with the context's error
-	return errors.Join(served, client.Shutdown(context.WithoutCancel(ctx)))
+	return errors.Join(served, client.Close())
 }

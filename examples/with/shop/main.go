@@ -119,5 +119,5 @@ func serve(ctx context.Context, o options, stripe, courier string, stdout io.Wri
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return h.client.Shutdown(context.WithoutCancel(ctx))
+	return h.client.Close()
 }

@@ -55,7 +55,7 @@ func (l life) charge(ctx context.Context, invoice string) (due time.Time, err er
 	if err != nil {
 		return due, err
 	}
-	defer func() { err = errors.Join(err, client.Shutdown(ctx)) }()
+	defer func() { err = errors.Join(err, client.Close()) }()
 
 	// The name makes it one charge, however often it is asked for.
 	name := invoice + "/charge"

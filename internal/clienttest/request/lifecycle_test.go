@@ -371,3 +371,51 @@ func TestACallLeavesNothingBehind(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, free, calls-1, "what calls were made with is held")
 }
+
+// Close waits for an attempt, and breaks it off after ten seconds, even if every context of the program has ended.
+func TestCloseEndsWithinTenSeconds(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		reply reply
+		takes time.Duration
+		state journal.State
+	}{
+		{"an attempt of eight seconds", takes(8*time.Second, says(200, paid)), 8 * time.Second, journal.StateCompleted},
+		{"an attempt that hangs", hangs(), 10 * time.Second, journal.StatePending},
+	} {
+		virtual(t, row.name, func(t *testing.T) {
+			p := start(t, (&line{}).Then(row.reply), onceward.Config{})
+			caller := make(chan outcome, 1)
+			go func() { caller <- p.Ask(named(t, "invoice-1/charge"), with("X-Nothing", "1")) }()
+			synctest.Wait()
+			began := time.Now()
+			err := p.Close()
+			assert.Equal(t, row.takes, time.Since(began))
+			if row.state == journal.StateCompleted {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			<-caller
+			assert.Equal(t, row.state, p.Recorded(onceward.Ref{ID: "invoice-1/charge"}).State)
+			_, err = p.Resume(t.Context())
+			require.ErrorIs(t, err, onceward.ErrShutdown)
+		})
+	}
+}
+
+// Do names the request's operation: a second Do by the name gets the recorded answer.
+func TestDoNamesTheOperation(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		p := start(t, (&line{}).Then(says(200, paid)), onceward.Config{})
+		for _, replayed := range []bool{false, true} {
+			resp, err := p.Do(keyed(t.Context()), "invoice-1/charge")
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			op, recorded := onceward.OperationOf(resp)
+			require.True(t, recorded)
+			assert.Equal(t, onceward.Ref{ID: "invoice-1/charge"}, op.Ref)
+			assert.Equal(t, replayed, op.Replayed)
+		}
+	})
+}

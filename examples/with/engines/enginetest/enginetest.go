@@ -74,7 +74,7 @@ func (p Plan) Client() (c *onceward.Client, end func(), err error) {
 		return nil, nil, errors.Join(err, j.Close())
 	}
 	return c, func() {
-		_ = c.Shutdown(context.Background())
+		_ = c.Close()
 		_ = j.Close()
 	}, nil
 }
