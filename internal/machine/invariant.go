@@ -22,8 +22,8 @@ func Violations(op journal.Operation, last time.Time) []string {
 	v.must(op.Generation >= 0 && op.Attempts >= 0 && op.SecondEffects >= 0, "nothing is counted below zero")
 	v.must(op.SecondEffects == 0 || op.Generation > 0 || len(op.Evidence) > 0 || op.Object != "", "a second effect is of an earlier generation, or another object")
 	v.must(!op.CreatedAt.IsZero() && !op.UpdatedAt.IsZero(), "it says when it was begun and changed")
-	// The other times are the caller's, whose clock may not have been confirmed.
-	v.must(op.State == journal.StateCompleted || op.WindowClosed || !sentSince(&op).After(last), "it was not first sent after the journal's latest time")
+	// The other times are the caller's, whose clock may not have been confirmed. A reset closes no window by no more than the margin.
+	v.must(op.State == journal.StateCompleted || op.WindowClosed || op.Terms.Window() == 0 || !sentSince(&op).After(last.Add(leapMargin(op.Terms))), "it was not first sent after the journal's latest time")
 	v.must(op.SentSince.IsZero() || op.SentSince.Before(op.FirstSentAt), "it was not first sent before it may have been")
 	v.must(!op.WindowClosed || !op.FirstSentAt.IsZero(), "a window that was closed had begun")
 	v.must(!op.Found.MayHaveRun || op.MayHaveRun || op.ByHand, "only an operator's decision clears that a claim found it to have run")

@@ -1,7 +1,6 @@
 package rowstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -179,8 +178,23 @@ func (a *aside) enter() bool {
 	return true
 }
 
-// transactAlone decides one request in its own transaction, which waits for rows that others hold until ctx ends.
+// transactAlone decides one request in its own transaction, which waits for rows that others hold until ctx ends. If the
+// request's clock leaps, the request is decided after the sweep, which has the slot meanwhile.
 func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct{}) error {
+	for {
+		err := s.transactInSlot(ctx, r, slots)
+		var due *leapDue
+		if !errors.As(err, &due) {
+			return err
+		}
+		r.leaps++
+		if err := s.leapSeen(ctx, due.at); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) transactInSlot(ctx context.Context, r *request, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -189,13 +203,7 @@ func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct
 	}
 	for try := 0; ; try++ {
 		_, err := s.transact(ctx, []*request{r}, WaitLock, true)
-		var due *leapDue
 		switch {
-		case errors.As(cmp.Or(err, r.err), &due):
-			r.leaps++
-			if err := s.leapSeen(ctx, due.at); err != nil {
-				return err
-			}
 		case err == nil:
 			return r.err
 		case ctx.Err() != nil:

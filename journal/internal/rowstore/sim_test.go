@@ -23,8 +23,8 @@ import (
 )
 
 // Processes share one database. A seeded scheduler has their commits land in any order, late, or not at all, loses the
-// answers of some, has other transactions hold rows and names, cuts off the database, and kills processes. No name is
-// executed twice, and nothing that was acknowledged is missing.
+// answers of some, has other transactions hold rows and names, cuts off the database, kills processes, and has their
+// clock run ahead until it is reset. No name is executed twice, and nothing that was acknowledged is missing.
 func TestProcessesOnADatabaseWithFaults(t *testing.T) {
 	first := soak.Seed(t, 1)
 	for seed := first; seed < first+uint64(soak.Times(12, 60)); seed++ {
@@ -43,7 +43,9 @@ type world struct {
 	all     []*pod // those that were killed too
 	release []func()
 	away    bool
-	first   int // of the names that processes ask for now
+	lead    time.Duration // of the clock of all processes
+	unset   bool          // that clock was right again, and the journal's was not reset yet: nothing is sent
+	first   int           // of the names that processes ask for now
 	running sync.WaitGroup
 
 	mu      sync.Mutex
@@ -84,6 +86,9 @@ func (w *world) join() {
 	w.pods, w.all = append(w.pods, p), append(w.all, p)
 }
 
+// now is the processes' clock. The provider's is right.
+func (w *world) now() time.Time { return time.Now().Add(w.lead) }
+
 // one reports true once in n times.
 func (w *world) one(n int) bool { return w.rnd.IntN(n) == 0 }
 
@@ -113,6 +118,8 @@ func (w *world) step() {
 	case n < 92 && len(w.release) > 0:
 		w.release[0]()
 		w.release = w.release[1:]
+	case n == 92:
+		w.leap()
 	case n < 97:
 		pause := time.Duration(w.rnd.IntN(3000)) * time.Millisecond
 		if w.one(5) {
@@ -152,6 +159,36 @@ func (w *world) hold() {
 		}
 	}
 	w.release = append(w.release, w.db.Hold(handles, names))
+}
+
+// leap has the processes' clock run ahead, or sets it right. Then the journal's clock is reset, by one process after another
+// until one has done so.
+func (w *world) leap() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.unset:
+	case w.lead == 0:
+		w.lead = time.Duration(2+w.rnd.IntN(10)) * time.Hour
+	default:
+		w.lead, w.unset = 0, true
+		w.running.Go(w.reset)
+	}
+}
+
+func (w *world) reset() {
+	for i := 0; ; i++ {
+		w.mu.Lock()
+		p := w.pods[i%len(w.pods)]
+		w.mu.Unlock()
+		if p.j.ResetClock(w.t.Context(), time.Now()) == nil {
+			break
+		}
+		time.Sleep(time.Second) // the scheduler's, not the machine's
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unset = false
 }
 
 // kill ends a process as SIGKILL does: no other process hears of what it was told. Its commits may still land.
@@ -209,9 +246,9 @@ func isRemembered(name string) bool { return (name[len(name)-1]-'0')%2 == 0 }
 // maker returns the name whose caller made the operation's request: its own, or its second one.
 func maker(op *journal.Operation) string { return string(op.Request.Body) }
 
-// now dates an event, and gives its intent the provider's terms.
-func now(ev machine.Event) machine.Event {
-	ev.At, ev.Intent.Terms = time.Now(), journal.Terms{}
+// dated dates an event, and gives its intent the provider's terms.
+func (w *world) dated(ev machine.Event) machine.Event {
+	ev.At, ev.Intent.Terms = w.now(), journal.Terms{}
 	if isRemembered(ev.Ref.ID) {
 		ev.Intent.Terms = journal.Terms{Remembers: memory.Everything, Retention: remembers, Guard: true}
 	}
@@ -233,7 +270,7 @@ func (w *world) send(op *journal.Operation) {
 // begins asks for a name, or for one that an alias of another may have, or that is thought to be new. A caller without
 // a result gives up what it may have begun.
 func (w *world) begins(p *pod) func() {
-	ev := now(p.begin(w.name()))
+	ev := w.dated(p.begin(w.name()))
 	ev.Intent.Naming = journal.Named
 	switch {
 	case w.one(4):
@@ -251,7 +288,7 @@ func (w *world) begins(p *pod) func() {
 			return
 		}
 		cancel := p.of(machine.EventCancel, journal.Operation{Ref: ev.Ref})
-		cancel.Asker, cancel.Unsent, cancel.At = ev.Asker, true, time.Now()
+		cancel.Asker, cancel.Unsent, cancel.At = ev.Asker, true, ev.At
 		_, _ = p.j.Apply(w.t.Context(), cancel)
 	}
 }
@@ -262,11 +299,11 @@ func (w *world) claimed(p *pod, result *machine.Result, sends bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.there[op.ID], w.known[op.ID] = true, op.Handle
-	if result.Decision != machine.Execute || p.dead {
+	if result.Decision != machine.Execute || p.dead || w.unset {
 		return
 	}
 	// A client asks the rule once more before each attempt, since the commit may have taken long.
-	rule := machine.Progress{Now: time.Now(), Last: result.Last, Unconfirmed: result.Unconfirmed}.Question(&op, time.Now())
+	rule := machine.Progress{Now: w.now(), Last: result.Last, Unconfirmed: result.Unconfirmed}.Question(&op, w.now())
 	if sends = sends && machine.MaySend(rule).Answer == machine.SendNow; sends {
 		w.send(&op)
 	}
@@ -298,7 +335,7 @@ func (w *world) ends(p *pod) func() {
 		ev = p.of(machine.EventDoubt, h.op)
 		ev.Open, ev.Attempts, ev.Account = true, 1, "acct"
 	}
-	ev.At = time.Now()
+	ev.At = w.now()
 	return func() {
 		result, err := p.j.Apply(w.t.Context(), ev)
 		if err != nil {
@@ -323,7 +360,7 @@ func (w *world) ends(p *pod) func() {
 
 // claims takes operations that are due, or that a dead process has left.
 func (w *world) claims(p *pod) func() {
-	ev := machine.Event{Kind: machine.EventClaim, At: time.Now(), Session: p.s.ID(), Asker: 1000 + int64(w.rnd.IntN(1<<30))}
+	ev := machine.Event{Kind: machine.EventClaim, At: w.now(), Session: p.s.ID(), Asker: 1000 + int64(w.rnd.IntN(1<<30))}
 	limit := 1 + w.rnd.IntN(4)
 	return func() {
 		results, err := p.j.Claim(w.t.Context(), ev, limit)
@@ -345,7 +382,7 @@ func (w *world) proves(p *pod) func() {
 	}
 	latest := w.doubts[max(len(w.doubts)-3, 0):]
 	ev := p.proof(latest[w.rnd.IntN(len(latest))], fmt.Sprint("charge ch_", len(w.doubts)/3))
-	ev.At = time.Now()
+	ev.At = w.now()
 	heard := machine.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", w.rnd.IntN(100))}
 	alone := w.one(2)
 	return func() {
@@ -372,7 +409,7 @@ func (w *world) proves(p *pod) func() {
 
 // enqueues enqueues a name in a transaction of the application's.
 func (w *world) enqueues(p *pod) func() {
-	ev := now(p.begin(w.name()))
+	ev := w.dated(p.begin(w.name()))
 	ev.Kind, ev.Session, ev.Asker, ev.Intent.Naming = machine.EventEnqueue, "", 0, journal.Named
 	commits := !w.one(4)
 	pause := time.Duration(w.rnd.IntN(200)) * time.Millisecond

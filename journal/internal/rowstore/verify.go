@@ -56,7 +56,8 @@ type verification struct {
 	s     *Store
 	found []journal.Violation
 
-	head  Head  // at the page's moment
+	head  Head // at the page's moment
+	leaps leaps
 	after int64 // what was read last, by kind
 	name  []byte
 	mark  Mark
@@ -68,6 +69,9 @@ func (v *verification) page(of func(Reader) (bool, error), more *bool) func(Read
 	return func(r Reader) (err error) {
 		*v = was
 		if v.head, err = r.Head(v.ctx); err != nil {
+			return err
+		}
+		if v.leaps, err = decodeLeaps(v.head.Leaps); err != nil {
 			return err
 		}
 		*more, err = of(r)
@@ -135,7 +139,7 @@ func (v *verification) row(handle int64, row *Row) *item {
 		v.operation(&it.op, false, "its request and its answer are those that its row was written with")
 		return it
 	}
-	op, err := it.operation(true) // whole, so that the bodies are readable
+	op, err := v.leaps.told(it).operation(true) // whole, so that the bodies are readable
 	if err != nil {
 		v.operation(&it.op, false, "its request and its answer can be read")
 		return it
