@@ -1,65 +1,8 @@
 package tables
 
 import (
-	"net/http"
-	"slices"
-
-	"github.com/onceward/onceward/internal/status"
 	"github.com/onceward/onceward/providers"
 )
-
-// Answer is a provider's response to one attempt.
-type Answer struct {
-	// Status is the response's status code.
-	Status int
-
-	// Header holds the response's headers.
-	Header http.Header
-
-	// Body is the response's body, decoded, or a prefix of it. A JSON body that is
-	// longer than [MaxAnswerBody], or cut short, has no fields. It is nil if it is not known.
-	Body []byte
-
-	// Beginning is the decoded beginning of a body that is not read for fields. Only [Recognises] reads it. It is nil if it is
-	// not known.
-	Beginning []byte
-
-	// Later says that an earlier attempt under this key may have run.
-	Later bool
-
-	// OwnKey says that the key was made at random for this operation, so that no other party can have sent it. It is
-	// false for a caller's own key. It is also false for one made from a secret and a name, since the same operation
-	// would get that key again after a journal was lost.
-	OwnKey bool
-}
-
-// Judgement is the meaning of an [Answer].
-type Judgement struct {
-	// Verdict is the meaning of the answer for the operation.
-	Verdict providers.Verdict
-
-	// Replayed says that the answer carries the provider's replay mark.
-	Replayed bool
-
-	// Earlier says that the answer proves an earlier attempt under this key,
-	// even where the journal knows of none: a replay mark, InFlight,
-	// AlreadyDone or AnswerGone.
-	Earlier bool
-
-	// Recognised says that the answer is a 2xx, and the provider's by all that its
-	// table says of them: see [Recognises].
-	Recognised bool
-
-	// Credential says, of a Rejected, that the provider refused the credential
-	// itself: no request that has it gets through.
-	Credential bool
-
-	// Pointer names the resource, for AlreadyDone.
-	Pointer string
-
-	// Source names where the rule that decided comes from.
-	Source string
-}
 
 // Classify reads an answer by the endpoint's rules, the first match first. An
 // answer with the provider's replay mark is read as one to a later attempt,
@@ -96,14 +39,3 @@ func (rt Route) Classify(a Answer) Judgement {
 	j.Earlier = j.Replayed || j.Verdict == providers.InFlight || j.Verdict == providers.AlreadyDone || j.Verdict == providers.AnswerGone
 	return j
 }
-
-// defaultRules classify the answers that a provider's own rules leave. They trust only facts that hold for any HTTP
-// server, and otherwise choose the verdict that does the least harm. That is a repeat with the same key if the status
-// promises that the next answer may differ, and reconciling elsewhere. The resend rule still has to allow the repeat.
-// 409 and the other client errors mean something else at each provider.
-var defaultRules = slices.Concat([]providers.Rule{
-	{Status: 200, Through: 299, Verdict: providers.Final, Source: "RFC 9110 section 15.3: received, understood and accepted [D]"},
-}, rules(status.Passing, providers.Retry), []providers.Rule{
-	{Status: 500, Through: 599, Verdict: providers.Retry, Source: "RFC 9110 section 15.6 does not say whether the request was executed [D]"},
-	{Verdict: providers.Indeterminate, Source: "no rule reads this answer"},
-})

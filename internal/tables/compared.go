@@ -62,7 +62,7 @@ func NewCompared(p *providers.Provider, e *providers.Endpoint) *Compared {
 	c.fields = NewFields(fields...)
 	if len(c.inPath) > 0 {
 		c.patterns = http.NewServeMux()
-		c.patterns.Handle(e.Pattern, target{})
+		c.patterns.HandleFunc(e.Pattern, func(http.ResponseWriter, *http.Request) {})
 	}
 	return c
 }
@@ -85,11 +85,6 @@ func (c *Compared) Values(method string, u *url.URL, m Message) map[string]strin
 		}
 	}
 	return values
-}
-
-// Compared returns the values that look-ups and events compare of a request under this route.
-func (rt *Route) Compared(method string, u *url.URL, m Message) map[string]string {
-	return rt.at.compared.Values(method, u, m)
 }
 
 // deaf discards what a mux writes.

@@ -51,14 +51,6 @@ func (k Key) Form() string {
 	return strings.TrimSpace(k.Place.String() + " " + name)
 }
 
-// KeyForm returns the form of the endpoint's key.
-func (rt *Route) KeyForm() string {
-	if rt.at != nil && rt.at.form != "" && rt.Endpoint == &rt.at.Endpoint {
-		return rt.at.form
-	}
-	return Key(rt.Endpoint.Key).Form()
-}
-
 // OfAnyVersion returns k for the keys of operations that were begun before their table asked for a version.
 func (k Key) OfAnyVersion() Key {
 	k.UUIDVersion = 0

@@ -2,9 +2,6 @@ package tables
 
 import "github.com/onceward/onceward/providers"
 
-// MaxAnswerBody is the largest response body that is looked at, in bytes. A longer one has no fields.
-const MaxAnswerBody = 16 << 20
-
 // NeedsBody reports whether the meaning of an answer may depend on fields of its body. The body is then wanted whole
 // and decoded. a.Body is not looked at.
 func (rt Route) NeedsBody(a Answer) bool {

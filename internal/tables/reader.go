@@ -143,11 +143,3 @@ func (r *reader) decide(a *reading, j *Judgement) bool {
 }
 
 var defaultReader = newReader(defaultRules)
-
-// reads returns the endpoint's rules, prepared. A router has them ready.
-func (rt *Route) reads() *reader {
-	if rt.at != nil && rt.at.reader.of(rt.Endpoint.Rules) {
-		return rt.at.reader
-	}
-	return newReader(rt.Endpoint.Rules)
-}

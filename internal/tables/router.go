@@ -246,21 +246,6 @@ func (s *served) endpoints(method string, u *url.URL) []*listed {
 	return nil
 }
 
-// plain reports whether a path has one reading only. Segments that a server may
-// resolve or split after decoding (%2e%2e, %2F, a backslash, "..;") don't.
-func plain(escapedPath string) bool {
-	for segment := range strings.SplitSeq(escapedPath, "/") {
-		text, err := url.PathUnescape(segment)
-		if err != nil || strings.ContainsAny(text, "/\\\x00") {
-			return false
-		}
-		if name, _, _ := strings.Cut(text, ";"); name == "." || name == ".." {
-			return false
-		}
-	}
-	return true
-}
-
 func invalid(p *providers.Provider, field, format string, args ...any) error {
 	return &providers.ValidationError{Provider: p.Name, Field: field, Problem: fmt.Sprintf(format, args...)}
 }

@@ -36,41 +36,25 @@ type Secrets struct {
 	values      [][]byte // of the fields that were found, unescaped
 }
 
-// Secrets looks for secrets in the body of a request with this message, which is under the route. A field is one by
-// these rules, in this order:
-//
-//   - The fields of the endpoint's key, its reference and its comparisons are none.
-//   - By its name, it is a card's number or code, a password, a private key, or a client's secret (see [secret.Field]).
-//   - It is listed in SecretRequest.
-//   - The provider states no SecretSource, OpenRequest does not list the field, and its name is that of a credential.
-//
-// By all but the last rule it may also be named by a value beside it, as in {"name":"cvc","value":"123"}.
-// A field that is null, a boolean or empty is none. Secrets looks into JSON, forms, multipart/form-data, XML,
-// GraphQL documents and JSON within texts, compressed by gzip or not at all. A body that it can't read whole is taken to
-// hold secrets, unless OpenRequest lists "*". It takes time in proportion to the body's length.
-func (rt *Route) Secrets(m Message) (found Secrets) {
+// search looks for secrets in the body of a request.
+func (n *secretNames) search(m Message) (found Secrets) {
 	if len(m.Body) == 0 {
 		return found
 	}
-	names := &undecidedNames
-	if rt.at != nil && rt.at.secrets != nil {
-		names = rt.at.secrets
-	}
-	s := secretSearch{names: names}
-	unread := !s.read(m) && !names.openWhole
+	s := secretSearch{names: n}
+	unread := !s.read(m) && !n.openWhole
 	s.found.Found = s.found.Found || unread
-	s.found.Unread, s.found.decided = unread, names.decided
+	s.found.Unread, s.found.decided = unread, n.decided
 	return s.found
 }
 
-// SecretInQuery reports whether the URL of a request with this message has one of the fields in SecretRequest, as a form
-// would have it. A URL is written down in too many places to hold one.
-func (rt *Route) SecretInQuery(m Message) bool {
-	if m.Query == "" || rt.at == nil || rt.at.secrets == nil || len(rt.at.secrets.listed) == 0 {
+// inQuery reports whether a query has one of the listed fields, as a form would have it.
+func (n *secretNames) inQuery(query string) bool {
+	if query == "" || len(n.listed) == 0 {
 		return false
 	}
-	s := secretSearch{names: &secretNames{listed: rt.at.secrets.listed, listedOnly: true}}
-	s.form([]byte(m.Query))
+	s := secretSearch{names: &secretNames{listed: n.listed, listedOnly: true}}
+	s.form([]byte(query))
 	return s.found.Found
 }
 

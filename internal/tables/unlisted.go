@@ -26,11 +26,3 @@ var unlisted = func() listed {
 }()
 
 const sourceUnlisted = "no provider's table describes this host and path, so only RFC 9110 reads its answers"
-
-// rules returns the facts as rules of one verdict.
-func rules(facts []status.Fact, v providers.Verdict) (rules []providers.Rule) {
-	for _, f := range facts {
-		rules = append(rules, providers.Rule{Status: f.Code, Verdict: v, Source: f.Source})
-	}
-	return rules
-}

@@ -1,0 +1,50 @@
+package tables
+
+import "net/url"
+
+// Secrets looks for secrets in the body of a request with this message, which is under the route. A field is one by
+// these rules, in this order:
+//
+//   - The fields of the endpoint's key, its reference and its comparisons are none.
+//   - By its name, it is a card's number or code, a password, a private key, or a client's secret (see [secret.Field]).
+//   - It is listed in SecretRequest.
+//   - The provider states no SecretSource, OpenRequest does not list the field, and its name is that of a credential.
+//
+// By all but the last rule it may also be named by a value beside it, as in {"name":"cvc","value":"123"}.
+// A field that is null, a boolean or empty is none. Secrets looks into JSON, forms, multipart/form-data, XML,
+// GraphQL documents and JSON within texts, compressed by gzip or not at all. A body that it can't read whole is taken to
+// hold secrets, unless OpenRequest lists "*". It takes time in proportion to the body's length.
+func (rt *Route) Secrets(m Message) Secrets { return rt.secretNames().search(m) }
+
+// SecretInQuery reports whether the URL of a request with this message has one of the fields in SecretRequest, as a form
+// would have it. A URL is written down in too many places to hold one.
+func (rt *Route) SecretInQuery(m Message) bool { return rt.secretNames().inQuery(m.Query) }
+
+// secretNames are the names of the route's secrets. They are undecided if no table says what they are.
+func (rt *Route) secretNames() *secretNames {
+	if rt.at != nil && rt.at.secrets != nil {
+		return rt.at.secrets
+	}
+	return &undecidedNames
+}
+
+// KeyForm returns the form of the endpoint's key.
+func (rt *Route) KeyForm() string {
+	if rt.at != nil && rt.at.form != "" && rt.Endpoint == &rt.at.Endpoint {
+		return rt.at.form
+	}
+	return Key(rt.Endpoint.Key).Form()
+}
+
+// Compared returns the values that look-ups and events compare of a request under this route.
+func (rt *Route) Compared(method string, u *url.URL, m Message) map[string]string {
+	return rt.at.compared.Values(method, u, m)
+}
+
+// reads returns the endpoint's rules, prepared. A router has them ready.
+func (rt *Route) reads() *reader {
+	if rt.at != nil && rt.at.reader.of(rt.Endpoint.Rules) {
+		return rt.at.reader
+	}
+	return newReader(rt.Endpoint.Rules)
+}
