@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
@@ -205,7 +205,7 @@ func TestLookingForASecretIsLinear(t *testing.T) {
 		"a document": func(n int) string { return `{"query":"` + strings.Repeat("{a:1,", n/5) + `"}` },
 		"escapes":    func(n int) string { return `{"query":"` + strings.Repeat(`\u0061:`, n/7) + `"}` },
 	} {
-		oncetest.InProportion(t, 1<<20, func(n int) { rt.Secrets(tables.Message{Body: []byte(body(n))}) }, name)
+		soak.InProportion(t, 1<<20, func(n int) { rt.Secrets(tables.Message{Body: []byte(body(n))}) }, name)
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/wire"
 )
 
 func TestLookingForAnAddedQueryIsLinear(t *testing.T) {
-	oncetest.InProportion(t, 100_000, func(n int) {
+	soak.InProportion(t, 100_000, func(n int) {
 		var query strings.Builder
 		for i := range n {
 			fmt.Fprintf(&query, "&a%d", i)

@@ -30,7 +30,10 @@ type (
 	doom  = oncetest.Doom
 )
 
-func TestMain(m *testing.M) { oncetest.Main(m, (*childPlan).carryOut) }
+func TestMain(m *testing.M) {
+	carriesOutAMarket()
+	oncetest.Main(m, (*childPlan).carryOut)
+}
 
 // childPlan is the plan of one process. It opens the journal, reports its contents, carries out the plan and reports
 // the results.

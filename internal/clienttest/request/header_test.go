@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -387,7 +387,7 @@ func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
 // A program may pass on the headers of an untrusted client. Their work is proportional to their number.
 func TestManyHeadersTakeTimeInProportion(t *testing.T) {
 	for _, name := range []string{"%d-Date", "%d-Token"} {
-		oncetest.InProportion(t, 32_000, func(n int) {
+		soak.InProportion(t, 32_000, func(n int) {
 			p := start(t, &line{}, onceward.Config{Backoff: once})
 			require.NoError(t, p.Ask(named(t, invoice), with("Signature", "sig1=:abc=:"), func(r *http.Request) {
 				for i := range n {

@@ -1,4 +1,4 @@
-package market_test
+package promises_test
 
 import (
 	"context"
@@ -13,18 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/market"
-	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-func TestMain(m *testing.M) {
+// carriesOutAMarket serves a marketplace if this process was started for that, and then does not return.
+func carriesOutAMarket() {
 	plan, is, err := market.Planned()
 	if !is {
-		os.Exit(tempfiles.InMemory(m.Run))
+		return
 	}
 	if err == nil {
 		var db market.Database
-		if db, err = openSQLite(context.Background(), plan.Database); err == nil {
+		if db, err = openMarket(context.Background(), plan.Database); err == nil {
 			err = plan.Serve(context.Background(), db)
 		}
 	}
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-func openSQLite(_ context.Context, path string) (market.Database, error) {
+func openMarket(_ context.Context, path string) (market.Database, error) {
 	j, err := sqlite.Open(path, sqlite.Options{Volatile: true})
 	if err != nil {
 		return market.Database{}, err
@@ -68,7 +68,7 @@ func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
 	market.EveryOrderEndsOrNeedsAttention(t, market.Store{
 		Database: filepath.Join(t.TempDir(), "market.db"),
 		Open: func(ctx context.Context, path string) (market.Database, error) {
-			db, err := openSQLite(ctx, path)
+			db, err := openMarket(ctx, path)
 			if err == nil {
 				t.Cleanup(func() { require.NoError(t, db.Journal.(*sqlite.Journal).Close()) })
 			}
@@ -81,7 +81,7 @@ func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
 func TestOutageOfBothProviders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := openSQLite(t.Context(), filepath.Join(t.TempDir(), "market.db"))
+		db, err := openMarket(t.Context(), filepath.Join(t.TempDir(), "market.db"))
 		require.NoError(t, err)
 		defer func() { require.NoError(t, db.Journal.(*sqlite.Journal).Close()) }()
 		market.OutageOfBothProviders(t, db)

@@ -1,19 +1,17 @@
-package oncetest
+package soak
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/onceward/onceward/internal/soak"
 )
 
 // InProportion does the work for n things. In the soak it fails if that takes more than four times as long as sixteen
 // times the work for a sixteenth of them. A busy machine gets ten tries. Outside the soak no time is compared.
 func InProportion(t *testing.T, n int, do func(n int), what string) {
 	t.Helper()
-	if !soak.On() {
+	if !On() {
 		do(n)
 		return
 	}

@@ -1,4 +1,4 @@
-package localdb_test
+package sqlite_test
 
 import (
 	"database/sql"
