@@ -228,8 +228,7 @@ type Driver interface {
 	// transactions at once, or let the next one wait until ctx ends.
 	//
 	// Begin also proves that this process may still write, even if the transaction writes nothing. After ErrUndecided,
-	// it first finds out whether that commit landed. Without keys and with TryLock, a driver may return a head that it
-	// has read lately, and prove all this with the first statement or with Commit. These return ErrMissed then.
+	// it first finds out whether that commit landed.
 	Begin(ctx context.Context, keys Keys) (Tx, Head, Found, error)
 
 	// BeginTx starts a transaction for the application, which writes an outcome in it if it is a delivery. If a driver limits

@@ -127,7 +127,7 @@ func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("%w: it is the journal of %q, and Options.Deployment is %q", ErrDeployment, *deployment, f.opts.Deployment)
 	}
 	f.takeRestored(ended, restored, promoted)
-	if err := conn.QueryRow(ctx, f.in("SELECT last_value + 255, (SELECT coalesce(max(handle), 0) FROM {{s}}.operations) FROM {{s}}.handles")).Scan(&next, &highest); err != nil {
+	if err := conn.QueryRow(ctx, f.in("SELECT last_value + 1023, (SELECT coalesce(max(handle), 0) FROM {{s}}.operations) FROM {{s}}.handles")).Scan(&next, &highest); err != nil {
 		return err
 	}
 	if restored != nil {

@@ -55,7 +55,6 @@ type Driver struct {
 	apps, deliveries *pgxpool.Pool // for the application's transactions
 
 	fleet    *fleet.Fleet
-	head     head
 	schema   string
 	identity string
 	key      format.HashKey

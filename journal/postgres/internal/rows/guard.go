@@ -21,8 +21,7 @@ const settings = connection.Settings + ", set_config('search_path', 'pg_catalog'
 // divides by zero, and the server skips the statements behind it. It passes if
 //   - the lane's row is as the lane knows it, and no other lane of the process lacks a commit,
 //   - the process and its sessions live,
-//   - the server is the one that was checked, and commits are durable,
-//   - the head is as the transaction was decided by it, if that was decided before ($10).
+//   - the server is the one that was checked, and commits are durable.
 //
 // It locks the lane's row. So a process that ends this one's sessions first ends a transaction whose client is gone or
 // stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time, the
@@ -33,8 +32,7 @@ const (
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
 		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($8::int[]), pg_catalog.unnest($9::bigint[])) a (number, least)
 			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
-		AND ($10::bigint[] IS NULL OR j.restored IS NULL AND j.promoted IS NULL AND $10 = ARRAY[j.epoch, l.jumped, l.margin, l.ahead] AND j.leaps = $12)
-		AND ` + connection.SoundSettings + ` AND ` + check.StartSQL + ` = $11)::int, clock_timestamp(), ` + clocks
+		AND ` + connection.SoundSettings + ` AND ` + check.StartSQL + ` = $10)::int, clock_timestamp(), ` + clocks
 	clocks = `l.*, j.hooked, j.naming, j.leaps, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
 		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
 		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l (seq, last, jumped, margin, ahead)`
@@ -54,19 +52,13 @@ const (
 	setLeaps = "WITH w AS (UPDATE {{s}}.journal SET leaps = $1 WHERE leaps = $2 RETURNING 1) SELECT 1 / count(*) FROM w"
 )
 
-// queueGuard queues the guard of the lane's next transaction. If that was decided already, decided is the head at that time.
-func (l *lane) queueGuard(p *pipeline, needs []string, decided *rowstore.Head, f answer) {
+// queueGuard queues the guard of the lane's next transaction.
+func (l *lane) queueGuard(p *pipeline, needs []string, f answer) {
 	numbers, least := []int{}, []int64{}
 	for number, batch := range l.d.fleet.Acknowledged.Of(l.member) {
 		numbers, least = append(numbers, number), append(least, batch)
 	}
-	var by []int64
-	var leaps string
-	if decided != nil {
-		leaps = decided.Leaps
-		by = []int64{decided.Epoch, toColumn(decided.Clock.Jumped), int64(decided.Clock.LeastMargin), toColumn(decided.Clock.Ahead)}
-	}
-	p.queue(f, guard, l.member.ID, l.number, l.batch, l.tenure, l.member.Epoch, needs, l.d.fleet.Unsafe(), numbers, least, by, l.d.fleet.Started(), leaps)
+	p.queue(f, guard, l.member.ID, l.number, l.batch, l.tenure, l.member.Epoch, needs, l.d.fleet.Unsafe(), numbers, least, l.d.fleet.Started())
 }
 
 // scanHead reads some values and then the head. It counts a journal as restored that only this process has found out about.

@@ -93,11 +93,8 @@ func TestRoundTripsOfAnEvent(t *testing.T) {
 	once("first")
 	once("second")
 
-	for i := range 3 * 256 {
-		assert.Equal(t, 1, c.during(t, begin(fmt.Sprint("made-up-", i), journal.Generated)), "a made-up name, begun as number %d", i)
-		if t.Failed() {
-			return
-		}
+	for i := range 10 {
+		assert.Equal(t, 2, c.during(t, begin(fmt.Sprint("made-up-", i), journal.Generated)), "a made-up name, begun as number %d", i)
 	}
 	assert.Equal(t, 2, c.during(t, complete))
 	assert.Equal(t, 2, c.during(t, begin("carried", journal.Named)))
@@ -129,43 +126,6 @@ func TestRoundTripsOfABatch(t *testing.T) {
 	}
 	require.NoError(t, batch())
 	assert.Equal(t, 2, c.during(t, batch), "the second is the rollback")
-}
-
-// A begin is decided anew if another process has changed the clock since.
-func TestBeginByAnOldHeadIsDecidedAnew(t *testing.T) {
-	server := postgrestest.Shared(t)
-	schema := server.Schema(t)
-	d, other := driver(t, server, schema), driver(t, server, schema)
-	defer d.Close()
-	defer other.Close()
-	shared := rowstore.Keys{Lock: rowstore.TryLock}
-	commit := func(d *rows.Driver, change func(*rowstore.Head)) error {
-		tx, head, _, err := d.Begin(t.Context(), shared)
-		require.NoError(t, err)
-		defer tx.Rollback()
-		change(&head)
-		return tx.Commit(t.Context(), head, nil)
-	}
-	now := time.Now().UTC().Truncate(time.Millisecond)
-	moves := func(h *rowstore.Head) { h.Clock.Last = now }
-	require.NoError(t, commit(d, moves))
-	require.NoError(t, commit(d, moves), "its own commits are no news")
-	for _, news := range []struct {
-		name   string
-		change func(*rowstore.Head)
-	}{
-		{"a jump", func(h *rowstore.Head) { h.Clock.Jumped = now.Add(time.Hour) }},
-		{"a least margin", func(h *rowstore.Head) { h.Clock.LeastMargin = time.Hour }},
-		{"a clock that was set back", func(h *rowstore.Head) { h.Clock.Ahead = now.Add(time.Hour) }},
-		{"a reset", func(h *rowstore.Head) { h.Reset, h.Clock.Last = true, now.Add(-time.Hour) }},
-		{"an adoption", func(h *rowstore.Head) { h.Restored, h.Epoch = "it is adopted", h.Epoch+1 }},
-	} {
-		require.NoError(t, commit(other, news.change), news.name)
-		require.ErrorIs(t, commit(d, moves), rowstore.ErrMissed, news.name)
-		tx, _, _, err := d.Begin(t.Context(), shared)
-		require.NoError(t, err, news.name)
-		tx.Rollback()
-	}
 }
 
 func TestRoundTripsOfALookAtAReceipt(t *testing.T) {

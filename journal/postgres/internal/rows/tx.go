@@ -1,12 +1,9 @@
 package rows
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,7 +28,6 @@ type tx struct {
 	read   rowstore.Head
 
 	recorded string // journal.restored, as it was read
-	begun    bool   // the guard has passed. Else nothing was sent yet
 	ended    bool
 }
 
@@ -44,22 +40,14 @@ const (
 
 // Begin implements rowstore.Driver. The end of ctx ends the wait for a connection. Then the transaction has its own time,
 // which ends a grace.Period after ctx.
-//
-// Without keys, a transaction that waits for no lock sends nothing if this process has read the head lately. Then the guard
-// goes with the first statement or, before the changes, with Commit: that is one round trip. Commit returns ErrMissed if
-// the head has changed meanwhile.
 func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	wait := sharedWait
 	if keys.Lock == rowstore.WaitLock {
 		wait = ownWait
 	}
-	f := newFinding(keys)
-	if head, known := d.head.lately(); known && f.isEmpty() && keys.Lock == rowstore.TryLock && d.fleet.Why() == "" {
-		t, err := d.open(ctx, wait, func(t *tx) (bool, error) { t.read = head; return true, nil })
-		return t, head, f.found, err
-	}
+	var f *finding
 	t, err := d.begin(ctx, wait, func(p *pipeline) {
-		*f = *newFinding(keys)
+		f = newFinding(keys)
 		f.queue(p)
 	})
 	if err != nil {
@@ -72,19 +60,9 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 	return t, t.read, found, err
 }
 
-// begin starts a transaction, and sends statements with the guard. It returns once the guard has passed.
+// begin starts a transaction on a lane that is ready, and sends statements with the guard. It returns once the guard has
+// passed. If the guard refuses, begin finds out why, and mends the cause if it can.
 func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) (*tx, error) {
-	return d.open(ctx, wait, func(t *tx) (bool, error) {
-		p := &pipeline{d: d}
-		t.queueBegin(p, nil)
-		queue(p)
-		return t.sendBegin(ctx, p)
-	})
-}
-
-// open makes a transaction on a lane that is ready, and calls start. If start reports that the guard refuses, open finds
-// out why, and mends the cause if it can.
-func (d *Driver) open(ctx context.Context, wait string, start func(*tx) (bool, error)) (*tx, error) {
 	l, err := d.take(ctx)
 	if err != nil {
 		return nil, err
@@ -105,7 +83,7 @@ func (d *Driver) open(ctx context.Context, wait string, start func(*tx) (bool, e
 		}
 		t := l.transaction(ctx, wait)
 		var passed bool
-		if passed, err = start(t); err == nil && passed {
+		if passed, err = t.start(ctx, queue); err == nil && passed {
 			return t, nil
 		}
 		t.cancel()
@@ -143,135 +121,54 @@ func (l *lane) transaction(ctx context.Context, wait string) *tx {
 	return t
 }
 
-// theGuard is the number of the guard among the statements of queueBegin.
+// theGuard is the number of the guard among the statements of start.
 const theGuard = 2
 
-// queueBegin queues BEGIN, the settings and the guard. If the transaction was decided already, decided is the head at that
-// time.
-func (t *tx) queueBegin(p *pipeline, decided *rowstore.Head) {
-	l := t.lane
+// start sends BEGIN, the settings, the guard and further statements, and reports whether the guard has passed.
+func (t *tx) start(ctx context.Context, queue func(*pipeline)) (passed bool, err error) {
+	l, p := t.lane, &pipeline{d: t.d}
 	p.queue(nil, connection.BeginSQL)
 	p.queue(nil, settings, t.wait)
 	sent := time.Now()
-	l.queueGuard(p, t.needs, decided, func(row pgx.Rows) (err error) {
+	l.queueGuard(p, t.needs, func(row pgx.Rows) (err error) {
 		var one int32
 		var now time.Time
-		t.read = rowstore.Head{Identity: l.d.identity, Key: l.d.key}
-		if t.recorded, err = l.d.scanHead(row, &t.read, &one, &now); err != nil {
-			return err
+		t.read = rowstore.Head{Identity: t.d.identity, Key: t.d.key}
+		if t.recorded, err = t.d.scanHead(row, &t.read, &one, &now); err == nil {
+			t.d.fleet.Time.HeardAt(sent, now)
 		}
-		t.begun = true
-		l.d.fleet.Time.HeardAt(sent, now)
-		l.d.head.note(&t.read, sent)
-		return nil
+		return err
 	})
-}
-
-// sendBegin sends the begin of the transaction, and reports whether the guard has passed.
-func (t *tx) sendBegin(ctx context.Context, p *pipeline) (passed bool, err error) {
-	failed, err := p.send(ctx, t.lane.conn)
+	queue(p)
+	failed, err := p.send(ctx, l.conn)
 	if err == nil {
 		return true, nil
 	}
-	t.begun = false
-	t.lane.rollback()
+	l.rollback()
 	if failed == theGuard && pgerr.FateOf(err) == pgerr.Guard {
 		return false, nil
 	}
 	return false, err
 }
 
-// start begins the transaction before a statement, if it has not begun.
-func (t *tx) start() error {
-	if t.begun {
-		return nil
-	}
-	p := &pipeline{d: t.d}
-	t.queueBegin(p, &t.read)
-	passed, err := t.sendBegin(t.ctx, p)
-	if err == nil && passed {
-		return nil
-	}
-	t.d.head.forget()
-	return fmt.Errorf("%w: the transaction did not begin: %w", rowstore.ErrMissed, meaning(cmp.Or(err, errRefused)))
-}
-
-// errRefused is the reason why a transaction that was decided before has not begun. The next Begin finds out more.
-var errRefused = errors.New("the guard has refused it")
-
-// head is what this process has read last of the journal's head.
-type head struct {
-	mu   sync.Mutex
-	is   rowstore.Head
-	read time.Time // zero: none counts
-}
-
-// recent is the greatest age of a head that decides a transaction. A transaction may last as long.
-const recent = connection.CommitTime
-
-func (h *head) lately() (is rowstore.Head, known bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.is, !h.read.IsZero() && time.Since(h.read) < recent
-}
-
-// note keeps a head that was read at a time, unless the journal counts as restored.
-func (h *head) note(is *rowstore.Head, at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.is, h.read = *is, at; is.Restored != "" {
-		h.read = time.Time{}
-	}
-}
-
-// committed notes the clock of a commit of this process's.
-func (h *head) committed(is *rowstore.Head) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.is.Clock, h.is.Leaps = is.Clock, is.Leaps
-}
-
-func (h *head) forget() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.read = time.Time{}
-}
-
-// bounded is the connection of a transaction. Its first statement begins the transaction, and all end with its time.
+// bounded is the connection of a transaction. All statements end with its time.
 type bounded struct{ t *tx }
 
 func (b bounded) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := b.t.start(); err != nil {
-		return pgconn.CommandTag{}, err
-	}
 	return b.t.lane.conn.Exec(b.t.ctx, sql, args...)
 }
 
 func (b bounded) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := b.t.start(); err != nil {
-		return nil, err
-	}
 	return b.t.lane.conn.Query(b.t.ctx, sql, args...)
 }
 
 func (b bounded) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
-	if err := b.t.start(); err != nil {
-		return failedRow{err}
-	}
 	return b.t.lane.conn.QueryRow(b.t.ctx, sql, args...)
 }
 
 func (b bounded) SendBatch(_ context.Context, batch *pgx.Batch) pgx.BatchResults {
-	if err := b.t.start(); err != nil {
-		return pgx.FailedBatchResults(batch, err)
-	}
 	return b.t.lane.conn.SendBatch(b.t.ctx, batch)
 }
-
-// failedRow is the row of a statement that was not sent.
-type failedRow struct{ err error }
-
-func (r failedRow) Scan(...any) error { return r.err }
 
 // Handle implements rowstore.Tx.
 func (t *tx) Handle(ctx context.Context) (int64, error) {
@@ -311,19 +208,7 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 // ends.
 func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	p := &pipeline{d: t.d}
-	switch {
-	case t.begun:
-	case head.Restored != t.read.Restored:
-		if err := t.start(); err != nil {
-			t.Rollback()
-			return err
-		}
-	default:
-		decided := t.read
-		t.queueBegin(p, &decided)
-	}
 	queueChanges(p, changes)
-	t.d.operations.queue(p, inserted(changes))
 	if head.Reset {
 		p.queue(nil, resetLanes, t.lane.member.ID, t.lane.number, toColumn(head.Clock.Last))
 	} else if head.Leaps != t.read.Leaps {
@@ -352,21 +237,11 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 	err := t.commit(p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
 	switch {
 	case err == nil:
-		t.d.head.committed(&head)
 		adopted()
 	case errors.Is(err, rowstore.ErrLocked) && head.Leaps != t.read.Leaps:
 		t.d.fleet.Evict(t.caller)
 	}
 	return err
-}
-
-func inserted(changes []*rowstore.Change) (n int) {
-	for _, c := range changes {
-		if c.Insert {
-			n++
-		}
-	}
-	return n
 }
 
 // commit sends statements, the lane's row by next, and COMMIT.
@@ -376,9 +251,6 @@ func (t *tx) commit(p *pipeline, next string, args ...any) error {
 	p.queue(nil, next, append([]any{l.member.ID, l.number, l.batch, l.tenure}, args...)...)
 	p.queue(nil, "COMMIT")
 	_, err := p.send(t.ctx, l.conn)
-	if err != nil {
-		t.d.head.forget()
-	}
 	return l.committed(t.caller, p.tag.String(), err)
 }
 
@@ -387,9 +259,7 @@ func (t *tx) Rollback() {
 	if t.ended {
 		return
 	}
-	if t.begun {
-		t.lane.rollback()
-	}
+	t.lane.rollback()
 	t.end()
 }
 

@@ -1,6 +1,9 @@
 package schema_test
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"testing"
@@ -33,6 +36,20 @@ func TestTablesOfAnEarlierStoreAreRefused(t *testing.T) {
 	var tables int
 	require.NoError(t, server.Conn(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = $1", name).Scan(&tables))
 	assert.Equal(t, 1, tables, "nothing was made")
+}
+
+// A version of the schema is in use from its release on. A change of the tables is a file of its own.
+func TestVersionsOfTheSchemaNeverChange(t *testing.T) {
+	released := map[string]string{"0005_journal.sql": "6e354fbd8cad5886e5de54ffef1ea284af35777663de8591e43f654f2b571d8f"}
+	files, err := fs.ReadDir(schema.Migrations(), ".")
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, file := range files {
+		text, err := fs.ReadFile(schema.Migrations(), file.Name())
+		require.NoError(t, err)
+		found[file.Name()] = fmt.Sprintf("%x", sha256.Sum256(text))
+	}
+	assert.Equal(t, released, found, "undo the edit, and write a further migration; add the sum of a new file")
 }
 
 func TestMigrateByManyProcessesAtOnce(t *testing.T) {

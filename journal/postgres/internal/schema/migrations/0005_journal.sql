@@ -1,10 +1,10 @@
 -- {{schema}} stands for the quoted name of the journal's schema. Times of events are milliseconds since 1970 by the
 -- callers' clocks. Times of leases are by the server's clock, and are compared with nothing else.
 
--- Each process takes handles in blocks of 256. Those of operations carry the epoch from bit 40 on.
-CREATE SEQUENCE {{schema}}.handles AS bigint MINVALUE 1 START WITH 1099511627777 INCREMENT BY 256;
-CREATE SEQUENCE {{schema}}.receipt_handles AS bigint INCREMENT BY 256;
-CREATE SEQUENCE {{schema}}.flow_handles AS bigint INCREMENT BY 256;
+-- Each process takes handles in blocks of 1024. Those of operations carry the epoch from bit 40 on.
+CREATE SEQUENCE {{schema}}.handles AS bigint MINVALUE 1 START WITH 1099511627777 INCREMENT BY 1024;
+CREATE SEQUENCE {{schema}}.receipt_handles AS bigint INCREMENT BY 1024;
+CREATE SEQUENCE {{schema}}.flow_handles AS bigint INCREMENT BY 1024;
 CREATE SEQUENCE {{schema}}.commits AS bigint;
 
 CREATE TABLE {{schema}}.journal (
