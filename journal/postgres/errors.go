@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -12,7 +11,7 @@ import (
 var (
 	// ErrUnsafe means that the server's settings lose acknowledged commits, or are not those that a journal needs. The
 	// error says which, and what to set.
-	ErrUnsafe = check.ErrUnsafe
+	ErrUnsafe = fleet.ErrUnsafe
 	// ErrDeployment means that the journal belongs to another deployment, as in a copy of production started as
 	// staging.
 	ErrDeployment = fleet.ErrDeployment

@@ -77,7 +77,7 @@ type FlowReader interface {
 // FlowWriter writes flows that its transaction has locked.
 type FlowWriter interface {
 	FlowHandle(ctx context.Context) (int64, error)
-	// PutFlow writes a row. It returns ErrMissed if the name of a new one exists.
+	// PutFlow writes a row. If the name of a new one exists, it returns ErrMissed, or a later method of the Tx does.
 	PutFlow(ctx context.Context, f *Flow, insert bool) error
 	// AddSteps leaves out those whose Seq is there.
 	AddSteps(ctx context.Context, handle int64, steps []Step) error

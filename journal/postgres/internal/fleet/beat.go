@@ -13,7 +13,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/schema"
@@ -79,7 +78,7 @@ func (f *Fleet) renew(ctx context.Context, conn *pgx.Conn) error {
 	var beats int64
 	err := f.alone(ctx, conn, "local", func(b *pgx.Batch) {
 		b.Queue("UPDATE "+f.schema+".sessions SET beats = beats + 1, expires_at = clock_timestamp() + $1::interval "+
-			"WHERE id = ANY($2) AND epoch = $3 AND buried_at IS NULL RETURNING id, beats, "+check.StartSQL, f.opts.Pace.TTL, ids, m.Epoch).
+			"WHERE id = ANY($2) AND epoch = $3 AND buried_at IS NULL RETURNING id, beats, "+StartSQL, f.opts.Pace.TTL, ids, m.Epoch).
 			Query(func(rows pgx.Rows) error {
 				var id string
 				var n int64

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal/internal/leased"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 	"github.com/onceward/onceward/journal/postgres/internal/schema"
@@ -21,11 +20,11 @@ import (
 // is in its place.
 func (f *Fleet) Check(ctx context.Context, conn *pgx.Conn) error {
 	if f.opts.Pooled {
-		if err := check.Text(ctx, conn); err != nil {
+		if err := checkText(ctx, conn); err != nil {
 			return err
 		}
 	}
-	started, err := check.StartOf(ctx, conn)
+	started, err := startOf(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -35,7 +34,7 @@ func (f *Fleet) Check(ctx context.Context, conn *pgx.Conn) error {
 	if err := f.checkJournal(ctx, conn); err != nil {
 		return err
 	}
-	if again, err := check.StartOf(ctx, conn); err != nil {
+	if again, err := startOf(ctx, conn); err != nil {
 		return err
 	} else if !again.Equal(started) { // behind a pooler
 		return errMoved
@@ -64,7 +63,7 @@ var errMoved = errors.New("postgres: another server took the place of the one th
 
 // checkAgain repeats Check if the connection has reached another server, or a restarted one.
 func (f *Fleet) checkAgain(ctx context.Context, conn *pgx.Conn) error {
-	started, err := check.StartOf(ctx, conn)
+	started, err := startOf(ctx, conn)
 	if err == nil && !started.Equal(f.Started()) {
 		err = f.Check(ctx, conn)
 	}
@@ -73,13 +72,6 @@ func (f *Fleet) checkAgain(ctx context.Context, conn *pgx.Conn) error {
 
 // ErrDeployment is postgres.ErrDeployment.
 var ErrDeployment = errors.New("postgres: the journal of another deployment")
-
-// checkServer returns an error for a server that a journal is not safe on.
-func (f *Fleet) checkServer(ctx context.Context, conn *pgx.Conn) error {
-	awaits, err := check.Server(ctx, conn, check.Needs{Writes: !f.opts.ReadOnly, Durable: f.opts.Durable})
-	f.awaited.Store(awaits)
-	return err
-}
 
 func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	var (
@@ -111,7 +103,7 @@ func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	err = conn.QueryRow(ctx, "SELECT clock_timestamp(), schema_version, least_writer, deployment, restored, promoted, epoch, witnessed, (SELECT beats FROM "+f.schema+".sessions WHERE id = $1) FROM "+
 		f.schema+".journal", is.Member).Scan(&now, &version, &leastWriter, &deployment, &restored, &promoted, &epoch, &is.Witnessed, &is.Beats)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("%w: the table journal has no row: was it truncated?", check.ErrUnsafe)
+		return fmt.Errorf("%w: the table journal has no row: was it truncated?", ErrUnsafe)
 	}
 	if err != nil {
 		return err
@@ -120,7 +112,7 @@ func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	if err := schema.Check(version, leastWriter); err != nil {
 		return err
 	}
-	if err := check.Tables(ctx, conn, f.schema); err != nil {
+	if err := f.checkTables(ctx, conn); err != nil {
 		return err
 	}
 	if deployment != nil && f.opts.Deployment != "" && *deployment != f.opts.Deployment {
@@ -136,7 +128,7 @@ func (f *Fleet) checkJournal(ctx context.Context, conn *pgx.Conn) error {
 	if next < highest {
 		return f.looksRestored(ctx, conn, epoch, fmt.Sprintf("the sequence of handles is at %d, and %d is taken", next, highest))
 	}
-	is.Epoch, is.Place = epoch, check.PlaceOf(ctx, conn, f.schema+".operations")
+	is.Epoch, is.Place = epoch, f.place(ctx, conn)
 	if why, err := f.recall(ctx, conn, was, is); err != nil {
 		return err
 	} else if why != "" {
@@ -203,10 +195,14 @@ func (f *Fleet) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 	if f.granted.Load() {
 		return nil
 	}
-	var g check.Grants
-	need := func(of string, all ...string) { g.Need(of, all...) }
-	if f.opts.ReadOnly {
-		need = func(of string, _ ...string) { g.Need(of, "SELECT") }
+	var of, privileges []string
+	need := func(relation string, all ...string) {
+		if f.opts.ReadOnly {
+			all = []string{"SELECT"}
+		}
+		for _, privilege := range all {
+			of, privileges = append(of, relation), append(privileges, privilege)
+		}
 	}
 	need(f.schema+".journal", "SELECT", "UPDATE")
 	for _, table := range tables {
@@ -215,7 +211,12 @@ func (f *Fleet) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 	for _, sequence := range append([]string{"commits"}, sequences...) {
 		need("SEQUENCE "+f.schema+"."+sequence, "USAGE", "SELECT")
 	}
-	lacks, err := g.Lacking(ctx, conn)
+	// The schema's version reports missing tables.
+	var lacks string
+	err := conn.QueryRow(ctx, `SELECT coalesce(string_agg(lack, ', '), '') FROM (
+		SELECT DISTINCT p || ' ON ' || t AS lack FROM unnest($1::text[], $2::text[]) n (t, p)
+		WHERE NOT CASE WHEN t LIKE 'SEQUENCE %' THEN has_sequence_privilege(to_regclass(substr(t, 10)), p) ELSE has_table_privilege(to_regclass(t), p) END) l`,
+		of, privileges).Scan(&lacks)
 	switch {
 	case err != nil:
 		return err

@@ -7,6 +7,6 @@
 //   - Refused says why a transaction was fenced off, and mends what it can.
 //   - CutOff ends all leases for an adoption.
 //
-// The package knows the tables journal, sessions and lanes. It must not know an operation, or what a store's transaction
+// The package knows the server's settings, and the tables journal, sessions and lanes. It must not know an operation, or what a store's transaction
 // does.
 package fleet

@@ -12,7 +12,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -332,7 +331,7 @@ func (f *Fleet) testify(ctx context.Context, conn *pgx.Conn) error {
 func (f *Fleet) CutOff(ctx context.Context, conn apptx.Runner, word, restored string) (done func(), err error) {
 	s := f.schema
 	m := f.member.Load()
-	is := check.PlaceOf(ctx, conn, s+".operations")
+	is := f.place(ctx, conn)
 	for _, statement := range [...]struct {
 		sql  string
 		args []any

@@ -15,7 +15,6 @@ const (
 	FailedTransaction    = "25P02" // an earlier statement of the transaction has failed
 	SerializationFailure = "40001"
 	LacksPrivilege       = "42501"
-	NoSuchFunction       = "42883"
 	LockNotAvailable     = "55P03" // within the time that a statement waits for a lock
 )
 

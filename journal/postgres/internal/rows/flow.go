@@ -46,7 +46,7 @@ func scanFlow(rows pgx.Rows) (*rowstore.Flow, error) {
 // Flow implements rowstore.Reader. The lock is a statement of its own, so that the next one sees the changes of its last
 // holder.
 func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (f *rowstore.Flow, err error) {
-	return r.flow(ctx, &pipeline{d: r.d}, handle, name, lock)
+	return r.flow(ctx, r.pipeline(), handle, name, lock)
 }
 
 // flow reads a flow behind what the pipeline has.
@@ -80,7 +80,7 @@ func (r *reader) flow(ctx context.Context, p *pipeline, handle int64, name rowst
 
 // Steps implements rowstore.Reader.
 func (r *reader) Steps(ctx context.Context, handle int64) (steps []rowstore.Step, err error) {
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error {
 		var s rowstore.Step
 		var seq, position, at int64
@@ -120,7 +120,7 @@ func (r *reader) Flows(ctx context.Context, scan rowstore.FlowScan) (page []*row
 	if scan.Newest {
 		order += " DESC"
 	}
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error {
 		f, err := scanFlow(rows)
 		page = append(page, f)
@@ -164,16 +164,16 @@ func (t *tx) PutFlow(ctx context.Context, f *rowstore.Flow, insert bool) error {
 
 // AddSteps implements rowstore.Tx.
 func (t *tx) AddSteps(ctx context.Context, handle int64, steps []rowstore.Step) error {
-	p := &pipeline{d: t.d}
+	p := t.pipeline()
 	for _, s := range steps {
 		p.queue(nil, addStep, handle, int64(s.Seq), int16(s.Kind), []byte(s.Name), int64(s.Position), s.Parallel, s.At.UnixMilli(), s.Result, s.Sum)
 	}
-	_, err := p.send(ctx, t.c)
-	return meaning(err)
+	return t.sendLater(ctx, p)
 }
 
 // RemoveSteps implements rowstore.Tx.
 func (t *tx) RemoveSteps(ctx context.Context, handle int64) error {
-	_, err := t.write(ctx, "DELETE FROM {{s}}.flow_steps WHERE flow = $1", handle)
-	return err
+	p := t.pipeline()
+	p.queue(nil, "DELETE FROM {{s}}.flow_steps WHERE flow = $1", handle)
+	return t.sendLater(ctx, p)
 }

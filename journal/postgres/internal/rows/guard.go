@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 )
 
 // settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is. Each
@@ -32,7 +32,7 @@ const (
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
 		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($8::int[]), pg_catalog.unnest($9::bigint[])) a (number, least)
 			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
-		AND ` + connection.SoundSettings + ` AND ` + check.StartSQL + ` = $10)::int, clock_timestamp(), ` + clocks
+		AND ` + connection.SoundSettings + ` AND ` + fleet.StartSQL + ` = $10)::int, clock_timestamp(), ` + clocks
 	clocks = `l.*, j.hooked, j.naming, j.leaps, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
 		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
 		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l (seq, last, jumped, margin, ahead)`

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/onceward/onceward/journal/postgres/internal/check"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 )
 
 // handles are taken from a sequence in blocks, which are lost with their process.
@@ -20,7 +20,7 @@ const blockOfHandles = 1024
 
 // take returns a handle, higher than those that it has returned. It asks the sequence on that connection, and holds up no
 // other caller meanwhile.
-func (h *handles) take(ctx context.Context, d *Driver, conn check.RowReader) (int64, error) {
+func (h *handles) take(ctx context.Context, d *Driver, conn apptx.Runner) (int64, error) {
 	epoch := d.fleet.Member().Epoch
 	for {
 		if handle, is := h.taken(epoch); is {

@@ -19,6 +19,17 @@ type reader struct {
 	c        apptx.Runner
 	alone    bool    // no transaction has begun
 	restored *string // was read with a receipt; nil means that it was not
+
+	later *pipeline // writes that are sent with the next read, or with COMMIT; nil for none
+}
+
+// pipeline returns the writes that were not sent yet, for further statements.
+func (r *reader) pipeline() *pipeline {
+	p := r.later
+	if r.later = nil; p == nil {
+		p = &pipeline{d: r.d}
+	}
+	return p
 }
 
 // readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a pool
@@ -116,7 +127,7 @@ func eachRow(results pgx.BatchResults, f answer) error {
 
 // Find implements rowstore.Reader.
 func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	f := newFinding(keys)
 	if r.alone {
 		p.queue(nil, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")

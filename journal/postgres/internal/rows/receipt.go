@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
+	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 	// The next two are one round trip each. The first writes only in a transaction of the journal's database, which has
 	// not gone back, and if it can lock the key.
 	reserveReceipt = insertInto + `SELECT $1::bigint, $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea, $10::bytea, pg_catalog.pg_current_xact_id()
-		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13 = ` + check.StartSQL + ` AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING RETURNING 1`
+		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13 = ` + fleet.StartSQL + ` AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING RETURNING 1`
 	// The commit of an answer waits for the disk, even if the application's other commits do not.
 	completeReceipt = `UPDATE {{s}}.receipts SET state = $2, ends_at = $3, facts = $4, answer = $5, body = $6, written_in = pg_catalog.pg_current_xact_id()
 		WHERE handle = $1 AND facts = $7 AND written_in = pg_catalog.pg_current_xact_id_if_assigned() RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
@@ -84,7 +84,7 @@ func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found row
 
 // Receipt implements rowstore.Tx. It waits for neither the key nor the row.
 func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
-	p, locked := &pipeline{d: t.d}, false
+	p, locked := t.pipeline(), false
 	p.queue(func(pgx.Rows) error { locked = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = $1 FOR UPDATE SKIP LOCKED", identityOf(key.Scope, key.Key))
 	found, err := t.receipt(ctx, p, key)
 	found.Held = found.Held || found.Receipt != nil && !locked
@@ -129,7 +129,7 @@ func (r *reader) Receipts(ctx context.Context, scan rowstore.ReceiptScan) (page 
 	if scan.Newest {
 		order += " DESC"
 	}
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error {
 		row, err := scanReceipt(rows)
 		page = append(page, row)
@@ -148,13 +148,28 @@ func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, er
 
 // write runs a statement that changes one row, and reports whether it did.
 func (t *tx) write(ctx context.Context, text string, args ...any) (bool, error) {
-	p := &pipeline{d: t.d}
+	p := t.pipeline()
 	p.queue(nil, text, args...)
 	_, err := p.send(ctx, t.c)
 	return p.tag.RowsAffected() == 1, meaning(err)
 }
 
+// sendLater leaves writes to the next read, or to COMMIT. In a transaction of the application's it sends them.
+func (t *tx) sendLater(ctx context.Context, p *pipeline) error {
+	if t.lane != nil {
+		t.later = p
+		return nil
+	}
+	_, err := p.send(ctx, t.c)
+	return meaning(err)
+}
+
 func (t *tx) writeOne(ctx context.Context, text string, args ...any) error {
+	if t.lane != nil {
+		p := t.pipeline()
+		p.queue(nil, "WITH w AS ("+text+" RETURNING 1) SELECT 1 / count(*) FROM w", args...)
+		return t.sendLater(ctx, p)
+	}
 	written, err := t.write(ctx, text, args...)
 	if err == nil && !written {
 		err = rowstore.ErrMissed

@@ -13,7 +13,7 @@ import (
 
 // Scan implements rowstore.Reader.
 func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	text, args := selection(&scan)
 	p.queue(func(rows pgx.Rows) error {
 		var at rowstore.Position
@@ -155,7 +155,7 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 		texts[i] = fmt.Sprint("SELECT ", i, ", count(*), coalesce(min(settled_at), 0) FROM {{s}}.operations WHERE ", condition(&scans[i], &args))
 	}
 	counts := make([]rowstore.Count, len(scans))
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error {
 		var i int
 		var c rowstore.Count
@@ -170,7 +170,7 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 // Head implements rowstore.Reader.
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 	head := rowstore.Head{Identity: r.d.identity, Key: r.d.key}
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
 	_, err := p.send(ctx, r.c)
 	return head, meaning(err)
@@ -205,7 +205,7 @@ const holders = `WITH RECURSIVE h (id) AS (SELECT min(holder) FROM {{s}}.operati
 
 // Holders implements rowstore.Reader.
 func (r *reader) Holders(ctx context.Context) (all []string, err error) {
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error {
 		var holder string
 		err := rows.Scan(&holder)
@@ -218,7 +218,7 @@ func (r *reader) Holders(ctx context.Context) (all []string, err error) {
 
 // Names implements rowstore.Reader.
 func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []rowstore.Name, err error) {
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error {
 		var digest []byte
 		var n rowstore.Name
@@ -233,7 +233,7 @@ func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []row
 
 // Marks implements rowstore.Reader.
 func (r *reader) Marks(ctx context.Context, after rowstore.Mark, limit int) (page []rowstore.Mark, err error) {
-	p := &pipeline{d: r.d}
+	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error {
 		var m rowstore.Mark
 		err := rows.Scan(&m.Mark, &m.Handle)

@@ -2,8 +2,10 @@ package rows_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,6 +128,52 @@ func TestRoundTripsOfABatch(t *testing.T) {
 	}
 	require.NoError(t, batch())
 	assert.Equal(t, 2, c.during(t, batch), "the second is the rollback")
+}
+
+// The events of a batch read their flows one by one, and write with the next read or with COMMIT.
+func TestRoundTripsOfFlows(t *testing.T) {
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	driver(t, server, schema).Close()
+	d, c := counted(t, server, schema)
+	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
+	require.NoError(t, err)
+	defer j.Close()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	begun := func(id string) (f journal.Flow) {
+		result, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(), InputDigest: "d"})
+		require.NoError(t, err)
+		require.Equal(t, machine.Execute, result.Decision)
+		return result.Flow
+	}
+	record := func(f journal.Flow, seq int) error {
+		_, err := j.ApplyFlow(t.Context(), machine.FlowEvent{
+			Kind: machine.FlowEventRecord, Ref: f.Ref, Handle: f.Handle, Claim: f.Claim, At: time.Now(), Session: s.ID(),
+			Steps: []journal.StepRecord{{Seq: seq, Name: "step", At: time.Now().UTC().Truncate(time.Millisecond)}},
+		})
+		return err
+	}
+	var flows []journal.Flow
+	for i := range 10 {
+		flows = append(flows, begun(fmt.Sprint("ride-", i)))
+		require.NoError(t, record(flows[i], 1))
+	}
+	assert.Equal(t, 3, c.during(t, func() error { begun("one more"); return nil }), "BEGIN, the read, and the row with COMMIT")
+	assert.Equal(t, 3, c.during(t, func() error { return record(flows[0], 2) }))
+	assert.Equal(t, 2+len(flows), c.during(t, func() error {
+		release := j.Hold()
+		var all sync.WaitGroup
+		for _, f := range flows {
+			all.Go(func() { assert.NoError(t, record(f, 3)) })
+		}
+		for j.Queued() < len(flows) {
+			runtime.Gosched()
+		}
+		release()
+		all.Wait()
+		return nil
+	})-2, "one transaction of the hold, and one of all flows")
 }
 
 func TestRoundTripsOfALookAtAReceipt(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
@@ -177,7 +177,7 @@ func (t *tx) Handle(ctx context.Context) (int64, error) {
 
 // sequences is a connection for handles: the transaction's own, so that readers don't hold it up. The application's may
 // have another role.
-func (t *tx) sequences() check.RowReader {
+func (t *tx) sequences() apptx.Runner {
 	if t.lane == nil {
 		return t.d.pool
 	}
@@ -198,7 +198,7 @@ func (t *tx) Forget(ctx context.Context, before int64, limit int) error {
 
 // Put implements rowstore.Tx.
 func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
-	p := &pipeline{d: t.d}
+	p := t.pipeline()
 	queueChanges(p, changes)
 	_, err := p.send(ctx, t.c)
 	return meaning(err)
@@ -207,7 +207,7 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 // Commit implements rowstore.Tx. If the answer is lost, it finds out what became of the commit, until the context of Begin
 // ends.
 func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.Change) error {
-	p := &pipeline{d: t.d}
+	p := t.pipeline()
 	queueChanges(p, changes)
 	if head.Reset {
 		p.queue(nil, resetLanes, t.lane.member.ID, t.lane.number, toColumn(head.Clock.Last))

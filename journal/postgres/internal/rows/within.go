@@ -12,7 +12,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
-	"github.com/onceward/onceward/journal/postgres/internal/check"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -89,7 +88,7 @@ func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 	var started time.Time
 	f := t.d.fleet
 	p.queue(func(rows pgx.Rows) error { return rows.Scan(&id, &why, &started) },
-		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+check.StartSQL)
+		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+fleet.StartSQL)
 	return p, func(ctx context.Context) error {
 		switch {
 		case id == nil || *id != t.d.identity:

@@ -1,0 +1,117 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/journal/internal/leased"
+	"github.com/onceward/onceward/journal/postgres/internal/apptx"
+)
+
+// ErrUnsafe is postgres.ErrUnsafe.
+var ErrUnsafe = errors.New("postgres: not safe for a journal")
+
+// checkServer returns an error for a server that a journal is not safe on.
+func (f *Fleet) checkServer(ctx context.Context, conn *pgx.Conn) error {
+	var (
+		version           int
+		encoding          string
+		fsync, pages      string
+		standbys          string
+		standby, readonly bool
+	)
+	err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_setting('fsync', true), 'on'), "+
+		"coalesce(current_setting('full_page_writes', true), 'on'), coalesce(current_setting('synchronous_standby_names', true), ''), pg_is_in_recovery(), "+
+		"current_setting('default_transaction_read_only')::bool").Scan(&version, &encoding, &fsync, &pages, &standbys, &standby, &readonly)
+	if err != nil {
+		return err
+	}
+	if f.opts.ReadOnly { // nothing is acknowledged
+		standby, readonly = false, false
+	}
+	local := !f.opts.ReadOnly && f.opts.Durable
+	switch {
+	case version < 140000:
+		return fmt.Errorf("%w: the server has version %d, and 14 is needed", ErrUnsafe, version/10000)
+	case encoding != "UTF8":
+		return fmt.Errorf("%w: the database's encoding is %s, and UTF8 is needed", ErrUnsafe, encoding)
+	case standby:
+		return fmt.Errorf("%w: the server is a standby: connect to the primary, for example with target_session_attrs=read-write", ErrUnsafe)
+	case readonly:
+		return fmt.Errorf("%w: default_transaction_read_only is on", ErrUnsafe)
+	case local && fsync != "on":
+		return fmt.Errorf("%w: fsync is %s: acknowledged commits are lost with the machine's power; set it on, or see Options.Durability", ErrUnsafe, fsync)
+	case local && pages != "on":
+		return fmt.Errorf("%w: full_page_writes is %s: a half-written page can't be repaired; set it on, or see Options.Durability", ErrUnsafe, pages)
+	}
+	f.awaited.Store(standbys != "")
+	return nil
+}
+
+// checkText returns an error if a setting changes the form of the values that the server sends as text. Behind a pooler it
+// sends them so, and in another form the journal could not read its records again.
+func checkText(ctx context.Context, conn *pgx.Conn) error {
+	var bytea, date, encoding string
+	err := conn.QueryRow(ctx, "SELECT current_setting('bytea_output'), current_setting('DateStyle'), current_setting('client_encoding')").Scan(&bytea, &date, &encoding)
+	refuse := func(setting, is, want string) error {
+		return fmt.Errorf("%w: %s is %s, and behind a pooler (Options.Pooled) it has to be %s: ALTER ROLE … SET %[2]s = '%[4]s', and have the pooler connect anew", ErrUnsafe, setting, is, want)
+	}
+	switch {
+	case err != nil:
+		return err
+	case bytea != "hex":
+		return refuse("bytea_output", bytea, "hex")
+	case !strings.HasPrefix(date, "ISO"):
+		return refuse("DateStyle", date, "ISO")
+	case encoding != "UTF8":
+		return refuse("client_encoding", encoding, "UTF8")
+	}
+	return nil
+}
+
+// checkTables returns an error for a journal whose tables a crash empties, or whose rows are hidden from this role.
+func (f *Fleet) checkTables(ctx context.Context, conn *pgx.Conn) error {
+	var unlogged, policies bool
+	err := conn.QueryRow(ctx, "SELECT bool_or(relpersistence <> 'p'), bool_or(row_security_active(c.oid)) FROM pg_class c WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')",
+		f.schema).Scan(&unlogged, &policies)
+	switch {
+	case err != nil:
+		return err
+	case unlogged:
+		return fmt.Errorf("%w: a table of the journal is unlogged, and is empty after a crash: ALTER TABLE … SET LOGGED", ErrUnsafe)
+	case policies:
+		return fmt.Errorf("%w: row security hides rows of the journal from this role: disable it for the journal's tables", ErrUnsafe)
+	}
+	return nil
+}
+
+// startOf returns when the server was started. No two servers were started in the same microsecond. So another time
+// shows that another server answers, or that this one was restarted. A connection to a pooler outlives both.
+func startOf(ctx context.Context, conn *pgx.Conn) (started time.Time, err error) {
+	err = conn.QueryRow(ctx, "SELECT "+StartSQL).Scan(&started)
+	return started, err
+}
+
+// StartSQL is the expression of startOf.
+const StartSQL = "pg_postmaster_start_time()"
+
+// place returns where the journal lies. It asks for each part in a statement of its own. A part is "" if the engine lacks the function, or the role may not call it.
+func (f *Fleet) place(ctx context.Context, conn apptx.Runner) leased.Place {
+	one := func(sql string, args ...any) (value string) {
+		if conn.QueryRow(ctx, sql, args...).Scan(&value) != nil {
+			return ""
+		}
+		return value
+	}
+	return leased.Place{
+		System:   one("SELECT system_identifier::text FROM pg_control_system()"),
+		Database: one("SELECT oid::bigint::text FROM pg_database WHERE datname = current_database()"),
+		Table:    one("SELECT to_regclass($1)::oid::bigint::text", f.schema+".operations"),
+		Timeline: one("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"),
+	}
+}
