@@ -217,7 +217,7 @@ func TestLockedNamesBlockNoOther(t *testing.T) {
 	before, released := timeouts.Load(), time.Now()
 	others.Wait()
 	t.Logf("after %s, and %d tries that waited for a name", time.Since(released), timeouts.Load()-before)
-	assert.LessOrEqual(t, timeouts.Load()-before, int64(4*names), "tries that the locks of names cost the batch")
+	assert.LessOrEqual(t, timeouts.Load()-before, int64(4*names), "halves of the batch that met a lock, 5 ms each")
 	for range 10 {
 		replayed, err := j.Apply(t.Context(), begin("known", s))
 		require.NoError(t, err)
