@@ -1,13 +1,11 @@
 package providertest
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,43 +31,8 @@ type creation struct {
 	state    providers.Outcome // that a test gave it; 0: that of the answer
 }
 
-// create returns the object of an effect. s.mu is held.
-func (s *Server) create(c *call, seq int, a Answer) *creation {
-	o := &creation{
-		seq: seq, url: c.r.URL.Path, id: s.idOf(a), names: s.idNames, world: c.world, endpoint: c.route.Endpoint,
-		request: tables.Message{Header: c.r.Header.Clone(), Query: c.r.URL.RawQuery, Body: bytes.Clone(c.body)},
-		key:     c.key, at: s.now(), answer: a.clone(),
-	}
-	o.id = cmp.Or(o.id, fmt.Sprintf("object-%d", seq))
-	for i := range s.provider.Endpoints {
-		if e := &s.provider.Endpoints[i]; e.Pattern == o.endpoint.Pattern && e.Action == o.endpoint.Action {
-			o.endpoint = e
-		}
-	}
-	o.path = wildcards(o.endpoint.Pattern, c.r.URL.EscapedPath())
-	return o
-}
-
 // world is an account and one of its modes. An object exists in one world.
 type world struct{ account, mode string }
-
-// worldOf returns the account and mode of a request.
-func (s *Server) worldOf(c *call) world {
-	w := world{account: ownAccount, mode: tables.Mode(&s.provider, c.r.Header)}
-	for _, name := range s.provider.AccountHeaders {
-		if named := c.r.Header.Get(name); named != "" {
-			w.account = named
-			return w
-		}
-	}
-	if s.Account != nil {
-		w.account = s.Account(c.observed())
-	}
-	return w
-}
-
-// ownAccount is the account of requests that name none.
-const ownAccount = "acct_own"
 
 // wildcards returns the matches of the wildcards in a pattern of net/http.
 func wildcards(pattern, escapedPath string) map[string]string {
@@ -285,69 +248,11 @@ func meaning(item any, means []providers.Meaning) providers.Outcome {
 	return 0
 }
 
-// nested returns an object within its container, by the path of its id: under "data.object" for
-// "data.object.id".
-func nested(shown map[string]any, id string) any {
-	at := steps(id)
-	if len(at) < 2 {
-		return shown
-	}
-	return put(nil, at[:len(at)-1], shown, itself)
-}
-
-// itself is the name of a member that a path leaves open.
-func itself() string { return "item" }
-
 func stamp(at time.Time, seconds bool) any {
 	if seconds {
 		return at.Unix()
 	}
 	return at.UTC().Format(time.RFC3339)
-}
-
-// parsed is a JSON body with its numbers as they are written.
-func parsed(body []byte) (v any, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return nil, false
-	}
-	switch v.(type) {
-	case map[string]any, []any:
-		return v, true
-	}
-	return nil, false
-}
-
-// scalars are the texts, numbers and booleans at a path of steps.
-func scalars(v any, steps []string) (found []any) {
-	if len(steps) == 0 {
-		switch v.(type) {
-		case string, json.Number, bool, int, int64:
-			return []any{v}
-		}
-		return nil
-	}
-	name, array := strings.CutSuffix(steps[0], "[]")
-	members, is := v.(map[string]any)
-	if !is {
-		return nil
-	}
-	names := []string{name}
-	if name == "*" {
-		names = slices.Sorted(maps.Keys(members))
-	}
-	for _, name := range names {
-		if !array {
-			found = append(found, scalars(members[name], steps[1:])...)
-			continue
-		}
-		list, _ := members[name].([]any)
-		for _, element := range list {
-			found = append(found, scalars(element, steps[1:])...)
-		}
-	}
-	return found
 }
 
 // identified finds the object with an id in an answer: the whole, or the first one in it, at any depth. names
@@ -389,16 +294,4 @@ func idNames(p *providers.Provider) []string {
 		add(p.Events[i].Object)
 	}
 	return names
-}
-
-// idOf returns the id of an answer's object: in its body, or the end of its Location.
-func (s *Server) idOf(a Answer) string {
-	body, _ := parsed(a.Body)
-	if id, found := identified(body, s.idNames); found != nil {
-		return id
-	}
-	if to, err := url.Parse(a.Header.Get("Location")); err == nil && len(to.Path) > 1 {
-		return path.Base(to.Path)
-	}
-	return ""
 }

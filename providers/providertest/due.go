@@ -5,17 +5,6 @@ import (
 	"time"
 )
 
-// due is something that the server does at a time on its clock.
-type due struct {
-	at   time.Time
-	do   func()
-	done chan struct{}
-
-	taken     bool // a goroutine runs it
-	forgotten bool // it will not run
-	straggler bool // it is a request
-}
-
 // at has something done at a time on the server's clock, once, unless the server is
 // closed before; s.mu is held. It is done without s.mu.
 func (s *Server) at(when time.Time, do func()) *due {

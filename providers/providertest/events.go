@@ -16,48 +16,6 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// EventManner is how an event is delivered, and its defects. The zero EventManner delivers it once, signed,
-// one second of the server's clock after its cause.
-type EventManner struct {
-	// Lose never sends it.
-	Lose bool
-
-	// Duplicates is the number of repeats, with the same id, each a second later.
-	Duplicates int
-
-	// Reorder holds it back until a later event was delivered, but for an hour at most.
-	Reorder bool
-
-	// BeforeResponse delivers it before the answer to the request that caused it.
-	BeforeResponse bool
-
-	// Delay is the time before it is sent, on the server's clock. Default: one second.
-	Delay time.Duration
-
-	// Thin leaves out the object except for its id: a reason for a look-up.
-	Thin bool
-
-	// Forged signs it with another secret.
-	Forged bool
-
-	// OtherMode makes it claim the other mode: test instead of live.
-	OtherMode bool
-
-	// Account, if not empty, is the account that it claims.
-	Account string
-}
-
-// Delivery is one delivery of an event.
-type Delivery struct {
-	Event  string // the id of the event, the same for every repeat
-	Type   string
-	Effect int // the Seq of the effect that it tells of
-	Manner EventManner
-	At     time.Time // on the server's clock
-	Status int       // of the answer; 0 if there was none
-	Err    error     // why there was none, or why it could not be sent
-}
-
 // Events makes the server send events to a URL. Each effect, and each [Server.Turn], sends one event for each
 // row of the table's Events that covers it. A table without such a row sends none. Events are signed in the
 // provider's scheme under secret, the secret for package webhook, with these exceptions:
@@ -158,18 +116,6 @@ func (s *Server) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.deliveries)
-}
-
-// event is an event to be sent.
-type event struct {
-	id     string
-	rule   *providers.EventRule
-	seq    int // of its effect
-	manner EventManner
-	body   []byte
-	to     string
-	secret string
-	sent   bool // at least once
 }
 
 // eventRetries are the times between the tries of an event; the last one repeats.

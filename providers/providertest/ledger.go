@@ -4,64 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"net/http"
+	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
-	"time"
 
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
-
-// Effect is one execution that took effect: the handler ran and answered with a status below 400, without an
-// error in a 200 if the provider has those.
-type Effect struct {
-	// Seq counts the effects, from 1.
-	Seq int
-
-	// Request is the number of the request that caused it.
-	Request int
-
-	// Key is the idempotency key of the execution, without quotes, or empty.
-	Key string
-
-	Method string
-	Path   string
-	Header http.Header
-	Body   []byte
-
-	// Status is the status of the handler's answer.
-	Status int
-
-	// At is the time of the effect on the server's clock.
-	At time.Time
-
-	// Account is the account of the effect, and Mode the mode of the credential, if the table distinguishes
-	// these.
-	Account, Mode string
-
-	// Object is the id of the created object. It is the first id that exists of three: an id in the answer, the end
-	// of its Location, an id of the server's own. The id in the answer is the member id, or the member that the
-	// table's ObjectID names. It may be of the answer's object itself or of the first object in it.
-	Object string
-
-	// State is the object's state after [Server.Turn]. It is Refused from the start if the handler's answer is a decline
-	// by the table (Declines): nothing took effect then. Zero means neither.
-	State providers.Outcome
-}
-
-// entry is the ledger's record of one request.
-type entry struct {
-	number       int
-	key          string
-	method, path string
-	fault        Fault
-	came         string // of it; empty while it is being worked on
-	effect       int    // its effect's Seq; 0 if it had none
-	waits        bool   // to be executed, without a client for the answer
-}
 
 const panicked = "the handler panicked"
 
@@ -206,4 +158,33 @@ func (s *Server) table(shows func(*entry) bool) string {
 		fmt.Fprintf(&text, "and %d more\n", hidden)
 	}
 	return text.String()
+}
+
+// create returns the object of an effect. s.mu is held.
+func (s *Server) create(c *call, seq int, a Answer) *creation {
+	o := &creation{
+		seq: seq, url: c.r.URL.Path, id: s.idOf(a), names: s.idNames, world: c.world, endpoint: c.route.Endpoint,
+		request: tables.Message{Header: c.r.Header.Clone(), Query: c.r.URL.RawQuery, Body: bytes.Clone(c.body)},
+		key:     c.key, at: s.now(), answer: a.clone(),
+	}
+	o.id = cmp.Or(o.id, fmt.Sprintf("object-%d", seq))
+	for i := range s.provider.Endpoints {
+		if e := &s.provider.Endpoints[i]; e.Pattern == o.endpoint.Pattern && e.Action == o.endpoint.Action {
+			o.endpoint = e
+		}
+	}
+	o.path = wildcards(o.endpoint.Pattern, c.r.URL.EscapedPath())
+	return o
+}
+
+// idOf returns the id of an answer's object: in its body, or the end of its Location.
+func (s *Server) idOf(a Answer) string {
+	body, _ := parsed(a.Body)
+	if id, found := identified(body, s.idNames); found != nil {
+		return id
+	}
+	if to, err := url.Parse(a.Header.Get("Location")); err == nil && len(to.Path) > 1 {
+		return path.Base(to.Path)
+	}
+	return ""
 }

@@ -3,8 +3,6 @@ package providertest
 import (
 	"fmt"
 	"time"
-
-	"github.com/onceward/onceward/providers"
 )
 
 // Manner is the behavior of a provider at one endpoint that its table leaves open, because a client judges it
@@ -87,18 +85,4 @@ func (s Scope) String() string {
 		return "by request"
 	}
 	return fmt.Sprintf("scope(%d)", uint8(s))
-}
-
-// MannerOf returns the known manners of this module's adapters by the provider's name. An adapter with
-// another name, or an API of your own, has the zero Manner. If a provider publishes nothing, the reading is
-// the one that finds more mistakes: a mismatch is not detected, and a key counts for the whole API.
-func MannerOf(p providers.Provider, e providers.Endpoint) Manner {
-	of, known := manners[p.Name]
-	switch {
-	case known:
-		return of(e)
-	case e.Key.FirstSent != "":
-		return repeatable(e)
-	}
-	return Manner{}
 }

@@ -461,3 +461,20 @@ func snake(status int) string {
 
 // screaming is a status as other APIs name it: BAD_REQUEST.
 func screaming(status int) string { return strings.ToUpper(snake(status)) }
+
+// resourcePlace is the placeholder for the object's id in a Manner's bodies.
+const resourcePlace = "{resource}"
+
+// MannerOf returns the known manners of this module's adapters by the provider's name. An adapter with
+// another name, or an API of your own, has the zero Manner. If a provider publishes nothing, the reading is
+// the one that finds more mistakes: a mismatch is not detected, and a key counts for the whole API.
+func MannerOf(p providers.Provider, e providers.Endpoint) Manner {
+	of, known := manners[p.Name]
+	switch {
+	case known:
+		return of(e)
+	case e.Key.FirstSent != "":
+		return repeatable(e)
+	}
+	return Manner{}
+}

@@ -18,24 +18,6 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// record is the server's memory of a key.
-type record struct {
-	at          time.Time // of the first request
-	retention   time.Duration
-	fingerprint string
-	running     int
-	stored      *Answer
-}
-
-// free reports whether the key may be used as if for the first time: its request
-// left nothing behind, or its retention has ended.
-func (r *record) free(now time.Time) bool {
-	if r.running > 0 {
-		return false
-	}
-	return r.stored == nil || r.retention > 0 && !now.Before(r.at.Add(r.retention))
-}
-
 // reservation is the state of a key when a request arrives.
 type reservation int
 
@@ -205,9 +187,6 @@ func (c *call) pointing(resource string) (Answer, bool) {
 	}
 	return Answer{}, false
 }
-
-// resourcePlace is the placeholder for the object's id in a Manner's bodies.
-const resourcePlace = "{resource}"
 
 // resourceOf returns the id of an answer's object: the member id of its JSON object, or of the first object
 // in it that has one.

@@ -130,6 +130,3 @@ func (c *call) link(after string) string {
 	}
 	return to.String()
 }
-
-// steps splits a path into its names.
-func steps(path string) []string { return strings.Split(path, ".") }

@@ -83,33 +83,6 @@ func (c *call) with(a Answer, path, text string) Answer {
 	return a
 }
 
-// put returns the JSON value with a value at a path of steps like "error", "errors[]" or "*". Missing
-// containers are added, and member returns the name for a "*".
-func put(v any, steps []string, value any, member func() string) any {
-	if len(steps) == 0 {
-		return value
-	}
-	name, array := strings.CutSuffix(steps[0], "[]")
-	if name == "*" {
-		name = member()
-	}
-	members, is := v.(map[string]any)
-	if !is {
-		members = map[string]any{}
-	}
-	if !array {
-		members[name] = put(members[name], steps[1:], value, member)
-		return members
-	}
-	list, _ := members[name].([]any)
-	if len(list) == 0 {
-		list = []any{nil}
-	}
-	list[0] = put(list[0], steps[1:], value, member)
-	members[name] = list
-	return members
-}
-
 // member returns the name of the first field in a GraphQL document, which the answer has too.
 func (c *call) member() string {
 	var request struct{ Query string }

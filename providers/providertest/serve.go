@@ -17,25 +17,6 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// maxBody is how large a request may be, in bytes.
-const maxBody = 64 << 20
-
-// call is one request on its way through the server.
-type call struct {
-	r      *http.Request
-	fault  Fault
-	entry  *entry
-	body   []byte
-	route  tables.Route
-	manner Manner
-	key    string
-	keyed  bool
-	keyErr error
-	world  world
-
-	straggles bool
-}
-
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	c := s.arrive(r)
 	defer func() {
@@ -162,22 +143,6 @@ func (s *Server) identify(c *call, body []byte) {
 	c.entry.key = c.key
 }
 
-func (c *call) message() tables.Message {
-	return tables.Message{Header: c.r.Header, Query: c.r.URL.RawQuery, Body: c.body}
-}
-
-func (c *call) observed() Request {
-	return Request{
-		Number: c.entry.number,
-		Method: c.r.Method,
-		Path:   c.r.URL.Path,
-		Header: c.r.Header.Clone(),
-		Body:   bytes.Clone(c.body),
-		Key:    c.key,
-		Fault:  c.fault,
-	}
-}
-
 // answer handles the request like the provider, and returns a description of the result.
 func (s *Server) answer(c *call) (a Answer, came string) {
 	e := c.route.Endpoint
@@ -259,13 +224,6 @@ func (s *Server) look(c *call) Answer {
 	return s.run(c)
 }
 
-func (c *call) malformed() Answer {
-	if c.manner.Malformed != nil {
-		return c.manner.Malformed.clone()
-	}
-	return c.error(http.StatusBadRequest, c.keyErr.Error())
-}
-
 func (s *Server) inFlight(c *call) Answer {
 	a, ok := c.saying(providers.InFlight, true, nil)
 	if !ok {
@@ -298,3 +256,21 @@ func (s *Server) pause(d time.Duration) {
 	case <-s.closing:
 	}
 }
+
+// worldOf returns the account and mode of a request.
+func (s *Server) worldOf(c *call) world {
+	w := world{account: ownAccount, mode: tables.Mode(&s.provider, c.r.Header)}
+	for _, name := range s.provider.AccountHeaders {
+		if named := c.r.Header.Get(name); named != "" {
+			w.account = named
+			return w
+		}
+	}
+	if s.Account != nil {
+		w.account = s.Account(c.observed())
+	}
+	return w
+}
+
+// ownAccount is the account of requests that name none.
+const ownAccount = "acct_own"

@@ -1,0 +1,56 @@
+package providertest
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// Effect is one execution that took effect: the handler ran and answered with a status below 400, without an
+// error in a 200 if the provider has those.
+type Effect struct {
+	// Seq counts the effects, from 1.
+	Seq int
+
+	// Request is the number of the request that caused it.
+	Request int
+
+	// Key is the idempotency key of the execution, without quotes, or empty.
+	Key string
+
+	Method string
+	Path   string
+	Header http.Header
+	Body   []byte
+
+	// Status is the status of the handler's answer.
+	Status int
+
+	// At is the time of the effect on the server's clock.
+	At time.Time
+
+	// Account is the account of the effect, and Mode the mode of the credential, if the table distinguishes
+	// these.
+	Account, Mode string
+
+	// Object is the id of the created object. It is the first id that exists of three: an id in the answer, the end
+	// of its Location, an id of the server's own. The id in the answer is the member id, or the member that the
+	// table's ObjectID names. It may be of the answer's object itself or of the first object in it.
+	Object string
+
+	// State is the object's state after [Server.Turn]. It is Refused from the start if the handler's answer is a decline
+	// by the table (Declines): nothing took effect then. Zero means neither.
+	State providers.Outcome
+}
+
+// entry is the ledger's record of one request.
+type entry struct {
+	number       int
+	key          string
+	method, path string
+	fault        Fault
+	came         string // of it; empty while it is being worked on
+	effect       int    // its effect's Seq; 0 if it had none
+	waits        bool   // to be executed, without a client for the answer
+}
