@@ -75,11 +75,15 @@ func TestBackupWithNothingOpen(t *testing.T) {
 	goOn(t, j, "completed")
 	require.NoError(t, j.Backup(t.Context(), to))
 	require.NoError(t, j.Close())
-	for range 2 {
+	for range 3 {
 		copied := open(t, to)
 		_, err := copied.Join(t.Context())
-		require.ErrorIs(t, err, journal.ErrRestored, "however often it is opened")
+		require.ErrorIs(t, err, journal.ErrRestored, "it was not adopted")
+		assert.Regexp(t, `after commit [1-9]`, err.Error())
+		again := filepath.Join(t.TempDir(), "again.db") // a copy of a copy knows the commit, too
+		require.NoError(t, copied.Backup(t.Context(), again))
 		require.NoError(t, copied.Close())
+		to = again
 	}
 	// The backup is put back in the journal's place, beside its sidecar, though nothing was missing.
 	copyFile(t, to, path)
@@ -108,6 +112,11 @@ func TestBackupNeverOverwrites(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "mine", string(content))
 
+	for _, suffix := range []string{"-wal", "-journal"} { // of an older database, which would count as the backup's
+		to := filepath.Join(dir, "beside"+suffix[1:])
+		require.NoError(t, os.WriteFile(to+suffix, nil, 0o600))
+		require.ErrorIs(t, j.Backup(t.Context(), to), fs.ErrExist)
+	}
 	require.ErrorIs(t, j.Backup(t.Context(), filepath.Join(dir, "no", "such.db")), fs.ErrNotExist)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

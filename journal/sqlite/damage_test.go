@@ -126,7 +126,7 @@ func TestJournalThatMayNotBeWritten(t *testing.T) {
 		require.NoError(t, os.Chmod(name, mode))
 	}
 	t.Run("read-only", func(t *testing.T) {
-		asNobody(t)
+		t.Cleanup(asNobody(t))
 		j, err := sqlite.Open(path, sqlite.Options{})
 		if err == nil {
 			t.Cleanup(func() { _ = j.Close() })

@@ -9,15 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asNobody takes root's rights over files from the calling goroutine, until the test ends.
-func asNobody(t *testing.T) {
+// asNobody takes root's rights over files from the calling goroutine, until the returned function is called.
+func asNobody(t *testing.T) (as func()) {
+	t.Helper()
 	if os.Getuid() != 0 {
-		return
+		return func() {}
 	}
 	runtime.LockOSThread()
 	require.NoError(t, syscall.Setfsuid(65534))
-	t.Cleanup(func() {
+	return func() {
 		require.NoError(t, syscall.Setfsuid(0))
 		runtime.UnlockOSThread()
-	})
+	}
 }

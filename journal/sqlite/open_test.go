@@ -77,7 +77,7 @@ func TestOpenNamesUnwritablePaths(t *testing.T) {
 	require.NoError(t, open(t, filepath.Join(dir, "earlier.db")).Close())
 	require.NoError(t, os.Chmod(dir, 0o555))
 	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // otherwise user nobody can't reach it
-	asNobody(t)
+	t.Cleanup(asNobody(t))
 	_, err = sqlite.Open(filepath.Join(dir, "journal.db"), sqlite.Options{})
 	require.ErrorIs(t, err, os.ErrPermission)
 	assert.ErrorContains(t, err, "can be written")

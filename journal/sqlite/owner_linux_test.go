@@ -41,7 +41,7 @@ func TestOwnerOfFilesBesideTheJournal(t *testing.T) {
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
 	}
 	require.NoError(t, j.Close())
-	asNobody(t)
+	t.Cleanup(asNobody(t))
 	goOn(t, open(t, path), "invoice-2")
 }
 
@@ -56,7 +56,7 @@ func TestOwnersGroupTakesItsFile(t *testing.T) {
 			require.NoError(t, os.Chown(name, 12345, nobodysID))
 			require.NoError(t, os.Chmod(name, 0o660))
 		}
-		asNobody(t)
+		t.Cleanup(asNobody(t))
 		require.NoError(t, syscall.Setfsgid(nobodysID))
 		t.Cleanup(func() { require.NoError(t, syscall.Setfsgid(0)) })
 		goOn(t, open(t, path), "invoice-1")
@@ -120,7 +120,7 @@ func TestReadOnlyLeavesTheOwner(t *testing.T) {
 	whatever(t, j)
 	require.NoError(t, j.Close())
 	assert.Equal(t, before, surroundings(t, path))
-	asNobody(t)
+	t.Cleanup(asNobody(t))
 	goOn(t, open(t, path), "invoice-after")
 }
 
@@ -134,7 +134,7 @@ func TestOwnerThatLetsOthersRead(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Dir(path), 0o777))
 	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
 	require.NoError(t, os.Chmod(path, 0o666))
-	asNobody(t)
+	t.Cleanup(asNobody(t))
 	_, err := sqlite.Open(path, sqlite.Options{})
 	require.ErrorContains(t, err, "run chmod 600 on it")
 }

@@ -150,23 +150,37 @@ func TestReadOnlyOfTheLog(t *testing.T) {
 	}
 }
 
-// If reading a file that no process has open is no longer permitted, each call is an error.
-func TestReadOnlyWithoutPermission(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{dir, filepath.Dir(dir)} { // its entries can be looked up
-		require.NoError(t, os.Chmod(name, 0o755))
-	}
-	path := filepath.Join(dir, "journal.db")
-	w := open(t, path)
-	goOn(t, w, "invoice-1")
-	require.NoError(t, w.Close())
-	j, err := sqlite.Open(path, readOnly)
-	require.NoError(t, err)
-	defer j.Close()
-	require.NoError(t, os.Chmod(path, 0))
-	asNobody(t)
-	for range 2 {
-		_, err = j.Stats(t.Context())
-		require.ErrorContains(t, err, "unable to open")
+// A reader needs the permission to read alone, beside a writer and after it. Without that, each call is an error.
+func TestReadOnlyWithoutPermissionToWrite(t *testing.T) {
+	for name, alone := range map[string]bool{"beside": false, "alone": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, name := range []string{dir, filepath.Dir(dir)} { // its entries can be looked up
+				require.NoError(t, os.Chmod(name, 0o755))
+			}
+			path := filepath.Join(dir, "journal.db")
+			w := open(t, path)
+			goOn(t, w, "invoice-1")
+			if alone {
+				require.NoError(t, w.Close())
+			}
+			for _, name := range []string{path, path + "-wal", path + "-shm"} {
+				if err := os.Chmod(name, 0o444); !alone {
+					require.NoError(t, err)
+				}
+			}
+			root := asNobody(t)
+			j, err := sqlite.Open(path, readOnly)
+			root()
+			require.NoError(t, err)
+			defer j.Close()
+			assert.True(t, has(t, j, "invoice-1"))
+
+			require.NoError(t, os.Chmod(path, 0))
+			root = asNobody(t)
+			defer root()
+			_, err = sqlite.Open(path, readOnly)
+			require.ErrorContains(t, err, "unable to open")
+		})
 	}
 }

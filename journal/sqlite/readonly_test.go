@@ -230,27 +230,6 @@ func TestExistingMakesNothing(t *testing.T) {
 			require.ErrorIs(t, err, fs.ErrNotExist, "a link to nowhere")
 			require.NoError(t, os.Remove(path))
 			require.Empty(t, filesOf(t, path))
-
-			for what, make := range map[string]func(path string){
-				"an empty file":            func(path string) { require.NoError(t, os.WriteFile(path, nil, 0o640)) },
-				"the application's tables": func(path string) { alter(t, path, "CREATE TABLE invoices (id)") },
-				"its tables and a WAL": func(path string) {
-					alter(t, path, "PRAGMA journal_mode=WAL; CREATE TABLE invoices (id)")
-				},
-			} {
-				path := filepath.Join(t.TempDir(), "app.db")
-				make(path)
-				content, err := os.ReadFile(path)
-				require.NoError(t, err)
-				before := surroundings(t, path)
-				_, err = sqlite.Open(path, opts)
-				require.ErrorIs(t, err, sqlite.ErrNotJournal, what)
-				assert.ErrorContains(t, err, "no journal in it", what)
-				again, err := os.ReadFile(path)
-				require.NoError(t, err)
-				assert.Equal(t, content, again, what)
-				assert.Equal(t, before, surroundings(t, path), what)
-			}
 		})
 	}
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -309,46 +288,4 @@ func TestReadOnlySeesAReplacement(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+"-wal", make([]byte, 64), 0o600))
 	_, err = sqlite.Open(path, readOnly)
 	require.ErrorContains(t, err, "-shm")
-}
-
-// rewritten is a file that is written in place as it is opened.
-type rewritten struct {
-	careless
-	path  string
-	opens int
-	does  func(opens int)
-}
-
-func (r *rewritten) opened(_ uintptr, name string) {
-	if name == r.path {
-		r.opens++
-		r.does(r.opens)
-	}
-}
-
-// If the file is written while it is read without a lock, it is read again, even if its size is the same.
-func TestReadOnlyReadsChangedPagesAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	leave(t, path)
-	j, err := sqlite.Open(path, readOnly)
-	require.NoError(t, err)
-	defer j.Close()
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	torn := append(whole[:8192:8192], make([]byte, len(whole)-8192)...)
-	at := time.Now()
-	r := &rewritten{careless: careless{filepath.Dir(path)}, path: path}
-	r.does = func(opens int) {
-		content := map[int][]byte{1: torn, 2: whole}[opens]
-		if content == nil {
-			return
-		}
-		assert.NoError(t, os.WriteFile(path, content, 0o600))
-		assert.NoError(t, os.Chtimes(path, at, at.Add(time.Duration(opens)*time.Minute)))
-	}
-	defer watch(r)()
-	op, err := j.Get(t.Context(), journal.Ref{ID: "completed"})
-	require.NoError(t, err)
-	assert.Equal(t, journal.StateCompleted, op.State)
-	assert.Equal(t, 3, r.opens)
 }
