@@ -44,14 +44,9 @@
 //
 // # Files
 //
-// A journal has one name. A file with a second link, or one that is mounted as a single file into a
-// container, would have another -wal under each name, and neither side would see the other's records. Open
-// rejects both (ErrSecondName). Mount the journal's folder instead. Containers of one machine may share it.
-//
-// The -wal and -shm files beside the journal belong to it. Never copy, move or remove the one without the
-// others while a process has the journal open. In such a process, never open the file by other means than
-// SQLite: closing it drops that process's locks (https://sqlite.org/howtocorrupt.html). All files have mode
-// 0600, because they hold requests and answers.
+// docs/journal.md lists the files beside the journal, with their rules, and says how to restore, move and mount a journal. A
+// file with a second link, or one that is mounted as a single file into a container, would have another -wal under each name.
+// Open rejects both (ErrSecondName). All files have mode 0600, because they hold requests and answers.
 //
 // Open leaves a file of another layout as it is, and returns journal.ErrVersion. A process that has a file open when a newer
 // release changes its layout records nothing more, and returns that error too.
@@ -96,15 +91,13 @@
 // Claim, Resolve, Reap) return journal.ErrRestored until Adopt is called. It can be read, and late answers
 // are recorded.
 //
-// Before you restore a backup, end every process that has the journal open, and remove its -wal and -shm
-// files. SQLite would take an old -wal for the backup's own and mix the two
+// SQLite would take a -wal that is left beside a restored file for that file's own, and mix the two
 // (https://sqlite.org/howtocorrupt.html, section 1.4). The -wal says which commits were in its file when it began. If the file
-// lacks one of them, Open returns journal.ErrRestored before they are mixed. Then remove -wal and -shm, open the journal
-// again, and adopt it. Open may miss the file of another journal, which Verify finds.
+// lacks one of them, Open returns journal.ErrRestored before they are mixed. Open may miss the file of another journal, which
+// Verify finds. A restored file with its own -wal is opened.
 //
-// A restored file with its own -wal is opened. Leave the sidecar in its place, and never restore it with the
-// backup: a copy of both looks whole. If the file or its -wal is removed or replaced while the journal is
-// open, the journal records nothing more (journal.ErrRestored) until that is undone. If its -wal is emptied, it records
+// If the file or its -wal is removed or replaced while the journal is open, the journal records nothing more
+// (journal.ErrRestored) until that is undone. If its -wal is emptied, or an older copy is written over the file, it records
 // nothing more until it was closed and opened again.
 //
 // To start over with an empty journal, remove the sidecar along with the journal. A killed process or a loss
@@ -128,12 +121,8 @@
 // both.
 //
 // Every row of an operation, a flow or a receipt has a checksum over all of its columns. Data without a valid checksum is
-// never used, and a read of it is an error. A name whose operation is missing is damaged too, and executes nothing. SQLite's
-// indices have no checksums. If a flipped bit on the disk takes a name out of its index, the name may execute again. If an
-// index has lost another entry, Claim and ClaimFlows may skip due work. Verify reports both.
-//
-// Verify reads everything and reports damage. Run it on a restored backup before you adopt it, and now and
-// then on a journal in use.
+// never used, and a read of it is an error. A name whose operation is missing is damaged too, and executes nothing.
+// docs/journal.md says what a flipped bit in a page of SQLite's own does, and when to call Verify.
 //
 // If another program copies the WAL as it grows, as Litestream does, it must also move the WAL into the file:
 // Options.ExternalCheckpointer. If only that copy outlives the machine, docs/journal.md has the recipe.
