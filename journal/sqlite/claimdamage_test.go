@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // A damaged body does not prevent the claim of other operations.
@@ -104,4 +105,15 @@ func TestClaimBesideADamagedAnswer(t *testing.T) {
 		require.ErrorContains(t, err, "operation 2", damage)
 		assert.Zero(t, one[int](t, anotherProcess(t, path), "SELECT count(*) FROM onceward_rows WHERE handle = 2 AND holder = '"+s.ID()+"'"), "it is nobody's")
 	}
+}
+
+// claimed claims up to limit operations, and returns their handles.
+func claimed(t *testing.T, j *sqlite.Journal, ev machine.Event, limit int) (handles []int64) {
+	t.Helper()
+	results, err := j.Claim(t.Context(), ev, limit)
+	require.NoError(t, err)
+	for _, r := range results {
+		handles = append(handles, r.Operation.Handle)
+	}
+	return handles
 }

@@ -4,7 +4,6 @@ package sqlite_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -98,7 +97,6 @@ func TestFaultFailsClosed(t *testing.T) {
 			hears(t.Context(), j, s)
 			goOn(t, j, "after")
 			if name == "the disk is full" || soak.On() { // after the others, the same would fail
-				// Commits also fail while operations are folded and segments are sealed.
 				l.name = "again"
 				sixtieth := oneIn(60)
 				d.fault.Store(failing(sqlite3.SQLITE_IOERR_WRITE, func(_ diskDid, file string) bool { return file == "-wal" && sixtieth() }))
@@ -208,50 +206,6 @@ func TestAFileThatIsMovedAwayAndPutBackGoesOn(t *testing.T) {
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
 	goOn(t, open(t, path), "after it was opened again")
-}
-
-// A flipped bit is noticed when it is read, or lies in an unused place.
-func TestABitThatFlipsIsNeverTakenForTheTruth(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	known := map[string]promise{}
-	var mu sync.Mutex
-	l := &life{journal: j, session: s, name: "op", told: func(id string, p promise) {
-		mu.Lock()
-		defer mu.Unlock()
-		known[id] = p
-	}}
-	l.live(t.Context(), rand.New(rand.NewPCG(1, 1)), 8, 500)
-	require.NoError(t, s.End(t.Context()))
-	require.NoError(t, j.Close())
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	side, err := os.ReadFile(path + "-sidecar")
-	require.NoError(t, err)
-
-	random := seeded(t)
-	dir := t.TempDir()
-	flips := soak.Times(10, 40)
-	noticed, tried := 0, 0
-	for ; tried < flips || noticed == 0 && tried < 2000; tried++ { // a few flips may all hit unused space
-		damaged := append([]byte(nil), whole...)
-		at := random.IntN(len(whole))
-		damaged[at] ^= 1 << random.IntN(8)
-		path := filepath.Join(dir, fmt.Sprint(tried, ".db"))
-		require.NoError(t, os.WriteFile(path, damaged, 0o600))
-		require.NoError(t, os.WriteFile(path+"-sidecar", side, 0o600))
-		var unlike *unlikeError
-		err := inspect(t.Context(), path, known)
-		if err != nil {
-			noticed++
-			assert.False(t, errors.As(err, &unlike), "byte %d: %v", at, err)
-		}
-	}
-	t.Logf("%d of %d flips were noticed", noticed, tried)
-	assert.Positive(t, noticed)
 }
 
 // view is everything that can be read of a journal, and then be claimed.

@@ -65,12 +65,5 @@ func HoldTurn(j *Journal) (release func()) {
 // FailCommit makes one commit fail.
 func FailCommit(j *Journal) { j.store.FailCommit() }
 
-// Impatient lets no Open wait for others, until restore is called.
-func Impatient() (restore func()) {
-	before := conn.Patience
-	conn.Patience = conn.Pragma{"busy_timeout", "0", "0"}
-	return func() { conn.Patience = before }
-}
-
 // Turns is the number of transactions that wait to begin.
 func Turns(j *Journal) int { return j.driver.Waiting() }

@@ -74,32 +74,6 @@ func TestListOfOperationsThatNeedAttention(t *testing.T) {
 	}
 }
 
-// A list is complete if its matches lie in distant parts of the journal, each of more than a page.
-func TestListOfPartsThatLieApart(t *testing.T) {
-	t.Parallel()
-	_, j, s := joined(t)
-	const part = 450
-	begins := func(name, scope string, n int) {
-		sideBySide(n, func(i int) {
-			ev := begin(fmt.Sprint(name, "-", i), s)
-			ev.Ref.Scope = scope
-			begun, err := j.Apply(t.Context(), ev)
-			if assert.NoError(t, err) {
-				_, err = j.Apply(t.Context(), complete(begun.Operation, s))
-				assert.NoError(t, err)
-			}
-		})
-	}
-	scope := "rare"
-	begins("first", scope, part)
-	begins("between", "usual", 2*1024)
-	begins("last", scope, part)
-	begins("since", "usual", 1024)
-	for _, newest := range []bool{false, true} {
-		assert.Len(t, handlesOf(t, j, journal.Filter{Scope: &scope, Newest: newest}), 2*part, newest)
-	}
-}
-
 // Operations that have just begun are listed within the filter's bounds, in its order, up to its limit.
 func TestListOfLoggedOperations(t *testing.T) {
 	_, j, s := joined(t)

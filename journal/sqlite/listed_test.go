@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
@@ -114,74 +113,5 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 			}
 			require.Equal(t, some, handlesOf(t, j, f), "%s, at most %d of %d", name, f.Limit, len(want))
 		}
-	}
-}
-
-// A list that its caller breaks off, or whose context ends, goes no further.
-func TestListThatIsInterrupted(t *testing.T) {
-	_, j, s := joined(t)
-	others(t, j, s, "op")
-	n := 0
-	for range j.List(t.Context(), journal.Filter{}) {
-		if n++; n == 250 {
-			break
-		}
-	}
-	assert.Equal(t, 250, n)
-}
-
-// Rare operations are found behind more than a page reads, in either order.
-func TestListOfRareOperations(t *testing.T) {
-	t.Parallel()
-	_, j, s := joined(t)
-	apply := func(name, scope string) {
-		ev := begin(name, s)
-		ev.Ref.Scope = scope
-		begun, err := j.Apply(t.Context(), ev)
-		if assert.NoError(t, err) {
-			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
-			assert.NoError(t, err)
-		}
-	}
-	rare := []string{"first", "second", "third"}
-	for _, name := range rare {
-		apply(name, "rare")
-		sideBySide(400, func(i int) { apply(fmt.Sprint("after the ", name, " ", i), "usual") })
-	}
-	scope := "rare"
-	for _, newest := range []bool{false, true} {
-		var names []string
-		for op, err := range j.List(t.Context(), journal.Filter{Scope: &scope, Newest: newest}) {
-			require.NoError(t, err)
-			names = append(names, op.ID)
-		}
-		want := slices.Clone(rare)
-		if newest {
-			slices.Reverse(want)
-		}
-		assert.Equal(t, want, names)
-	}
-}
-
-// A reap takes as many operations as its limit, as long as there are that many.
-func TestReapTakesAsManyAsItMay(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int{1, 7, 100, 150, 500} {
-		_, j, _ := joined(t)
-		many := 700
-		if limit < 100 {
-			many = 12 * limit
-		}
-		ripe(t, j, many)
-		for left := many + 1; left > 0; { // including the cancelled one
-			n, err := reap(t, j, limit)
-			require.NoError(t, err)
-			require.Equal(t, min(limit, left), n)
-			left -= n
-		}
-		n, err := reap(t, j, limit)
-		require.NoError(t, err)
-		assert.Zero(t, n)
-		assert.Empty(t, verify(t, j))
 	}
 }

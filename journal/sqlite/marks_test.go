@@ -3,7 +3,6 @@
 package sqlite_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,20 +13,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
-
-// doubted is an operation with an unknown outcome, and a reference as its mark.
-func doubted(t *testing.T, j *sqlite.Journal, s machine.Session, id string) journal.Operation {
-	t.Helper()
-	ev := begin(id, s)
-	ev.Intent.Reference, ev.Intent.ReferenceOurs = "ref-"+id, true
-	begun, err := j.Apply(t.Context(), ev)
-	require.NoError(t, err)
-	doubt := complete(begun.Operation, s)
-	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
-	result, err := j.Apply(t.Context(), doubt)
-	require.NoError(t, err)
-	return result.Operation
-}
 
 // Operations with one mark, in two accounts, are found in the order of their creation. Those of another provider are
 // not found.
@@ -64,26 +49,6 @@ func TestFindIsInOrder(t *testing.T) {
 			assert.Equal(t, []string{"a", "b"}, ids, "%v, %s", by, where)
 		}
 	}
-}
-
-// A folded operation is found once, though others with marks are still in the log.
-func TestFindOnceItIsFolded(t *testing.T) {
-	t.Parallel()
-	_, j, s := joined(t)
-	for n := range 700 { // the first ones are folded meanwhile
-		op := doubted(t, j, s, fmt.Sprint("invoice-", n))
-		_, err := j.Apply(t.Context(), tookEffect(op, fmt.Sprint("ch_", n)))
-		require.NoError(t, err)
-	}
-	for _, n := range []int{0, 100, 699} {
-		for by, value := range map[machine.By]string{machine.ByObject: "ch_", machine.ByReference: "ref-invoice-", machine.ByKey: "key-of-invoice-"} {
-			found, err := j.FindBy(t.Context(), "ledger", by, fmt.Sprint(value, n))
-			require.NoError(t, err)
-			require.Len(t, found, 1)
-			assert.EqualValues(t, n+1, found[0].Operation.Handle)
-		}
-	}
-	assert.Empty(t, verify(t, j))
 }
 
 // An operation is found by the object that its answer names, at once and later.

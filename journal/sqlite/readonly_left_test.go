@@ -135,21 +135,6 @@ func TestReadOnlyRefusesAPath(t *testing.T) {
 	require.ErrorContains(t, err, "getwd")
 }
 
-// A read-only journal finds operations that only the log has, like those with rows.
-func TestReadOnlyOfTheLog(t *testing.T) {
-	path, j, s := joined(t)
-	looking, err := sqlite.Open(path, readOnly)
-	require.NoError(t, err)
-	defer looking.Close()
-	_, err = j.Apply(t.Context(), begin("invoice-1", s))
-	require.NoError(t, err)
-	for _, where := range []string{"in the log", "in its row"} {
-		op, err := looking.Get(t.Context(), journal.Ref{ID: "invoice-1"})
-		require.NoError(t, err, where)
-		assert.Equal(t, journal.StateInFlight, op.State, where)
-	}
-}
-
 // A reader needs the permission to read alone, beside a writer and after it. Without that, each call is an error.
 func TestReadOnlyWithoutPermissionToWrite(t *testing.T) {
 	for name, alone := range map[string]bool{"beside": false, "alone": true} {

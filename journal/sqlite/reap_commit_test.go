@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -88,6 +89,11 @@ func TestReapTakesNothingButAReap(t *testing.T) {
 
 // A transaction that waits gets its turn before two hundreds of operations are reaped.
 func TestReapLetsOthersGoFirst(t *testing.T) {
+	synctest.Test(t, reapLetsOthersGoFirst) // which shows that a transaction waits
+}
+
+func reapLetsOthersGoFirst(t *testing.T) {
+	time.Sleep(time.Until(begun.Add(time.Hour))) // virtual
 	const many = 350
 	path, j, s := joined(t)
 	for n := range many {
@@ -103,15 +109,20 @@ func TestReapLetsOthersGoFirst(t *testing.T) {
 		assert.NoError(t, err)
 		reaped <- n
 	}()
+	waits := func(n int) {
+		for synctest.Wait(); sqlite.Turns(j) < n; synctest.Wait() {
+			time.Sleep(time.Millisecond) // virtual
+		}
+	}
 	for left := many; left > 100; {
-		until(t, func() bool { return sqlite.Turns(j) == 1 })
+		waits(1)
 		began := make(chan *sql.Tx, 1)
 		go func() {
 			tx, err := j.BeginSQL(t.Context())
 			assert.NoError(t, err)
 			began <- tx
 		}()
-		until(t, func() bool { return sqlite.Turns(j) == 2 })
+		waits(2)
 		require.NoError(t, has.Rollback())
 		has = <-began
 		now := number(t, path, "SELECT count(*) FROM onceward_rows")

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -38,35 +37,6 @@ func TestReapBesideADamagedOperation(t *testing.T) {
 		require.ErrorContains(t, err, "damaged")
 		assert.Equal(t, want, n)
 	}
-}
-
-// ripe completes n operations with an old time, so that most are in blocks. It also makes a cancelled and an
-// undelivered one.
-func ripe(t *testing.T, j *sqlite.Journal, n int) {
-	t.Helper()
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	old := time.Now().Add(-1000 * time.Hour)
-	apply := func(ev machine.Event) journal.Operation {
-		ev.At = old
-		result, err := j.Apply(t.Context(), ev)
-		assert.NoError(t, err)
-		return result.Operation
-	}
-	sideBySide(n, func(i int) {
-		ev := begin(fmt.Sprint("named-", i), s)
-		if i%2 == 1 {
-			ev = generate(fmt.Sprint("generated-", i), s)
-		}
-		apply(complete(apply(ev), s))
-	})
-	cancel := complete(apply(begin("cancelled", s)), s)
-	cancel.Kind, cancel.Answer, cancel.Unsent = machine.EventCancel, nil, true
-	apply(cancel)
-	undelivered := complete(apply(begin("undelivered", s)), s)
-	undelivered.Delivered = false
-	apply(undelivered)
-	seenAt(t, j, time.Now().Add(-machine.Confirmation)) // so that now is no jump
 }
 
 func reap(t *testing.T, j *sqlite.Journal, limit int) (int, error) {

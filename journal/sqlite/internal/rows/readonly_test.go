@@ -91,13 +91,6 @@ func surroundings(t *testing.T, path string) map[string]string {
 	return there
 }
 
-func requirePaid(t *testing.T, j *rowstore.Store, id string) {
-	t.Helper()
-	op, err := j.Get(t.Context(), journal.Ref{ID: id})
-	require.NoError(t, err)
-	require.Equal(t, "paid "+id, string(op.Answer.Body))
-}
-
 // A file that is written while it is read without a lock is read again, even if its size is the same.
 func TestReadOnlyReadsChangedPagesAgain(t *testing.T) {
 	path := leave(t)

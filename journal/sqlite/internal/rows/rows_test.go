@@ -11,11 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/machine"
-	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/internal/tempfiles"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
@@ -39,25 +36,6 @@ func over(t *testing.T, d *rows.Driver) *rowstore.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-func harness(t *testing.T) journaltest.Harness {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	first := open(t, path)
-	return journaltest.Harness{
-		Journal: first,
-		Seed:    soak.Seed(t, 1),
-		Open:    func(t *testing.T) machine.Store { return open(t, path) },
-		Reopen:  func(t *testing.T) machine.Store { _ = first.Close(); return open(t, path) },
-		Kill:    func(t *testing.T, s machine.Session) { rowstore.Kill(s) },
-		Freeze:  func(t *testing.T, s machine.Session) func() { rowstore.Kill(s); return func() {} },
-		Crash:   func(t *testing.T) machine.Store { return open(t, copied(t, path)) },
-		Restored: func(t *testing.T) machine.Store {
-			_ = first.Close()
-			require.NoError(t, os.Remove(path+"-sidecar"))
-			return open(t, path)
-		},
-	}
 }
 
 // copied returns the path of a copy of a journal's files, as a kill of all its processes would leave them.
@@ -84,8 +62,4 @@ func copyFile(t *testing.T, from, to string) {
 	_, err = io.Copy(out, in)
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
-}
-
-func TestLongHistory(t *testing.T) {
-	journaltest.LongHistory(t, harness(t), soak.Times(100, 1500))
 }

@@ -15,62 +15,12 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
 func enqueue(id string, s machine.Session) machine.Event {
 	ev := begin(id, s)
 	ev.Kind, ev.Session, ev.Intent.Naming = machine.EventEnqueue, "", journal.Named
 	return ev
-}
-
-// An application may write beside the journal, by its own handle on the file or by the journal's.
-func TestEnqueueBesideOwnWrites(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j, s := joined(t, path)
-	execute(t, path, "CREATE TABLE orders (id TEXT)")
-	own, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
-	require.NoError(t, err)
-	defer own.Close()
-	for _, id := range []string{"by its own", "by the journal's"} {
-		var tx journal.Tx
-		if id == "by its own" {
-			theirs, err := own.Begin()
-			require.NoError(t, err)
-			tx = rows.Tx(theirs)
-		} else {
-			tx, err = j.BeginTx(t.Context())
-			require.NoError(t, err)
-		}
-		_, err = tx.Driver().(*sql.Tx).Exec("INSERT INTO orders VALUES (?)", id)
-		require.NoError(t, err)
-		_, err = j.EnqueueTx(t.Context(), tx, enqueue(id, s))
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit(t.Context()))
-		got, err := j.Get(t.Context(), journal.Ref{ID: id})
-		require.NoError(t, err)
-		assert.Equal(t, []byte(id), got.Request.Body)
-	}
-	var orders int
-	require.NoError(t, own.QueryRow("SELECT count(*) FROM orders").Scan(&orders))
-	assert.Equal(t, 2, orders)
-}
-
-func TestTransactionsOfOtherFilesAreRefused(t *testing.T) {
-	j, s := joined(t, filepath.Join(t.TempDir(), "journal.db"))
-	other := filepath.Join(t.TempDir(), "journal.db")
-	joined(t, other)
-	empty := filepath.Join(t.TempDir(), "empty.db")
-	for _, path := range []string{other, empty} {
-		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-		require.NoError(t, err)
-		tx, err := db.Begin()
-		require.NoError(t, err)
-		_, err = j.EnqueueTx(t.Context(), rows.Tx(tx), enqueue("a", s))
-		assert.ErrorContains(t, err, "write in a transaction")
-		require.NoError(t, tx.Rollback())
-		require.NoError(t, db.Close())
-	}
 }
 
 // If SQLite ends a transaction without being asked, neither the journal nor database/sql commits what follows.
