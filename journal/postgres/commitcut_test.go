@@ -407,3 +407,89 @@ func TestEqualBeginsWithAnInterruptedCommit(t *testing.T) {
 		})
 	}
 }
+
+// A caller leaves while the commit of its begin waits for a standby. Another transaction had held the name, so the begin
+// has a transaction of its own. A cancel does not overtake that commit. Else no process would work on the operation.
+func TestCancelWaitsForTheCommitOfItsBegin(t *testing.T) {
+	t.Parallel()
+	primary, standby, _, opts := withStandby(t, postgrestest.Setting("synchronous_standby_names", ""))
+	streaming(t, primary)
+	primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	primary.Exec(t, "SELECT pg_reload_conf()")
+	conn := primary.Conn(t)
+	require.Eventually(t, func() bool { return setting(t, conn, "SELECT sync_state FROM pg_stat_replication") != "async" }, soon, tick)
+	postgres.Still(&opts)
+	j := openAt(t, primary.URL(), opts)
+	s := join(t, j)
+	schema := `"` + opts.Schema + `"`
+	wait := func(sql string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return setting(t, conn, "SELECT ("+sql+")::text") == "true" }, soon, tick)
+	}
+	// The cancel finds a connection that has a lane already.
+	begun, err := j.Apply(t.Context(), now(j, begin("order", s)))
+	require.NoError(t, err)
+	holder, err := primary.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = holder.Exec(t.Context(), "SELECT 1 FROM "+schema+".operations FOR UPDATE")
+	require.NoError(t, err)
+	completed := make(chan error, 1)
+	go func() {
+		_, err := j.Apply(t.Context(), now(j, complete(begun.Operation, s)))
+		completed <- err
+	}()
+	wait("EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)")
+	_, err = j.Apply(t.Context(), now(j, begin("another", s)))
+	require.NoError(t, err)
+	require.NoError(t, holder.Rollback(t.Context()))
+	require.NoError(t, <-completed)
+	// The name is held by a transaction that does not land.
+	primary.Exec(t, "DELETE FROM "+schema+".names WHERE handle <> "+fmt.Sprint(begun.Operation.Handle))
+	primary.Exec(t, "CREATE TABLE "+schema+".held AS SELECT * FROM "+schema+".names; TRUNCATE "+schema+".operations, "+schema+".names, "+schema+".requests, "+schema+".marks")
+	other, err := primary.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = other.Exec(t.Context(), "INSERT INTO "+schema+".names SELECT * FROM "+schema+".held")
+	require.NoError(t, err)
+
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	ev := now(j, begin("order", s))
+	ev.Asker = 7
+	left := make(chan error, 1)
+	go func() {
+		_, err := j.Apply(ctx, ev)
+		left <- err
+	}()
+	inserts := "pid IN (SELECT pid FROM pg_locks WHERE relation = '" + schema + ".names'::regclass AND pid <> " + setting(t, conn, "SELECT pg_backend_pid()::text") + ")"
+	wait("EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event = 'transactionid' AND " + inserts + ")")
+	standby.Stop(t, postgrestest.Fast)
+	require.NoError(t, other.Rollback(t.Context()))
+	wait("EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND " + inserts + ")")
+	leave()
+	require.ErrorIs(t, <-left, context.Canceled)
+	cancelled := make(chan error, 1)
+	go func() {
+		r, err := j.Apply(t.Context(), machine.Event{
+			Kind: machine.EventCancel, Ref: ev.Ref, At: ev.At, Session: s.ID(), Asker: ev.Asker, Unsent: true, Told: true, Delivered: true,
+		})
+		if err == nil && r.Decision != machine.Recorded {
+			err = fmt.Errorf("it is %v", r.Decision)
+		}
+		cancelled <- err
+	}()
+	select {
+	case err := <-cancelled:
+		require.NoError(t, err, "the cancel has overtaken the begin")
+	case <-time.After(2 * time.Second):
+	}
+	standby.Run(t)
+	select {
+	case err := <-cancelled:
+		require.NoError(t, err)
+	case <-time.After(soon):
+		require.Fail(t, "the cancel hangs")
+	}
+	op, err := j.Get(t.Context(), ev.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.StateCancelled, op.State)
+}

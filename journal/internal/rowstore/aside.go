@@ -28,13 +28,13 @@ type aside struct {
 	mu      sync.Mutex
 	ended   bool
 	running sync.WaitGroup
-	riders  map[*request]chan struct{} // deliveries that are not recorded yet
+	waiting map[*request]chan struct{} // closed once the request is over
 	names   map[asked]int              // how many requests wait for each name
 }
 
 func (a *aside) start(s *Store) {
 	a.s, a.slots, a.scans = s, make(chan struct{}, waiters), make(chan struct{}, scanners)
-	a.riders, a.names = make(map[*request]chan struct{}), make(map[asked]int)
+	a.waiting, a.names = make(map[*request]chan struct{}), make(map[asked]int)
 }
 
 // waits reports whether a request asks for a name that another one waits for. It would meet the same lock.
@@ -74,21 +74,24 @@ func (a *aside) count(names []asked, n int) {
 	}
 }
 
-// take runs a request that the group can't decide.
+// take runs a request that the group can't decide. First it waits for earlier requests for the same names whose callers
+// have left: their commits may be under way, and this request may be the cancel of one.
 func (a *aside) take(r *request) {
 	over := make(chan struct{})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running.Add(1)
 	names := r.names(&a.s.key)
+	earlier := a.left(names)
 	a.count(names, 1)
-	if r.rides {
-		a.riders[r] = over
-	}
+	a.waiting[r], r.lasting = over, true
 	go func() {
 		defer a.running.Done()
 		ctx, cancel := a.s.within(r)
 		defer cancel()
+		for _, over := range earlier {
+			<-over
+		}
 		err := a.s.transactAlone(ctx, r, a.slots)
 		switch {
 		case !r.rides:
@@ -97,19 +100,31 @@ func (a *aside) take(r *request) {
 			a.s.undelivered(r, err)
 		}
 		a.mu.Lock()
-		delete(a.riders, r)
+		delete(a.waiting, r)
 		a.count(names, -1)
 		a.mu.Unlock()
 		close(over)
 	}()
 }
 
+// left returns the ends of requests for any of these names whose callers have left.
+func (a *aside) left(names []asked) (ends []chan struct{}) {
+	for r, over := range a.waiting {
+		if r.left.Load() && slices.ContainsFunc(r.names(&a.s.key), func(name asked) bool { return slices.Contains(names, name) }) {
+			ends = append(ends, over)
+		}
+	}
+	return ends
+}
+
 // wait waits for the deliveries that are aside now.
 func (a *aside) wait(ctx context.Context) error {
 	a.mu.Lock()
-	waiting := make([]chan struct{}, 0, len(a.riders))
-	for _, over := range a.riders {
-		waiting = append(waiting, over)
+	var waiting []chan struct{}
+	for r, over := range a.waiting {
+		if r.rides {
+			waiting = append(waiting, over)
+		}
 	}
 	a.mu.Unlock()
 	for _, over := range waiting {
@@ -245,7 +260,10 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 	if b.broken != nil {
 		return false, b.broken
 	}
-	landed, err = b.commit()
+	if requests[0].lasting {
+		ctx = s.ctx
+	}
+	landed, err = b.commit(ctx)
 	if landed && s.opts.Committed != nil {
 		s.opts.Committed(len(requests), time.Since(began))
 	}
@@ -253,7 +271,7 @@ func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, su
 }
 
 // commit makes the batch durable, if it has changed anything.
-func (b *batch) commit() (landed bool, err error) {
+func (b *batch) commit(ctx context.Context) (landed bool, err error) {
 	changes := b.changes()
 	for _, e := range b.order {
 		if e.now != nil && e.now != e.base {
@@ -266,8 +284,7 @@ func (b *batch) commit() (landed bool, err error) {
 	}
 	b.head.Clock = now
 	b.head.Number++
-	// The caller's context ends no commit: it would be in doubt.
-	if err := b.tx.Commit(b.s.ctx, b.head, changes); err != nil {
+	if err := b.tx.Commit(ctx, b.head, changes); err != nil {
 		return false, err
 	}
 	b.clock.committed(&b.head)

@@ -28,6 +28,7 @@ type request struct {
 	rides bool               // a delivery, for whose commit no caller waits
 
 	flushes bool // its caller waits for the deliveries
+	lasting bool // its commit goes on after its caller has left
 	leaps   int  // that were recorded for its caller's clock
 
 	ctx  context.Context // of its caller

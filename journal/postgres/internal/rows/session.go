@@ -117,5 +117,5 @@ func (d *Driver) once(ctx context.Context, f func(context.Context, apptx.Runner)
 	if err := f(t.ctx, t.c); err != nil {
 		return meaning(err)
 	}
-	return t.commit(&pipeline{d: d}, commitQuietly)
+	return t.commit(ctx, &pipeline{d: d}, commitQuietly)
 }

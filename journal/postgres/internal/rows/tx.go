@@ -23,8 +23,9 @@ type tx struct {
 	caller context.Context // of Begin
 	ctx    context.Context // of the transaction's statements
 	cancel func()
-	wait   string   // lock_timeout
-	needs  []string // sessions that live
+	until  time.Time // when all of it has to be done
+	wait   string    // lock_timeout
+	needs  []string  // sessions that live
 	read   rowstore.Head
 
 	recorded string // journal.restored, as it was read
@@ -113,12 +114,18 @@ func (d *Driver) sessions() []string {
 
 // transaction makes the lane's next transaction, which has not begun.
 func (l *lane) transaction(ctx context.Context, wait string) *tx {
-	whole, leave := grace.After(ctx)
-	within, end := context.WithTimeout(whole, l.d.opts.Time)
-	stop := context.AfterFunc(l.d.background, end)
-	t := &tx{reader: reader{d: l.d}, lane: l, caller: ctx, ctx: within, cancel: func() { stop(); end(); leave() }, wait: wait, needs: l.d.sessions()}
+	t := &tx{reader: reader{d: l.d}, lane: l, caller: ctx, until: time.Now().Add(l.d.opts.Time), wait: wait, needs: l.d.sessions()}
+	t.ctx, t.cancel = l.within(ctx, t.until)
 	t.c = bounded{t}
 	return t
+}
+
+// within returns a context for statements. It ends a grace.Period after ctx, and at a time, and with the driver.
+func (l *lane) within(ctx context.Context, until time.Time) (context.Context, func()) {
+	whole, leave := grace.After(ctx)
+	within, end := context.WithDeadline(whole, until)
+	stop := context.AfterFunc(l.d.background, end)
+	return within, func() { stop(); end(); leave() }
 }
 
 // theGuard is the number of the guard among the statements of start.
@@ -204,9 +211,8 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 	return meaning(err)
 }
 
-// Commit implements rowstore.Tx. If the answer is lost, it finds out what became of the commit, until the context of Begin
-// ends.
-func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+// Commit implements rowstore.Tx. If the answer is lost, it finds out what became of the commit, until ctx ends.
+func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	p := t.pipeline()
 	queueChanges(p, changes)
 	if head.Reset {
@@ -234,7 +240,7 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 			return err
 		}
 	}
-	err := t.commit(p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
+	err := t.commit(ctx, p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
 	switch {
 	case err == nil:
 		adopted()
@@ -245,13 +251,15 @@ func (t *tx) Commit(_ context.Context, head rowstore.Head, changes []*rowstore.C
 }
 
 // commit sends statements, the lane's row by next, and COMMIT.
-func (t *tx) commit(p *pipeline, next string, args ...any) error {
+func (t *tx) commit(ctx context.Context, p *pipeline, next string, args ...any) error {
 	defer t.end()
 	l := t.lane
 	p.queue(nil, next, append([]any{l.member.ID, l.number, l.batch, l.tenure}, args...)...)
 	p.queue(nil, "COMMIT")
-	_, err := p.send(t.ctx, l.conn)
-	return l.committed(t.caller, p.tag.String(), err)
+	within, cancel := l.within(ctx, t.until)
+	defer cancel()
+	_, err := p.send(within, l.conn)
+	return l.committed(ctx, p.tag.String(), err)
 }
 
 // Rollback implements rowstore.Tx.
