@@ -94,6 +94,39 @@ func TestADamagedRowIsPassedOverByClaims(t *testing.T) {
 	})
 }
 
+// A claim goes past operations that another transaction holds, however many they are.
+func TestAClaimGoesPastManyThatAreHeld(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		var held []int64
+		for i := range 100 {
+			held = append(held, p.decide(p.park(p.executed(fmt.Sprint("held-", i)), 0), machine.Recorded).Handle)
+		}
+		p.decide(p.park(p.executed("free"), 0), machine.Recorded)
+		release := db.Hold(held, nil)
+		defer release()
+		claimed := p.claim(1)
+		require.Len(t, claimed, 1)
+		assert.Equal(t, "free", claimed[0].Operation.ID)
+	})
+}
+
+// So it does if each of two indexes has only some of them.
+func TestAClaimGoesPastHeldOperationsOfTwoIndexes(t *testing.T) {
+	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+		var held []int64
+		for i := range 50 {
+			held = append(held, a.decide(a.park(a.executed(fmt.Sprint("due-", i)), 0), machine.Recorded).Handle, b.executed(fmt.Sprint("left-", i)).Handle)
+		}
+		rowstore.Kill(b.s)
+		a.decide(a.park(a.executed("free"), 0), machine.Recorded)
+		release := db.Hold(held, nil)
+		defer release()
+		claimed := a.claim(1)
+		require.Len(t, claimed, 1)
+		assert.Equal(t, "free", claimed[0].Operation.ID)
+	})
+}
+
 // A sweep leaves out no operation: it waits for those that others hold.
 func TestAResetOfTheClockWaitsForHeldRows(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {

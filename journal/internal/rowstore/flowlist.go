@@ -280,27 +280,33 @@ func (s *Store) ReapFlows(ctx context.Context, ev machine.FlowEvent, limit int) 
 		}
 		own := ev
 		own.At = b.clock.passed(ev.At)
-		rows, err := b.tx.Flows(b.ctx, FlowScan{Index: FlowsEnded, By: own.At.Add(-ev.Keep).UnixMilli(), After: Position{Key: math.MinInt64}, Limit: limit + flowPage})
-		if err != nil {
-			return b.fail(err)
-		}
-		for _, row := range rows {
-			if reaped == limit {
+		for scan := (FlowScan{Index: FlowsEnded, By: own.At.Add(-ev.Keep).UnixMilli(), After: Position{Key: math.MinInt64}, Limit: flowPage}); ; {
+			rows, err := b.tx.Flows(b.ctx, scan)
+			if err != nil {
+				return b.fail(err)
+			}
+			for _, row := range rows {
+				if reaped == limit {
+					return nil
+				}
+				own.Handle = row.Handle
+				result, err := b.applyFlow(own, TryLock)
+				switch {
+				case errors.Is(err, errHeld):
+				case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+					damaged = cmp.Or(damaged, passedOver(err))
+				case err != nil:
+					return b.fail(err)
+				case result.Decision == machine.Recorded:
+					reaped++
+				}
+			}
+			if len(rows) < scan.Limit {
 				return nil
 			}
-			own.Handle = row.Handle
-			result, err := b.applyFlow(own, TryLock)
-			switch {
-			case errors.Is(err, errHeld):
-			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
-				damaged = cmp.Or(damaged, passedOver(err))
-			case err != nil:
-				return b.fail(err)
-			case result.Decision == machine.Recorded:
-				reaped++
-			}
+			last := rows[len(rows)-1]
+			scan.After = Position{Key: last.Ended, Handle: last.Handle}
 		}
-		return nil
 	}})
 	if err == nil && reaped < limit {
 		err = damaged

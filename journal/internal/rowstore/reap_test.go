@@ -1,6 +1,7 @@
 package rowstore_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
 )
 
@@ -96,5 +98,32 @@ func TestACommitReapsNoMoreThanAMegabyteOfSeveral(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, many, reaped)
 		assert.Greater(t, db.Begun()-before, 2)
+	})
+}
+
+// Flows that another transaction holds don't keep later ones from being reaped, however many they are.
+func TestAReapOfFlowsGoesPastManyThatAreHeld(t *testing.T) {
+	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+		const held = 300
+		var handles []int64
+		for i := range held + 3 {
+			begun, err := p.j.ApplyFlow(t.Context(), p.flow(fmt.Sprint("flow-", i)))
+			require.NoError(t, err)
+			end := machine.FlowEvent{Kind: machine.FlowEventFinish, Ref: begun.Flow.Ref, At: p.now, Claim: begun.Flow.Claim}
+			_, err = p.j.ApplyFlow(t.Context(), end)
+			require.NoError(t, err)
+			handles = append(handles, begun.Flow.Handle)
+		}
+		p.passes(60 * 24 * time.Hour)
+		tx, _, _, err := db.Open().Begin(t.Context(), rowstore.Keys{Lock: rowstore.WaitLock})
+		require.NoError(t, err)
+		defer tx.Rollback()
+		for _, handle := range handles[:held] {
+			_, err := tx.Flow(t.Context(), handle, rowstore.Digest{}, rowstore.WaitLock)
+			require.NoError(t, err)
+		}
+		reaped, err := p.j.ReapFlows(t.Context(), machine.FlowEvent{Kind: machine.FlowEventReap, At: time.Now()}, 2)
+		require.NoError(t, err)
+		assert.Equal(t, 2, reaped)
 	})
 }
