@@ -2,13 +2,13 @@ package providers
 
 import "github.com/onceward/onceward/internal/words"
 
-// Key says where an endpoint takes its idempotency key, and which keys it takes. The zero Key means that it
-// takes none.
+// Key says where an endpoint takes an idempotency key, and which keys the endpoint takes. The zero Key means
+// no key.
 type Key struct {
 	// Place is where the key travels.
 	Place KeyPlace
 
-	// Name is the header, query parameter or form field with the key. For KeyJSONField it is the dotted path
+	// Name is the header, query parameter or form field with the key. For KeyJSONField, Name is the dotted path
 	// of the field in the body ("variables.input.apiRequestKey"). For KeyGraphQL see [KeyGraphQL].
 	Name string
 
@@ -16,7 +16,7 @@ type Key struct {
 	// field, is never added. A request without it takes no key.
 	OnlyIfThere bool
 
-	// FirstSent, if not empty, is a header that is sent with the key. It has the time of the operation's
+	// FirstSent, if not empty, is a header beside the key, with the time of the operation's
 	// first attempt as an HTTP date (RFC 9110 section 5.6.7), the same on every attempt.
 	FirstSent string
 
@@ -24,9 +24,9 @@ type Key struct {
 	// means no bound.
 	MinLength, MaxLength int
 
-	// UUIDVersion, if not 0, is the version of UUID (RFC 9562) that the provider requires. Keys made for
-	// operations have it, and carried keys must have it. An operation that began before the table said so
-	// keeps its key, and is found by it.
+	// UUIDVersion, if not 0, is the required version of UUID (RFC 9562). Keys made for operations have this
+	// version, and carried keys must have this version. An operation from before the table stated the version
+	// keeps the old key, and is found by that key.
 	UUIDVersion int
 
 	// Alphabet, if not empty, holds every character that a key may contain. Otherwise a key consists of
@@ -34,7 +34,7 @@ type Key struct {
 	Alphabet string
 }
 
-// KeyPlace is a place in the request that may hold a key.
+// KeyPlace is the place of a key in the request.
 type KeyPlace uint8
 
 const (
@@ -55,8 +55,8 @@ const (
 	// the key.
 	KeyFormField
 
-	// KeyJSONField: a string in a JSON object, at a dotted path, is the key. The last field of the path is
-	// added if it is missing. All objects before it must exist.
+	// KeyJSONField: a string in a JSON object, at a dotted path, is the key. A missing last field of the path
+	// is added. All objects before it must exist.
 	KeyJSONField
 
 	// KeyGraphQL: an argument in the document of a GraphQL request is the key. The argument must be a variable,

@@ -5,25 +5,27 @@ import (
 	"time"
 )
 
-// Raw describes an API that deduplicates like Stripe, by a bare key in the header Idempotency-Key, on every
-// method that may change something. Without hosts it serves every host that no other provider names.
+// Raw describes an API with deduplication like Stripe, by a bare key in the header Idempotency-Key, on every
+// method that may change something. Without hosts, Raw serves every host that no other provider names.
 //
-// retention is the server's own promise. None is assumed, and [Provider.Validate] rejects a retention that is
-// not longer than 0. A program that uses Raw twice gives one of them another Name.
+// retention is the server's own promise. None is assumed, and [Provider.Validate] rejects a retention of 0 or
+// less. A program with two Raw tables gives one table another Name.
 //
-// Raw assumes that the server does the following:
+// Raw assumes this behavior of the server:
 //
-//   - It reserves the key before it works, and answers 409 while a request with the same key is in progress.
-//   - It compares requests, and answers 422 to another one under a known key.
-//   - It stores each success, and marks a repeat of it with Idempotent-Replayed: true. After a lost answer, a repeat gets the
-//     first answer.
-//   - It answers 401, 403, 407 and 429 before it looks at the key: nothing is executed and nothing stored.
+//   - The server reserves the key before the work, and answers 409 while a request with the same key is in
+//     progress.
+//   - The server compares requests, and answers 422 to another one under a known key.
+//   - The server stores each success, and marks a repeat of the success with Idempotent-Replayed: true. After
+//     a lost answer, a repeat gets the first answer.
+//   - The server answers 401, 403, 407 and 429 before the server looks at the key: nothing is executed and
+//     nothing stored.
 //
-// Raw does not assume stored failures. After a 5xx without the mark of a replay, the operation becomes
-// unknown instead of being sent again. It does so after a kill in the middle of a call too, because the dead process
-// may have received a 5xx. Some published contracts execute such a repeat anew, as the Agentic
-// Commerce Protocol does (rfc.agentic_checkout section 6.5, 2026-06-15 [D]). Use
-// [Provider.WithStoredFailures] for a server that stores and replays its failures.
+// Raw does not assume stored failures. After a 5xx without the mark of a replay, the operation becomes unknown
+// instead of being sent again. It does so after a kill in the middle of a call too, because the dead process
+// may have received a 5xx. Some published contracts execute such a repeat anew, as the Agentic Commerce
+// Protocol does (rfc.agentic_checkout section 6.5, 2026-06-15 [D]). Use [Provider.WithStoredFailures] for a
+// server that stores and replays failures.
 //
 // If your server uses one of these statuses for other errors too (409 for a business conflict, 422 for a
 // validation error), put a rule before those of the endpoint that distinguishes them by a field or header.
@@ -63,12 +65,12 @@ func Raw(retention time.Duration, hosts ...string) Provider {
 	}
 }
 
-// WithStoredFailures returns a copy of p for a server that stores the result of every request that it began
-// to execute, failures included, and answers a repeat with that result. An operation is then sent again after
-// a 5xx too, inside the retention. It works for [Raw], [IETF] or a table of your own.
+// WithStoredFailures returns a copy of p for a server that stores the result of every executed request,
+// failures included, and answers a repeat with the stored result. An operation is then sent again after a 5xx
+// too, inside the retention. The method works for [Raw], [IETF] or a table of your own.
 //
-// Use it only if the server's contract says so. A server that executes a request anew after a failure would
-// execute it twice.
+// Use the method only if the server's contract says so. A server that executes a request anew after a failure
+// would execute the request twice.
 func (p Provider) WithStoredFailures() Provider {
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Reference says where a request carries a value by which its object can be recognised later. The zero
-// Reference means that it carries none.
+// Reference says where a request carries a value that later identifies the created object. The zero Reference
+// means no such value.
 //
-// A reference is weaker than a key: the provider keeps it with the object, but does not deduplicate by it. A
-// caller's value may be on several objects, so a [Lookup] also compares amount, target and time. A client's
-// value is made at random for one operation, and no other has it.
+// A reference is weaker than a key: the provider keeps a reference with the object, but does not deduplicate
+// by references. A caller's value may be on several objects, so a [Lookup] also compares amount, target and
+// time. A client's value is made at random for one operation alone.
 //
 // Declare a reference only for endpoints that create objects, never for updates. A reference that is written
 // to an existing object proves nothing.
@@ -23,26 +23,26 @@ type Reference struct {
 	// "variables.input.transaction.orderId".
 	Name string
 
-	// MaxLength bounds its length in bytes. Zero means no bound. Alphabet, if not empty, holds every
-	// character that it may contain.
+	// MaxLength bounds the length in bytes. Zero means no bound. Alphabet, if not empty, holds every character
+	// that a reference may contain.
 	MaxLength int
 	Alphabet  string
 
-	// MaxPairs bounds the number of fields in the object that holds the reference, as many APIs bound
-	// metadata. A client adds no reference beyond it. Zero means no bound.
+	// MaxPairs bounds the number of fields in the object around the reference, as many APIs bound metadata. A
+	// client adds no reference beyond this number. Zero means no bound.
 	MaxPairs int
 
-	// Fill makes a client add a reference of its own if the request has none. The adapters set it for a field
+	// Fill makes a client add a reference of its own if the request has none. The adapters set Fill for a field
 	// named onceward, which belongs to the client. For other fields the client must be configured. The
 	// reference is the same on every attempt, and is not part of the request's fingerprint.
 	Fill bool
 
-	// Visible says that payers or payees can see it, on a statement or in a message, or that this is not
-	// published. A client never adds it then.
+	// Visible means: payers or payees can see the reference, on a statement or in a message, or nothing is
+	// published about the visibility. A client then never adds a reference.
 	Visible bool
 
-	// Mutable says that it can be changed after the object was created. It is for the operator who judges a
-	// look-up that found nothing.
+	// Mutable means: the reference can be changed after the creation of the object. An operator needs this
+	// fact to judge an empty look-up.
 	Mutable bool
 
 	// Source is the source of the facts.
@@ -50,20 +50,20 @@ type Reference struct {
 }
 
 // Identity says how the provider shows the account of a credential. A look-up in another account finds
-// nothing, which proves nothing, or finds another account's object. The zero Identity means that the provider
+// nothing, which proves nothing, or finds another account's object. The zero Identity means: the provider
 // cannot be asked.
 type Identity struct {
-	// Path is the path of a GET, with its query if necessary: "/v1/account".
+	// Path is the path of a GET, with a query if necessary: "/v1/account".
 	Path string
 
 	// Field is the dotted path of the account's id in the answer. An array ("items[].id") counts only if it
 	// has exactly one id.
 	Field string
 
-	// Last says that the field holds a URL, and that the id follows its last slash.
+	// Last means: the field holds a URL, and the id follows the last slash.
 	Last bool
 
-	// Needs is the permission that the request requires.
+	// Needs is the permission for the request.
 	Needs string
 
 	// Source is the source of the facts.

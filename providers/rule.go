@@ -7,24 +7,24 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// Rule matches one kind of answer. All its conditions must hold. A condition with its zero value always
+// Rule matches one kind of answer. All conditions must hold. A condition with the zero value always
 // holds.
 type Rule struct {
 	// Status is the answer's status code, or, with Through, the first of a range: {Status: 500, Through:
 	// 599}. Zero means any.
 	Status, Through int
 
-	// Header is a response header that must be present, once or with the same value each time. Value, if not
-	// empty, is its required value. Case does not matter.
+	// Header is a required response header, there once or with the same value each time. Value, if not empty,
+	// is the required value. Case does not matter.
 	Header, Value string
 
 	// Field is a dotted path to a string, number or boolean in a JSON body: "error.code", "errors[].reason"
-	// for any element of an array, or "data.*.code" for any member of an object. Equals is its text, compared
-	// exactly. If Equals is empty, the field must exist. A body that is not JSON, is cut short, or names the
-	// field twice has no such field. If Answers lists a type that ends in xml, an answer in XML has the fields
-	// of the elements within its root: "Errors.Error.Code".
+	// for any element of an array, or "data.*.code" for any member of an object. Equals is the text of the
+	// field, compared exactly. If Equals is empty, the field must exist. The field is missing if the body is
+	// not JSON, is cut short, or names the field twice. If Answers lists a type that ends in xml, an answer in
+	// XML has the fields of the elements within its root: "Errors.Error.Code".
 	//
-	// One element or member with that text is enough, unless the verdict is Rejected or NotExecuted. These say
+	// One element or member with the text is enough, unless the verdict is Rejected or NotExecuted. These say
 	// that the attempt had no effect, so all elements must have the text, and * must be the only member of its
 	// object.
 	Field, Equals string
@@ -43,11 +43,11 @@ type Rule struct {
 	// Verdict is the meaning of the answer.
 	Verdict Verdict
 
-	// Pointer is the path of the field that names the resource. AlreadyDone requires it. An answer without
+	// Pointer is the path of the field with the resource's name. AlreadyDone requires a Pointer. An answer without
 	// the field, or with several in an array or object, does not match.
 	Pointer string
 
-	// Credential, with Rejected, says that the credential itself was refused, and that other requests with it
+	// Credential, with Rejected, means: the credential itself was refused, and other requests with this credential
 	// will be refused too. 401 and 407 need no such mark.
 	Credential bool
 
@@ -70,7 +70,7 @@ const (
 
 	// FirstAttemptOwnKey: as FirstAttempt, and the client made the key at random for this operation. Neither
 	// a caller nor another process can have sent it. A key derived from a secret and a name does not count,
-	// because the operation would get it again after the loss of a journal.
+	// because the operation would get the same key again after the loss of a journal.
 	FirstAttemptOwnKey
 )
 
