@@ -222,8 +222,7 @@ const (
 	Executed    = journal.Executed    // it took effect, even if it is cancelled
 	NotExecuted = journal.NotExecuted // it had no effect. It is cancelled, and a caller may ask for its name again
 	SendAgain   = journal.SendAgain   // it had no effect. Run and Resume send its next generation
-	Hold        = journal.Hold        // a pending one is unknown until it is resolved or released
-	Release     = journal.Release     // ends a Hold: it goes on as it would have without it
+	Hold        = journal.Hold        // a pending one is unknown until it is resolved, or Client.Reinstate ends that
 )
 
 // Resolved is a recorded decision, with the person and the reason.

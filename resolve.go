@@ -204,7 +204,10 @@ func (c *Client) Withdraw(ctx context.Context, ref Ref, how ResolveOptions) (Ope
 	return c.decide(ctx, ref, journal.Withdraw, how)
 }
 
-// Reinstate lifts Withdraw. It sends nothing. The next call by the operation's name does.
+// Reinstate lifts Withdraw, or else ends a Hold. It sends nothing. After Withdraw, the next call by the operation's name
+// does. An operation that was on Hold is pending again as far as the resend rule allows, and Run sends it.
+//
+// The error is Resolve's. It wraps ErrInvalidEvent if the operation is neither withdrawn nor on Hold.
 func (c *Client) Reinstate(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
 	return c.decide(ctx, ref, journal.Reinstate, how)
 }

@@ -68,7 +68,7 @@ func TestStepDoneElsewhere(t *testing.T) {
 					assert.True(t, !ended || p.Recorded(op).State.Settled(), "it came to its end before its operation did")
 					if row.held {
 						row.held = false
-						_, err := p.ResolveAs(op, onceward.Release, nil)
+						_, err := p.ResolveAs(op, journal.Reinstate, nil)
 						require.NoError(t, err)
 					}
 					_, err := p.Resume(t.Context())

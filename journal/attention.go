@@ -34,7 +34,7 @@ func (op *Operation) NeedsAttention(now time.Time) string {
 	case op.State != StateUnknown:
 		return ""
 	case !op.lookPlanned() && op.OnHold():
-		return "it is on hold: release or resolve it"
+		return "it is on hold: reinstate or resolve it"
 	case !op.lookPlanned():
 		return "no process looks for it: the client that recorded it has no Config.Reconcile"
 	case now.Sub(op.LookAt) >= AttentionAfter:

@@ -18,19 +18,18 @@ const (
 	NotExecuted
 	// SendAgain means that it had no effect. Its next generation is due at once, regardless of NotAfter.
 	SendAgain
-	// Hold keeps it from being sent while a person finds out about it. It is unknown until it is resolved or released.
-	// An unknown operation needs no Hold, since nothing sends it.
+	// Hold keeps it from being sent while a person finds out about it. It is unknown until it is resolved or
+	// reinstated. An unknown operation needs no Hold, since nothing sends it.
 	Hold
-	// Release ends a Hold. The operation is pending again as far as the resend rule allows.
-	Release
+	// Reinstate lifts Withdraw, or else ends a Hold. After a Hold the operation is pending again as far as the resend
+	// rule allows.
+	Reinstate
 	// Withdraw keeps it from being sent until Reinstate. If nothing may have run it is cancelled. Otherwise it
 	// is unknown, and clients go on looking for it.
 	Withdraw
-	// Reinstate lifts Withdraw.
-	Reinstate
 )
 
-var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "release", "withdraw", "reinstate"}
+var resolutionNames = [...]string{"", "executed", "not_executed", "send_again", "hold", "reinstate", "withdraw"}
 
 func (r Resolution) String() string { return words.Of("Resolution", resolutionNames[:], r) }
 

@@ -134,7 +134,7 @@ func (t *Telemetry) begin() {
 		} {
 			t.m.settled.Add(ctx, 0, t.with(at, keyState.String(of.state.String()), keyEffect.String(of.effect.String())).add...)
 		}
-		for as := journal.Executed; as <= journal.Reinstate; as++ {
+		for as := journal.Executed; as <= journal.Withdraw; as++ {
 			t.m.resolved.Add(ctx, 0, t.with(at, keyResolution.String(as.String())).add...)
 		}
 	}

@@ -427,7 +427,7 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 		why = "the journal was restored, and an attempt that it lacks may have sent this"
 	case clockWasWrong(op, ev):
 		why = "a clock was wrong between its creation and the look-up"
-	case r != nil && r.Generation == op.Generation && r.Resolution != journal.Release:
+	case r != nil && r.Generation == op.Generation && r.Resolution != journal.Reinstate:
 		why = "an operator has resolved it before"
 	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over) || stamp(ev.Absence.Began).After(passed(ev)):
 		why = "the program's own look-up was asked too early: the provider may still be working on it"
@@ -577,12 +577,19 @@ func withdraw(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// reinstate lifts the withdrawal.
+// reinstate lifts the withdrawal, or else ends the hold.
 func reinstate(op *journal.Operation, ev *Event) (Decision, error) {
-	if op.Withdrawn == nil {
-		return Ignored, invalid(op, ev, "it was never withdrawn")
+	switch {
+	case op.Withdrawn != nil:
+		op.Withdrawn = nil
+	case op.OnHold():
+		op.Holder, op.Resolved, op.Cause = "", resolved(ev), "released from hold"
+		op.SettledAt, op.Delivered = time.Time{}, false
+		ev.Due, ev.DueOwn, ev.Wake, ev.Told = op.DueAt, false, time.Time{}, op.Told
+		park(op, ev)
+	default:
+		return Ignored, invalid(op, ev, "it is neither withdrawn nor on hold")
 	}
-	op.Withdrawn = nil
 	return Recorded, nil
 }
 

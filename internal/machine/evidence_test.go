@@ -171,7 +171,7 @@ func TestEvidenceOfAnEffect(t *testing.T) {
 			op.Resolved = &journal.Resolved{Resolution: journal.SendAgain, Generation: 3}
 		},
 			func(ev *machine.Event) { ev.Evidence.Basis = journal.BasisPerson }, machine.Recorded, journal.StateCompleted, pay1, "", 0, 1},
-		{"held once, by the program's own look-up", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Release} },
+		{"held once, by the program's own look-up", func(op *journal.Operation) { op.Resolved = &journal.Resolved{Resolution: journal.Reinstate} },
 			func(ev *machine.Event) { ev.Evidence.Basis = journal.BasisPerson }, machine.Recorded, journal.StateCompleted, pay1, "", 0, 1},
 
 		{"completed by it", func(op *journal.Operation) { completed(op, pay1, journal.Answer{}) }, nil, machine.Ignored, journal.StateCompleted, pay1, "", 0, 0},
@@ -716,12 +716,13 @@ func TestWithdrawnIsNotSent(t *testing.T) {
 	assert.Equal(t, machine.Recorded, decision)
 	assert.Equal(t, unknown.LookAt, op.LookAt)
 	assert.Equal(t, "jane", op.Withdrawn.By)
-	for _, what := range []journal.Resolution{journal.SendAgain, journal.Release} {
-		held := op
-		held.Resolved = &journal.Resolved{Resolution: journal.Hold}
-		_, _, err := machine.Next(held, false, say(op, what))
-		assert.ErrorContains(t, err, "withdrawn", what)
-	}
+	held := op
+	held.Resolved = &journal.Resolved{Resolution: journal.Hold}
+	_, _, err := machine.Next(held, false, say(op, journal.SendAgain))
+	assert.ErrorContains(t, err, "withdrawn")
+	wanted, _ := next(t, held, false, say(op, journal.Reinstate))
+	assert.Nil(t, wanted.Withdrawn)
+	assert.True(t, wanted.OnHold(), "the hold is another decision, and ends by itself")
 	cancelled, _ := next(t, op, false, say(op, journal.NotExecuted))
 	_, decision = next(t, cancelled, false, begin(journal.Named, stated))
 	assert.Equal(t, machine.Withdrawn, decision)

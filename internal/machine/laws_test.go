@@ -216,7 +216,9 @@ var laws = []law{
 		case journal.Withdraw:
 			r = s.next.Withdrawn
 		case journal.Reinstate:
-			return s.ev.Generation == s.op.Generation && s.op.Withdrawn != nil && s.next.Withdrawn == nil
+			if s.op.Withdrawn != nil {
+				return s.ev.Generation == s.op.Generation && s.next.Withdrawn == nil
+			}
 		}
 		return s.ev.Generation == s.op.Generation && (s.ev.Resolution == journal.Executed || s.ev.Claim == s.op.Claim) &&
 			r != nil && r.Resolution == s.ev.Resolution && r.By == s.ev.By && r.Why == s.ev.Cause

@@ -911,11 +911,9 @@ func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		return Ignored, invalid(op, ev, "its outcome is known")
 	case op.State == journal.StateInFlight && live:
 		return Wait, nil
-	case ev.Resolution == journal.Release && !op.OnHold():
-		return Ignored, invalid(op, ev, "it is not on hold")
 	case ev.Resolution == journal.Hold && op.State == journal.StateUnknown && !op.OnHold():
 		return Ignored, invalid(op, ev, "it is unknown, and nothing sends it")
-	case op.Withdrawn != nil && (ev.Resolution == journal.SendAgain || ev.Resolution == journal.Release):
+	case op.Withdrawn != nil && ev.Resolution == journal.SendAgain:
 		return Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Reinstate first")
 	}
 	switch {
@@ -936,12 +934,6 @@ func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		op.Cause = "on hold"
 		ev.Delivered = true // to its holder
 		settle(op, ev, journal.StateUnknown)
-		return Recorded, nil
-	case journal.Release:
-		op.Cause = "released from hold"
-		op.SettledAt, op.Delivered = time.Time{}, false
-		ev.Due, ev.DueOwn, ev.Wake, ev.Told = op.DueAt, false, time.Time{}, op.Told
-		park(op, ev)
 		return Recorded, nil
 	case journal.Executed:
 		if ev.Answer == nil {

@@ -382,7 +382,7 @@ func TestOnHoldIsNotSent(t *testing.T) {
 		_, decision = next(t, held, false, begin(journal.Named, slow))
 		assert.Equal(t, machine.Stop, decision)
 
-		free, _ := next(t, held, false, word(journal.Release, func(ev *machine.Event) { ev.DueOwn, ev.Wake, ev.Due = true, noon.Add(day), noon.Add(day) }))
+		free, _ := next(t, held, false, word(journal.Reinstate, func(ev *machine.Event) { ev.DueOwn, ev.Wake, ev.Due = true, noon.Add(day), noon.Add(day) }))
 		assert.Equal(t, journal.StatePending, free.State)
 		assert.Equal(t, noon.Add(slow.Handling), free.DueAt, "the provider may still be working on it")
 		assert.Equal(t, free.DueAt, free.WakeAt)
@@ -395,7 +395,7 @@ func TestOnHoldIsNotSent(t *testing.T) {
 		assert.Equal(t, journal.StateUnknown, held.State)
 		assert.Equal(t, "on hold", held.Cause)
 		assert.Empty(t, machine.Violations(held, noon))
-		free, _ := next(t, held, false, word(journal.Release, nil))
+		free, _ := next(t, held, false, word(journal.Reinstate, nil))
 		assert.Equal(t, journal.StatePending, free.State)
 		assert.Equal(t, noon, free.DueAt)
 		assert.Equal(t, "released from hold", free.Cause)
@@ -406,7 +406,7 @@ func TestOnHoldIsNotSent(t *testing.T) {
 			op.DueAt, op.DueOwn = noon.Add(time.Hour), own
 			held, _ := next(t, op, false, word(journal.Hold, nil))
 			assert.Empty(t, machine.Violations(held, noon))
-			free, _ := next(t, held, false, word(journal.Release, nil))
+			free, _ := next(t, held, false, word(journal.Reinstate, nil))
 			assert.Equal(t, journal.StatePending, free.State)
 			assert.Equal(t, due, free.DueAt, "a pause of our own: %v", own)
 		}
@@ -415,16 +415,16 @@ func TestOnHoldIsNotSent(t *testing.T) {
 		op := pending(journal.Carried, true)
 		op.Told = true
 		held, _ := next(t, op, false, word(journal.Hold, nil))
-		free, _ := next(t, held, false, word(journal.Release, nil))
+		free, _ := next(t, held, false, word(journal.Reinstate, nil))
 		assert.True(t, free.Told)
 		_, decision := next(t, free, false, machine.Event{Kind: machine.EventClaim, At: noon, Last: noon, Session: "B"})
 		assert.Equal(t, machine.Later, decision)
 	})
 	t.Run("only an operation on hold is released", func(t *testing.T) {
 		op := operation(journal.Named, guarded)
-		op.State, op.MayHaveRun, op.Resolved = journal.StateUnknown, true, &journal.Resolved{Resolution: journal.Release}
-		_, _, err := machine.Next(op, false, word(journal.Release, nil))
-		require.ErrorContains(t, err, "not on hold")
+		op.State, op.MayHaveRun, op.Resolved = journal.StateUnknown, true, &journal.Resolved{Resolution: journal.Reinstate}
+		_, _, err := machine.Next(op, false, word(journal.Reinstate, nil))
+		require.ErrorContains(t, err, "nor on hold")
 		held, _ := next(t, pending(journal.Named, true), false, word(journal.Hold, nil))
 		_, decision := next(t, held, false, word(journal.Hold, nil))
 		assert.Equal(t, machine.Recorded, decision, "held by somebody else, too")
@@ -529,8 +529,8 @@ func TestIntentDecidesWhetherTheRequestIsTheSame(t *testing.T) {
 func TestHoldEnds(t *testing.T) {
 	op := pending(journal.Named, true)
 	op.Resolved = &journal.Resolved{Resolution: journal.Hold}
-	_, _, err := machine.Next(op, false, word(journal.Release, nil))
-	require.ErrorContains(t, err, "not on hold")
+	_, _, err := machine.Next(op, false, word(journal.Reinstate, nil))
+	require.ErrorContains(t, err, "nor on hold")
 }
 
 // A caller that sends a pending operation has not got an error yet.

@@ -24,7 +24,7 @@ var situations = []struct {
 		"begin", "begin_in_another_mode", "begin_in_another_form", "claim", "claim_named_only", "claim_others", "claim_in_another_form",
 		"complete", "complete_earlier", "refused_earlier", // these two answer the generation before
 		"park", "park_told", "doubt", "cancel", "cancel_unnumbered",
-		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold", "let_go",
+		"resolve_executed", "resolve_replacing", "resolve_not_executed", "resolve_send_again", "hold",
 		"deliver", "reap", "reap_early", "clock", "adopt",
 		"look", "hint", "took", "took_earlier", "refused_there", "absent_there", "inconclusive", "withdraw", "reinstate",
 		"enqueue", "enqueue_in_another_mode", "sign",
@@ -159,37 +159,34 @@ in_flight                            cancel_unnumbered    * * * * not * *       
 in_flight                            cancel_unnumbered    * * * * ran now|later *                      → recorded pending
 in_flight                            cancel_unnumbered    * * * * ran never *                          → recorded unknown
 
-absent                               resolve_executed|resolve_replacing|resolve_not_executed|resolve_send_again|hold|let_go * * * * * * *               → error absent
+absent                               resolve_executed|resolve_replacing|resolve_not_executed|resolve_send_again|hold * * * * * * *               → error absent
 completed                            resolve_executed     * * * * * * *                                → error completed
 completed                            resolve_replacing    * * * * * * *                                → recorded completed
 omitted                              resolve_executed|resolve_replacing * * * * * * *                  → recorded completed
 tombstone                            resolve_executed|resolve_replacing * * * * * * *                  → gone completed
-completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold|let_go * current * * * * *                                            → error completed
-completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale completed
+completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold * current * * * * *                                            → error completed
+completed|omitted|tombstone          resolve_not_executed|resolve_send_again|hold * stale * * * * *                                              → stale completed
 cancelled|by_hand                    resolve_executed|resolve_replacing * * * * * * *                  → recorded completed
-cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold|let_go * current * * * * *                                            → error cancelled
-cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale cancelled
+cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold * current * * * * *                                            → error cancelled
+cancelled|by_hand                    resolve_not_executed|resolve_send_again|hold * stale * * * * *                                              → stale cancelled
 in_flight                            resolve_executed|resolve_replacing live * * * * * *               → wait in_flight
-in_flight                            resolve_not_executed|resolve_send_again|hold|let_go live current * * * * *                                         → wait in_flight
-in_flight                            resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale in_flight
+in_flight                            resolve_not_executed|resolve_send_again|hold live current * * * * *                                         → wait in_flight
+in_flight                            resolve_not_executed|resolve_send_again|hold * stale * * * * *                                              → stale in_flight
 in_flight                            resolve_executed|resolve_replacing dead * * * * * *               → recorded completed
 in_flight                            resolve_not_executed dead current * * * * *                       → recorded cancelled
 in_flight                            resolve_send_again   dead current * * * * *                       → recorded pending +1
 in_flight                            hold                 dead current * * * * *                       → recorded unknown
-in_flight                            let_go               dead current * * * * *                       → error in_flight
 pending|pending_told|unknown|on_hold resolve_executed|resolve_replacing * * * * * * *                  → recorded completed
 pending|pending_told|unknown|on_hold resolve_not_executed * current * * * * *                          → recorded cancelled
 pending|pending_told|unknown|on_hold resolve_send_again   * current * * * * *                          → recorded pending +1
 pending|pending_told                 hold                 * current * * * * *                          → recorded unknown
 unknown                              hold                 * current * * * * *                          → error unknown
 on_hold                              hold                 * current * * * * *                          → recorded unknown
-pending|pending_told                 let_go               * current * * * * *                          → error pending
-unknown                              let_go               * current * * * * *                          → error unknown
-on_hold                              let_go               * current * * not * *                        → recorded pending
-on_hold                              let_go               * current * * ran now|later *                → recorded pending
-on_hold                              let_go               * current * * ran never *                    → recorded unknown
-pending|pending_told                 resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale pending
-unknown|on_hold                      resolve_not_executed|resolve_send_again|hold|let_go * stale * * * * *                                              → stale unknown
+on_hold                              reinstate            * current * * not * *                        → recorded pending
+on_hold                              reinstate            * current * * ran now|later *                → recorded pending
+on_hold                              reinstate            * current * * ran never *                    → recorded unknown
+pending|pending_told                 resolve_not_executed|resolve_send_again|hold * stale * * * * *                                              → stale pending
+unknown|on_hold                      resolve_not_executed|resolve_send_again|hold * stale * * * * *                                              → stale unknown
 
 absent                               deliver|reap|reap_early|clock * * * * * * *                       → ignored absent
 pending|pending_told                 deliver|reap|reap_early|clock * * * * * * *                       → ignored pending
@@ -267,7 +264,7 @@ completed|omitted|tombstone          reinstate            * current * * * * *   
 cancelled|by_hand                    withdraw|reinstate   * stale * * * * *                      → stale cancelled
 cancelled|by_hand                    reinstate            * current * * * * *                    → error cancelled
 unknown|on_hold                      withdraw|reinstate   * stale * * * * *                      → stale unknown
-unknown|on_hold                      reinstate            * current * * * * *                    → error unknown
+unknown                              reinstate            * current * * * * *                    → error unknown
 completed|omitted|tombstone          withdraw             * current * * * * *                    → error completed
 cancelled|by_hand                    withdraw             * current * * * * *                    → recorded cancelled
 in_flight                            withdraw             live current * * * * *                 → wait in_flight
@@ -540,8 +537,6 @@ func (s situation) build() (op journal.Operation, live bool, ev machine.Event) {
 		ev.Kind, ev.Resolution, ev.Key = machine.EventResolve, journal.SendAgain, "its next key"
 	case "hold":
 		ev.Kind, ev.Resolution = machine.EventResolve, journal.Hold
-	case "let_go":
-		ev.Kind, ev.Resolution = machine.EventResolve, journal.Release
 	case "deliver":
 		ev.Kind = machine.EventDeliver
 	case "reap":

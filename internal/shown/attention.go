@@ -50,7 +50,7 @@ func attentionOf(op *journal.Operation, provider string) Attention {
 		return Attention{
 			What:  "an operator put it on hold",
 			Check: "see who did and why, in its history",
-			Do:    "release it to have it sent by the rules, or resolve it",
+			Do:    "reinstate it to have it sent by the rules, or resolve it",
 		}
 	case op.State == journal.StateUnknown && op.Attention == "":
 		return Attention{

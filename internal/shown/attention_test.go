@@ -38,7 +38,7 @@ func TestAttentionSpeaksToAnOperator(t *testing.T) {
 	}{
 		{"two effects", journal.Operation{State: journal.StateCompleted, SecondEffects: 1, Attention: "twice"}, "more than once", "refund"},
 		{"disputed", journal.Operation{State: journal.StateUnknown, Disputed: true, Attention: "two objects", SettledAt: old}, "disagrees", "the object that stays"},
-		{"on hold", journal.Operation{State: journal.StateUnknown, Resolved: hold, SettledAt: old}, "on hold", "release"},
+		{"on hold", journal.Operation{State: journal.StateUnknown, Resolved: hold, SettledAt: old}, "on hold", "reinstate"},
 		{"not looked for", journal.Operation{State: journal.StateUnknown, SettledAt: old, LookAt: old.Add(time.Hour)}, "no process looks", "start one"},
 		{"given up", journal.Operation{State: journal.StateUnknown, Provider: "bank", Attention: "given up after 168h0m0s", SettledAt: old}, "no look-up can tell", "resolve it"},
 		{"its caller's", journal.Operation{State: journal.StatePending, Naming: journal.Carried, Told: true, MayHaveRun: true, Attention: "its caller", WakeAt: now}, "its caller", "ask again"},

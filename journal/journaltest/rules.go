@@ -350,7 +350,7 @@ var wordTests = []test{
 			c.now = now
 			assert.Equal(t, want, c.get(named("invoice-1")).Resolved)
 		}
-		resolve.Resolution, resolve.At = journal.Release, c.now
+		resolve.Resolution, resolve.At = journal.Reinstate, c.now
 		assert.Equal(t, journal.StatePending, c.decide(resolve, machine.Recorded).State)
 		assert.Equal(t, []string{"invoice-1"}, claimed(c.claim(10)))
 	}},

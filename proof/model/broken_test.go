@@ -138,7 +138,7 @@ func TestInvariantsAreBroken(t *testing.T) {
 			}
 		}), true},
 		{6, "resolved by what was seen", "what is let go counts as not sent", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
-			if ev.Resolution == journal.Release {
+			if ev.Resolution == journal.Reinstate {
 				op.MayHaveRun = false
 			}
 		}), false},

@@ -244,7 +244,7 @@ func (x *explorer) looker(s *state) {
 	if x.Holds {
 		by := asked{claim: op.Claim, generation: op.Generation}
 		say(journal.Hold, by, event{})
-		say(journal.Release, by, event{})
+		say(journal.Reinstate, by, event{})
 	}
 }
 

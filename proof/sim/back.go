@@ -57,13 +57,13 @@ func (l *life) lets(p *process, op onceward.Operation) bool {
 		return false
 	}
 	time.Sleep(random.within(time.Minute))
-	released, err := p.client.Resolve(context.Background(), op.Seen, onceward.Release, onceward.ResolveOptions{By: "somebody"})
+	released, err := p.client.Reinstate(context.Background(), op.Ref, onceward.ResolveOptions{By: "somebody"})
 	l.tell("person", p.name, "lets %s go: %v, it is %v", op.ID, err, released.State)
 	l.visit("let go")
 	if err != nil {
 		return true
 	}
-	_, err = p.client.Resolve(context.Background(), released.Seen, onceward.Release, onceward.ResolveOptions{By: "somebody"})
+	_, err = p.client.Reinstate(context.Background(), released.Ref, onceward.ResolveOptions{By: "somebody"})
 	if err == nil {
 		l.fault("%s was let go by somebody, and once more", op.ID)
 	}

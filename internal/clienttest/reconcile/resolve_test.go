@@ -35,7 +35,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, onceward.StateUnknown, p.Ask(named(t, ref.ID)).Op.State)
 
-		for _, resolution := range []onceward.Resolution{onceward.Executed, onceward.NotExecuted, onceward.SendAgain, onceward.Hold, onceward.Release} {
+		for _, resolution := range []onceward.Resolution{onceward.Executed, onceward.NotExecuted, onceward.SendAgain, onceward.Hold, journal.Reinstate} {
 			op, err := p.Resolve(t.Context(), seen, resolution, how)
 			require.ErrorIs(t, err, onceward.ErrMoved, resolution.String())
 			var e *onceward.Error
@@ -97,14 +97,14 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 		require.ErrorIs(t, p.Ask(named(t, ref.ID)).Err, onceward.ErrOutcomeUnknown)
 		require.Len(t, l.Sent(), 1)
 
-		op, err = p.Resolve(t.Context(), op.Seen, onceward.Release, how)
+		op, err = p.Reinstate(t.Context(), ref, how)
 		require.NoError(t, err)
 		assert.Equal(t, onceward.StatePending, op.State)
 		_, err = p.Resume(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, p.Ask(named(t, ref.ID)).Err)
 		assert.Len(t, l.Sent(), 2)
-		_, err = p.Resolve(t.Context(), p.LookedAt(ref), onceward.Release, how)
+		_, err = p.Reinstate(t.Context(), ref, how)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent, "it is not on hold")
 	})
 
