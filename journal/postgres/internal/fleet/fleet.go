@@ -168,7 +168,7 @@ func (f *Fleet) Evict(ctx context.Context) {
 	}
 	defer connection.HangUp(conn)
 	var ended int
-	err = conn.QueryRow(ctx, "SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a WHERE a.usename = current_user AND a.wait_event = 'ClientRead' "+
+	err = conn.QueryRow(ctx, "SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a WHERE a.usename = current_user AND a.wait_event_type = 'Client' "+
 		"AND a.state_change < clock_timestamp() - interval '500 ms' AND a.pid IN (SELECT pid FROM pg_locks WHERE relation = $1::text::regclass)", f.schema+".lanes").Scan(&ended)
 	if err == nil && ended > 0 {
 		f.opts.Log.Warn("onceward: connections that held lanes of the journal were ended, since their client is gone or stopped", "connections", ended)

@@ -267,7 +267,6 @@ func (f *Fleet) GoneBack(ctx context.Context, m *leased.Member, why string) erro
 	if err != nil {
 		return err
 	}
-	f.Acknowledged.Forget() // so that this process can adopt the journal
 	f.Acknowledged.Forget() // this process has said what the database lacks, and may adopt it
 	return f.Refusal()
 }

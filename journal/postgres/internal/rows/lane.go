@@ -243,27 +243,21 @@ func (l *lane) raise(ctx context.Context) (is rowState, err error) {
 	return is, err
 }
 
-// raiseOwn is raise for the lane's own use: it keeps the new tenure, and detects lost batches.
-func (l *lane) raiseOwn(ctx context.Context) (rowState, error) {
+// diagnose finds out why the guard refused, and mends the cause if it can: nil means that another try is due.
+func (l *lane) diagnose(ctx context.Context, needs []string) error {
 	is, err := l.raise(ctx)
 	if err == nil {
 		l.tenure = is.Tenure
-		if is.Batch < l.batch {
-			return is, l.lacks(ctx, is.Batch)
-		}
 	}
-	return is, err
-}
-
-// diagnose finds out why the guard refused, and mends the cause if it can: nil means that another try is due.
-func (l *lane) diagnose(ctx context.Context, needs []string) error {
-	is, err := l.raiseOwn(ctx)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return l.d.fleet.Missing(ctx, l.conn, l.member)
-	case errors.Is(err, rowstore.ErrMissed):
-		return nil
 	case err != nil:
+		return err
+	case is.Batch < l.batch:
+		if err = l.lacks(ctx, is.Batch); errors.Is(err, rowstore.ErrMissed) {
+			return nil
+		}
 		return err
 	case is.Batch > l.batch: // a commit that landed unheard
 		l.leave()
