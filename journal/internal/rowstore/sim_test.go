@@ -83,6 +83,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 func (w *world) join() {
 	p := &pod{process: newProcess(w.t, w.db)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.pods, w.all = append(w.pods, p), append(w.all, p)
 }
 
@@ -195,10 +197,10 @@ func (w *world) reset() {
 func (w *world) kill() {
 	i := w.rnd.IntN(len(w.pods))
 	w.mu.Lock()
-	w.pods[i].dead = true
+	p := w.pods[i]
+	p.dead, w.pods = true, slices.Delete(w.pods, i, i+1)
 	w.mu.Unlock()
-	rowstore.Kill(w.pods[i].s)
-	w.pods = slices.Delete(w.pods, i, i+1)
+	rowstore.Kill(p.s)
 	w.join()
 }
 
