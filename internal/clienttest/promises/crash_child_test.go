@@ -31,7 +31,7 @@ type (
 )
 
 func TestMain(m *testing.M) {
-	carriesOutAMarket()
+	serveMarketIfAsked()
 	oncetest.Main(m, (*childPlan).carryOut)
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// carriesOutAMarket serves a marketplace if this process was started for that, and then does not return.
-func carriesOutAMarket() {
+// serveMarketIfAsked serves a marketplace if this process was started for that, and then does not return.
+func serveMarketIfAsked() {
 	plan, is, err := market.Planned()
 	if !is {
 		return
