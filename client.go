@@ -36,14 +36,14 @@ type Client struct {
 	worker     *background.Worker
 }
 
-// New makes a client. It does no I/O and starts no goroutine. The error names the faulty field and how to mend it.
+// New makes a client. It does no I/O and starts no goroutine. A *ConfigError names the faulty field and how to mend it.
 func New(cfg Config) (*Client, error) {
 	if cfg.Journal == nil {
-		return nil, errors.New("onceward: Config.Journal is missing: open one by sqlite.Open, of package journal/sqlite")
+		return nil, &ConfigError{"Journal", errors.New("it is missing: open one by sqlite.Open, of package journal/sqlite")}
 	}
 	if len(cfg.Providers) == 0 {
-		return nil, errors.New("onceward: Config.Providers is empty, so no request would get a key: " +
-			"add an adapter such as providers.Stripe(), or providers.Raw(24*time.Hour) for an API of your own")
+		return nil, &ConfigError{"Providers", errors.New("it is empty, so no request would get a key: " +
+			"add an adapter such as providers.Stripe(), or providers.Raw(24*time.Hour) for an API of your own")}
 	}
 	cfg.Providers = slices.Clone(cfg.Providers)
 	for i := range cfg.Providers {
@@ -52,28 +52,28 @@ func New(cfg Config) (*Client, error) {
 	}
 	router, err := tables.NewRouter(cfg.Providers)
 	if err != nil {
-		return nil, fmt.Errorf("onceward: Config.Providers: %w", err)
+		return nil, &ConfigError{"Providers", err}
 	}
 	if cfg.Secret != nil {
 		if _, err := DeriveKey(cfg.Secret, "operation"); err != nil {
-			return nil, fmt.Errorf("onceward: Config.Secret: %w", err)
+			return nil, &ConfigError{"Secret", err}
 		}
 	}
 	if err := cfg.Backoff.Validate(); err != nil {
-		return nil, fmt.Errorf("onceward: Config.Backoff: %w", err)
+		return nil, &ConfigError{"Backoff", err}
 	}
 	if err := cfg.RetryBudget.Validate(); err != nil {
-		return nil, fmt.Errorf("onceward: Config.RetryBudget: %w", err)
+		return nil, &ConfigError{"RetryBudget", err}
 	}
-	if err := cfg.checkSettling(); err != nil {
-		return nil, err
+	if err := cfg.Outcomes.check(cfg.Journal); err != nil {
+		return nil, &ConfigError{"Outcomes", err}
 	}
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	store, ok := cfg.Journal.(machine.Store)
 	if !ok {
-		return nil, fmt.Errorf("onceward: Config.Journal is a %T, which can't record operations: use one of journal/sqlite, journal/postgres or journal/memory", cfg.Journal)
+		return nil, &ConfigError{"Journal", fmt.Errorf("it is a %T, which can't record operations: use one of journal/sqlite, journal/postgres or journal/memory", cfg.Journal)}
 	}
 	c := &Client{cfg: cfg}
 	if cfg.Trace != nil {
@@ -227,7 +227,7 @@ func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
 type Stats struct {
 	Running int // claims in progress, of calls, Run and Resume
 	Backlog int // events that the journal failed to record, kept in memory
-	Offers  int // outcomes that this client has still to pass to OnSettled
+	Offers  int // outcomes that this client has still to pass to Config.Outcomes
 
 	RetryBudget map[string]float64 // used part of Config.RetryBudget by provider, 0 to 1; "": hosts that no table serves
 }

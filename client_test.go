@@ -33,7 +33,7 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 		"Secret":          func(c *onceward.Config) { c.Secret = []byte("short") },
 		"Backoff":         func(c *onceward.Config) { c.Backoff.MaxAttempts = -1 },
 		"RetryBudget":     func(c *onceward.Config) { c.RetryBudget.Capacity = -1 },
-		"SettleAll":       func(c *onceward.Config) { c.SettleAll = true },
+		"Outcomes":        func(c *onceward.Config) { c.Outcomes = &onceward.Outcomes{} },
 		"MaxWait":         func(c *onceward.Config) { c.MaxWait = -1 },
 		"AttemptTimeout":  func(c *onceward.Config) { c.AttemptTimeout = -1 },
 		"Keep":            func(c *onceward.Config) { c.Keep = -1 },

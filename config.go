@@ -71,22 +71,9 @@ type Config struct {
 	// once for each host. Send other traffic through a separate client, or mark the endpoint NoEffect.
 	Strict bool
 
-	// OnSettled receives outcomes that no caller is known to have, at least once each, concurrently and in no order,
-	// until it returns nil. A caller has the outcome if it got the response, or an error that says it. A flow's step has
-	// 30 seconds to ask for it. The journal remembers this hook. A client without one leaves the
-	// outcomes to the program that has one. docs/outcomes.md says which outcomes come, and which of them come again.
-	OnSettled func(context.Context, Operation) error
-
-	// OnSettledTx receives every outcome, even if the caller has the response, in a transaction of the journal's
-	// database. Its writes and the delivery are one commit. tx.Driver() is the driver's own transaction, such as a
-	// *sql.Tx. OnSettledTx neither commits nor rolls back, and makes no call of this client. Keep it short: it may hold
-	// up all writers of the journal. After an error, or a lost commit, it is called again. It excludes
-	// OnSettled.
-	OnSettledTx func(ctx context.Context, tx journal.Tx, op Operation) error
-
-	// SettleAll passes the outcome of every named operation to OnSettled, even if the caller has the response.
-	// OnSettledTx then receives the steps of flows too.
-	SettleAll bool
+	// Outcomes receives the outcomes of operations, for your own books. The journal remembers that a program has this
+	// hook: a client without one leaves the outcomes to that program. Nil means that this program has none.
+	Outcomes *Outcomes
 
 	// Reconcile configures how to find out what became of unknown operations. Nil means that they stay unknown until Resolve settles them.
 	Reconcile *Reconcile
@@ -103,7 +90,7 @@ type Config struct {
 
 	// Concurrency is how many operations Resume and Run send at once to one provider, or to one host without a
 	// provider, calls of flows included. The total limit is eight times as many, but each provider always gets one. It
-	// is also the limit of concurrent OnSettled calls and of concurrent flows. Default: 8.
+	// is also the limit of concurrent Outcomes.Handle calls and of concurrent flows. Default: 8.
 	Concurrency int
 
 	// FleetConcurrency limits the same over all processes of the journal. Each gets an equal part, and none if there
@@ -123,17 +110,52 @@ type Config struct {
 	Keep time.Duration
 }
 
-// checkSettling rejects hooks for outcomes that don't go together.
-func (cfg *Config) checkSettling() error {
-	_, transactional := cfg.Journal.(machine.Outbox)
+// Outcomes is the hook that receives outcomes. Set either Handle or HandleTx. Both are called concurrently and in no
+// order, and again until they return nil. docs/outcomes.md says which outcomes come, and which of them come again.
+type Outcomes struct {
+	// Handle receives outcomes that no caller is known to have, at least once each. A caller has the outcome if it got
+	// the response, or an error that says it. A flow's step has 30 seconds to ask for it.
+	Handle func(ctx context.Context, op Operation) error
+
+	// HandleTx receives every outcome, even if the caller has the response, in a transaction of the journal's database.
+	// Its writes and the delivery are one commit. tx.Driver() is the driver's own transaction, such as a *sql.Tx.
+	// HandleTx neither commits nor rolls back, and makes no call of this client. Keep it short: it may hold up all
+	// writers of the journal. After an error, or a lost commit, it is called again.
+	HandleTx func(ctx context.Context, tx journal.Tx, op Operation) error
+
+	Heard bool // Handle also receives named operations whose caller has the response
+	Steps bool // HandleTx also receives the steps of flows that have the response
+}
+
+// ConfigError says which field of Config New refuses, and why.
+type ConfigError struct {
+	Field string // such as "Outcomes"
+	Err   error
+}
+
+// Error returns the field and the reason.
+func (e *ConfigError) Error() string { return "onceward: Config." + e.Field + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// check returns an error for settings that don't go together.
+func (o *Outcomes) check(j journal.Journal) error {
+	_, transactional := j.(machine.Outbox)
 	switch {
-	case cfg.OnSettled != nil && cfg.OnSettledTx != nil:
-		return errors.New("onceward: Config has both OnSettled and OnSettledTx, and an outcome is delivered by one of them: leave one out")
-	case cfg.OnSettledTx != nil && !transactional:
-		return fmt.Errorf("onceward: Config.OnSettledTx needs a journal that records in a transaction of its database, and %T does not: "+
-			"keep it in one that does, such as journal/sqlite, or use OnSettled", cfg.Journal)
-	case cfg.SettleAll && cfg.OnSettled == nil && cfg.OnSettledTx == nil:
-		return errors.New("onceward: Config.SettleAll needs OnSettled or OnSettledTx")
+	case o == nil:
+		return nil
+	case o.Handle == nil && o.HandleTx == nil:
+		return errors.New("it has neither Handle nor HandleTx: set one, or leave Outcomes nil")
+	case o.Handle != nil && o.HandleTx != nil:
+		return errors.New("it has both Handle and HandleTx, and an outcome is delivered by one of them: leave one out")
+	case o.HandleTx != nil && !transactional:
+		return fmt.Errorf("HandleTx needs a journal that records in a transaction of its database, and %T does not: "+
+			"keep it in one that does, such as journal/sqlite, or use Handle", j)
+	case o.Heard && o.Handle == nil:
+		return errors.New("Heard goes with Handle, and HandleTx receives such outcomes anyway: leave it out")
+	case o.Steps && o.HandleTx == nil:
+		return errors.New("Steps goes with HandleTx, and Heard is the setting for Handle")
 	}
 	return nil
 }
@@ -160,14 +182,19 @@ func (cfg *Config) setDefaults() error {
 		{"Keep", &cfg.Keep, 90 * 24 * time.Hour},
 	} {
 		if *d.value < 0 {
-			return fmt.Errorf("onceward: Config.%s is negative", d.name)
+			return &ConfigError{d.name, errors.New("it is negative")}
 		}
 		if *d.value == 0 {
 			*d.value = d.zero
 		}
 	}
-	if cfg.MaxRequestBody < 0 || cfg.MaxResponseBody < 0 || cfg.Concurrency < 0 || cfg.FleetConcurrency < 0 {
-		return errors.New("onceward: Config.MaxRequestBody, MaxResponseBody, Concurrency or FleetConcurrency is negative")
+	for name, value := range map[string]int64{
+		"MaxRequestBody": cfg.MaxRequestBody, "MaxResponseBody": cfg.MaxResponseBody,
+		"Concurrency": int64(cfg.Concurrency), "FleetConcurrency": int64(cfg.FleetConcurrency),
+	} {
+		if value < 0 {
+			return &ConfigError{name, errors.New("it is negative")}
+		}
 	}
 	cfg.MaxRequestBody = cmp.Or(cfg.MaxRequestBody, 8<<20)
 	cfg.MaxResponseBody = cmp.Or(cfg.MaxResponseBody, 8<<20)
@@ -177,16 +204,19 @@ func (cfg *Config) setDefaults() error {
 
 // hooks returns the hooks that receive outcomes.
 func (cfg *Config) hooks() delivery.Hooks {
-	h := delivery.Hooks{SettleAll: cfg.SettleAll, Printed: func(op *journal.Operation) string {
+	h := delivery.Hooks{Printed: func(op *journal.Operation) string {
 		printed := operationOf(op)
 		return printed.printed()
 	}}
-	if hook := cfg.OnSettled; hook != nil {
-		h.OnSettled = func(ctx context.Context, op *journal.Operation) error { return hook(ctx, operationOf(op)) }
-	}
-	if hook := cfg.OnSettledTx; hook != nil {
-		h.OnSettledTx = func(ctx context.Context, tx journal.Tx, op *journal.Operation) error {
-			return hook(ctx, tx, operationOf(op))
+	if o := cfg.Outcomes; o != nil {
+		h.Heard, h.Steps = o.Heard, o.Steps
+		if hook := o.Handle; hook != nil {
+			h.Handle = func(ctx context.Context, op *journal.Operation) error { return hook(ctx, operationOf(op)) }
+		}
+		if hook := o.HandleTx; hook != nil {
+			h.HandleTx = func(ctx context.Context, tx journal.Tx, op *journal.Operation) error {
+				return hook(ctx, tx, operationOf(op))
+			}
 		}
 	}
 	if r := cfg.Reconcile; r != nil && r.OnUnknown != nil {

@@ -199,10 +199,10 @@ func ExampleClient_Enqueue() {
 
 	client, err := onceward.New(onceward.Config{
 		Journal: j, Providers: []providers.Provider{srv.Provider()},
-		OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+		Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO entries VALUES (?)", op.ID+" is "+op.State.String())
 			return err
-		},
+		}},
 	})
 	if err != nil {
 		panic(err)

@@ -60,8 +60,8 @@ func WithDue(ctx context.Context, t time.Time) context.Context {
 }
 
 // WithNotAfter forbids the first send of the operation under ctx after t. An attempt must have its connection by t. The
-// operation is then cancelled, OnSettled receives it, and a later caller gets ErrNotSent. One that may have been sent
-// before is not affected. A pending one that another caller began without such a time stays, with ErrPending.
+// operation is then cancelled, Outcomes.Handle receives it, and a later caller gets ErrNotSent. One that may have been
+// sent before is not affected. A pending one that another caller began without such a time stays, with ErrPending.
 func WithNotAfter(ctx context.Context, t time.Time) context.Context {
 	n := naming.Of(ctx)
 	n.NotAfter = recordable(t)

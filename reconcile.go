@@ -20,8 +20,8 @@ type Reconcile struct {
 	// 15 min, 1 h, 6 h, and daily.
 	Schedule []time.Duration
 
-	// GiveUpAfter is how long the client looks for an operation. Then it needs attention, and OnUnknown and OnSettled
-	// receive it. A webhook may still settle it. Default: 7 days.
+	// GiveUpAfter is how long the client looks for an operation. Then it needs attention, and OnUnknown and
+	// Outcomes.Handle receive it. A webhook may still settle it. Default: 7 days.
 	GiveUpAfter time.Duration
 
 	// Budget limits the requests of all look-ups at one provider together. Each page takes one. The zero value has the

@@ -14,8 +14,8 @@ type Report struct {
 	Parked    int // … pending, due later
 	Unknown   int // … unknown
 	Cancelled int // … cancelled
-	Settled   int // outcomes for which OnSettled returned nil
-	Unsettled int // outcomes for which OnSettled failed; it receives them again
+	Settled   int // outcomes for which Outcomes.Handle returned nil
+	Unsettled int // outcomes for which Outcomes.Handle failed; it receives them again
 	Reaped    int // operations past their keep, shrunk or removed
 
 	PassedOver int // due operations that it could not claim, and that stay pending: docs/runbook.md has the reasons

@@ -195,9 +195,10 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 }
 
 // Withdraw keeps an operation from being sent until Reinstate lifts that. If nothing of it may have run, it is
-// cancelled. Otherwise it is unknown, and the client goes on looking for it. If it took effect, OnSettled receives it
-// with Operation.Withdrawn, even if its caller has the answer. A running flow receives its own operation instead. Your
-// application decides whether to reverse the effect. The journal keeps a cancelled one whole, beyond Config.Keep.
+// cancelled. Otherwise it is unknown, and the client goes on looking for it. If it took effect, Outcomes.Handle
+// receives it with Operation.Withdrawn, even if its caller has the answer. A running flow receives its own operation
+// instead. Your application decides whether to reverse the effect. The journal keeps a cancelled one whole, beyond
+// Config.Keep.
 //
 // The error is Resolve's. After ErrInFlight, call Withdraw again once the operation has its outcome.
 func (c *Client) Withdraw(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {

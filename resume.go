@@ -7,8 +7,9 @@ import (
 )
 
 // Resume makes one pass over the journal. It claims operations that dead processes left, and sends due operations,
-// oldest first, if the resend rule allows. It passes undelivered outcomes to OnSettled, makes the look-ups that are due,
-// and runs interrupted and due flows. It is for programs that end by themselves, such as jobs. Others call Run.
+// oldest first, if the resend rule allows. It passes undelivered outcomes to Outcomes.Handle, makes the look-ups that
+// are due, and runs interrupted and due flows. It is for programs that end by themselves, such as jobs. Others call
+// Run.
 //
 // The report has the operations that Resume could not finish. The error is the journal's, ctx's, or ErrShutdown. With
 // an error the report says what was done until then.

@@ -17,8 +17,9 @@ import (
 
 // Trace is a set of hooks, like those of net/http/httptrace. Any may be nil. JoinTraces combines several. Hooks are
 // called synchronously, some concurrently, and must return soon. Their arguments hold no secret, header or body, except
-// that errors may hold the words of Config.Authorize, a transport or OnSettled. The context is the caller's, or Run's or
-// Resume's. Inside a claim it is the one that Started returned. A hook that returns a nil context keeps the given one.
+// that errors may hold the words of Config.Authorize, a transport or Outcomes.Handle. The context is the caller's, or
+// Run's or Resume's. Inside a claim it is the one that Started returned. A hook that returns a nil context keeps the
+// given one.
 type Trace struct {
 	// Parent returns the W3C traceparent for ctx, or "". It is recorded with an operation begun under ctx, so later
 	// work can link to it. Default: the request's Traceparent header.
@@ -53,7 +54,7 @@ type Trace struct {
 	// Looked is called after a look-up or webhook said something about an operation, with the operation after that.
 	Looked func(ctx context.Context, op Operation, e Evidence)
 
-	// Settled is called after each call of OnSettled, or Reconcile.OnUnknown, with its error.
+	// Settled is called after each call of Outcomes.Handle, or Reconcile.OnUnknown, with its error.
 	Settled func(ctx context.Context, op Operation, err error)
 
 	// Resolved is called after a person's decision was recorded, in op.Resolved or op.Withdrawn.

@@ -95,7 +95,7 @@ var (
 	ErrReused = errors.New("consume: the message's ID was used for another content: put the message aside, and look at its producer")
 
 	// ErrInTransaction: Do was called in an open transaction, and would wait for its end. The transaction is that of another
-	// Do, of a request of server.Atomic, of a flow's LocalStep or of OnSettledTx.
+	// Do, of a request of server.Atomic, of a flow's LocalStep or of Outcomes.HandleTx.
 	ErrInTransaction = errors.New("consume: Do was called in an open transaction: write in that transaction, or call Do before it is begun or after its commit")
 
 	// ErrPanicked is the error of an Outcome whose function panicked, or ended its goroutine. Do does not return it.

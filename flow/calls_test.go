@@ -275,18 +275,18 @@ func TestFlowsShareNoKeys(t *testing.T) {
 	})
 }
 
-// SettleAll gets the operations of flows too.
-func TestSettleAllGetsOperationsOfFlows(t *testing.T) {
+// Heard gets the operations of flows too.
+func TestHeardGetsOperationsOfFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, j := &line{}, memory.New()
 		var mu sync.Mutex
 		var got []string
-		cfg := onceward.Config{Journal: j, SettleAll: true, OnSettled: func(_ context.Context, op onceward.Operation) error {
+		cfg := onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Heard: true, Handle: func(_ context.Context, op onceward.Operation) error {
 			mu.Lock()
 			defer mu.Unlock()
 			got = append(got, op.ID)
 			return nil
-		}}
+		}}}
 		p := startFlows(t, l, cfg)
 		l.Then(says(200, paid), doing(p.Crash, says(200, paid)))
 		require.Error(t, p.Flow(t.Context(), "order-991", nil, p.Sequence("create", "charge")))

@@ -17,7 +17,7 @@ var errEarlier = errors.New("it is of an earlier request with the same inbound k
 // Enqueue records the flow with the name id in the caller's own transaction of the journal's database, and runs nothing.
 // Run begins it after the commit, in any live process that has registered the function. After a rollback there is no
 // flow. Make tx with the journal's package, such as sqlite.Tx of a *sql.Tx, or with server.JournalTx. In
-// Config.OnSettledTx and in the function of a consume.Consumer it is the argument.
+// Outcomes.HandleTx and in the function of a consume.Consumer it is the argument.
 //
 // The same name with the same input returns the flow as it stands, and changes nothing. onceward.WithDue sets when the
 // flow is begun. Without it, Run finds the flow within five seconds, or at once by onceward.Client.Wake.

@@ -240,10 +240,10 @@ func TestFlowsEnqueuedByHandlers(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	var s *checkout
-	s = newCheckout(t, j, onceward.Config{OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+	s = newCheckout(t, j, onceward.Config{Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 		_, err := s.order.Enqueue(ctx, s.Flows, tx, "settled "+op.ID, "pears")
 		return err
-	}})
+	}}})
 	ctx := t.Context()
 
 	var failing error

@@ -55,9 +55,8 @@ func TestOperationNamesItsFlow(t *testing.T) {
 		var log bytes.Buffer
 		var settled []onceward.Operation
 		l := (&line{}).Then(loses())
-		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once, SettleAll: true,
-			Logger:    slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			OnSettled: func(_ context.Context, op onceward.Operation) error { settled = append(settled, op); return nil },
+		p := startFlows(t, l, onceward.Config{Journal: j, Backoff: once, Outcomes: &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error { settled = append(settled, op); return nil }, Heard: true},
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 		parent := onceward.NewKey()
 		ctx := onceward.WithParent(t.Context(), parent)

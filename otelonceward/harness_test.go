@@ -101,7 +101,7 @@ func newSetup(t *testing.T, change func(*onceward.Config), opts ...otelonceward.
 			req.Header.Set("Authorization", "Bearer sk_live_SECRET")
 			return nil
 		},
-		OnSettled: func(context.Context, onceward.Operation) error { return nil },
+		Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }},
 	}
 	if change != nil {
 		change(&cfg)

@@ -92,7 +92,7 @@ func (t *Telemetry) makeInstruments() error {
 		conflicts: counter("onceward.operations.conflicts", "{answer}", "Second answers for operations that already have one, by whether they show a second effect."),
 
 		looks:      counter("onceward.looks", "{look}", "Findings of look-ups and webhooks about operations."),
-		deliveries: counter("onceward.deliveries", "{call}", "Calls of OnSettled and OnUnknown."),
+		deliveries: counter("onceward.deliveries", "{call}", "Calls of Outcomes.Handle and OnUnknown."),
 
 		served:   counter("onceward.server.requests", "{request}", "Requests that the service received, by what became of them."),
 		consumed: counter("onceward.consume.messages", "{message}", "Deliveries of messages, by consumer and by what became of them."),

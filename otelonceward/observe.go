@@ -88,7 +88,7 @@ func (t *Telemetry) ObserveClient(c *onceward.Client) (metric.Registration, erro
 	g := gauges{meter: t.meter}
 	running := g.counts("onceward.claim.active", "{operation}", "Claims under way in this process.")
 	backlog := g.counts("onceward.backlog.count", "{event}", "Events that the journal failed to record and only this process's memory holds.")
-	offers := g.counts("onceward.offer.count", "{operation}", "Outcomes that wait for OnSettled in this process.")
+	offers := g.counts("onceward.offer.count", "{operation}", "Outcomes that wait for Outcomes.Handle in this process.")
 	budget, err := t.meter.Float64ObservableGauge("onceward.retry_budget.utilization", metric.WithUnit("1"),
 		metric.WithDescription("Used part of the retry budget of a provider."))
 	g.keep(budget, err)

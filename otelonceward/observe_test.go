@@ -21,13 +21,13 @@ func everything(t *testing.T) *setup {
 	refused := false
 	s := newSetup(t, func(cfg *onceward.Config) {
 		cfg.Backoff = backoff.Policy{MaxAttempts: 1, Initial: time.Millisecond, Max: time.Millisecond}
-		cfg.OnSettled = func(context.Context, onceward.Operation) error {
+		cfg.Outcomes = &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			if !refused {
 				refused = true
 				return errors.New("the queue is full")
 			}
 			return nil
-		}
+		}}
 	})
 	s.serves()
 	require.NoError(t, s.pay(t.Context(), "order-1"))

@@ -50,12 +50,12 @@ func openOffice(ctx context.Context, path, provider string, step func(string)) (
 	client, err := onceward.New(onceward.Config{
 		Journal: j, Providers: []providers.Provider{providers.IETF(24*time.Hour, strings.TrimPrefix(provider, "http://"))},
 		Secret: []byte("0123456789abcdef"), Logger: slog.New(slog.DiscardHandler),
-		OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+		Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 			step("settling")
 			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO ledger VALUES (?)", op.ID)
 			step("booked")
 			return err
-		},
+		}},
 	})
 	if err != nil {
 		return nil, err

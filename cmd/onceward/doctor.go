@@ -101,7 +101,7 @@ func (x *examination) data(ctx context.Context, s store) {
 		fmt.Sprintf("%d operations may or may not have taken effect%s", now.Unknown, x.since(moment(now.OldestUnknown))),
 		"looks lists when each is looked for; attention lists those that a person has to resolve", "unknown"})
 	x.judge(now.Undelivered == 0, "every outcome was delivered", checked{"undelivered", levelWarn, fmt.Sprintf("%d outcomes have not been delivered", now.Undelivered),
-		"the application's OnSettled delivers them: see its log for why it does not", "undelivered"})
+		"the application's Config.Outcomes delivers them: see its log for why it does not", "undelivered"})
 	x.judge(now.NeedsAttention == 0, "nothing needs attention", checked{"attention", levelWarn,
 		fmt.Sprintf("%d operations and flows need attention", now.NeedsAttention), "attention lists them, each with its reason", "needs-attention"})
 	x.receipts(ctx, s)

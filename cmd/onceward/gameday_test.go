@@ -94,7 +94,7 @@ func (d *gameDay) start() {
 	require.NoError(d.t, err)
 	d.client, err = onceward.New(onceward.Config{
 		Journal: d.journal, Providers: tables, Trace: telemetry.Trace(), HTTPClient: &http.Client{Transport: d.line},
-		Logger: slog.New(slog.DiscardHandler), OnSettled: func(context.Context, onceward.Operation) error { return nil },
+		Logger: slog.New(slog.DiscardHandler), Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }},
 	})
 	require.NoError(d.t, err)
 	_, err = telemetry.Observe("payments", d.journal)

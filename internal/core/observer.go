@@ -230,7 +230,7 @@ func (c *Core) SessionLost(ctx context.Context) {
 
 // HookFound reports that the outcomes of this client's operations are for another program's hook.
 func (c *Core) HookFound() {
-	c.Say(context.Background(), slog.LevelWarn, LogHookMissing, "another program of this journal has OnSettled or OnSettledTx, and this client has neither: its outcomes wait for that program")
+	c.Say(context.Background(), slog.LevelWarn, LogHookMissing, "another program of this journal has Config.Outcomes, and this client has none: its outcomes wait for that program")
 }
 
 // Survived reports a panic that was recovered from, if v is one.

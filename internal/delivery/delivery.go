@@ -15,16 +15,18 @@ import (
 
 // Hooks take outcomes. Package onceward documents them. A nil hook is not called.
 type Hooks struct {
-	OnSettled   func(context.Context, *journal.Operation) error
-	OnSettledTx func(context.Context, journal.Tx, *journal.Operation) error
-	OnUnknown   func(context.Context, *journal.Operation) error
-	SettleAll   bool
+	Handle    func(context.Context, *journal.Operation) error
+	HandleTx  func(context.Context, journal.Tx, *journal.Operation) error
+	OnUnknown func(context.Context, *journal.Operation) error
+
+	Heard bool // Handle gets what its caller has too
+	Steps bool // HandleTx gets the steps of flows too
 
 	Printed func(*journal.Operation) string // what logs call an operation whose hook has panicked
 }
 
 // Settles reports whether a hook takes the outcomes of operations.
-func (h *Hooks) Settles() bool { return h.OnSettled != nil || h.OnSettledTx != nil }
+func (h *Hooks) Settles() bool { return h.Handle != nil || h.HandleTx != nil }
 
 // Tells reports whether any hook gets operations.
 func (h *Hooks) Tells() bool { return h.Settles() || h.OnUnknown != nil }
@@ -111,12 +113,12 @@ func (d *Deliveries) needsPerson(op *journal.Operation) bool {
 	return op.Attention != "" && d.OnUnknown != nil
 }
 
-// settlesAlso reports whether OnSettled, or OnSettledTx, gets an outcome that its caller has.
+// settlesAlso reports whether Handle, or HandleTx, gets an outcome that its caller has.
 func (d *Deliveries) settlesAlso(op *journal.Operation) bool {
-	if d.OnSettledTx != nil {
-		return d.SettleAll || !seam.IsOfFlow(op.Parent)
+	if d.HandleTx != nil {
+		return d.Steps || !seam.IsOfFlow(op.Parent)
 	}
-	return d.SettleAll && op.Naming == journal.Named
+	return d.Heard && op.Naming == journal.Named
 }
 
 // hasSubscriber reports whether a hook gets an outcome that reached no caller.

@@ -1,5 +1,5 @@
-// Package delivery delivers the outcome of each operation: to its caller, its flow, or the hooks OnSettled,
-// OnSettledTx and OnUnknown.
+// Package delivery delivers the outcome of each operation: to its caller, its flow, or the hooks Outcomes.Handle,
+// Outcomes.HandleTx and OnUnknown.
 //
 // It knows which of them gets which outcome, and keeps the queue of outcomes that a hook has still to take. It opens
 // a flow again if one of its operations took effect after all. It sends nothing and decides nothing about an

@@ -21,7 +21,7 @@ var errFlowsTurn = errors.New("it is left to its flow for now")
 
 // leaveToFlow leaves an outcome to the flow of its operation, once, and reports whether it did.
 func (d *Deliveries) leaveToFlow(o *Delivery) bool {
-	if o.left || !seam.IsOfFlow(o.op.Parent) || !o.op.State.Settled() || o.op.Attention != "" || d.SettleAll {
+	if o.left || !seam.IsOfFlow(o.op.Parent) || !o.op.State.Settled() || o.op.Attention != "" || d.Heard || d.Steps {
 		return false
 	}
 	now := d.Now()
@@ -69,8 +69,8 @@ func opensItsFlow(op *journal.Operation) bool {
 var errBeingUndone = errors.New("its flow is being undone just now, and may have passed it over")
 
 // reopenFlowOf makes a flow that was given up undo an operation of its own that took effect after all. A flow whose
-// steps are forgotten, or that ended otherwise, stays as it is, and OnSettled gets the operation. After an error the
-// caller tries again.
+// steps are forgotten, or that ended otherwise, stays as it is, and Outcomes.Handle gets the operation. After an error
+// the caller tries again.
 func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) error {
 	store, ok := d.Journal.(machine.Flows)
 	if !ok || !opensItsFlow(op) {

@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Delivery is an outcome that OnSettled, or OnSettledTx, has still to take. Each has a backoff of its own, so that one which
-// fails delays no other.
+// Delivery is an outcome that Outcomes.Handle, or Outcomes.HandleTx, has still to take. Each has a backoff of its own,
+// so that one which fails delays no other.
 type Delivery struct {
 	op     journal.Operation
 	due    time.Time
@@ -173,24 +173,24 @@ func (d *Deliveries) handOver(ctx context.Context, o *Delivery) (notifies bool, 
 	o.notified = err == nil
 	switch {
 	case err != nil:
-	case d.OnSettledTx != nil:
-		hook, err = "OnSettledTx", d.settleInTx(ctx, &o.op)
-	case d.OnSettled != nil:
-		hook = "OnSettled"
-		err = d.call(ctx, hook, &o.op, func() error { return d.OnSettled(ctx, &o.op) })
+	case d.HandleTx != nil:
+		hook, err = "Outcomes.HandleTx", d.settleInTx(ctx, &o.op)
+	case d.Handle != nil:
+		hook = "Outcomes.Handle"
+		err = d.call(ctx, hook, &o.op, func() error { return d.Handle(ctx, &o.op) })
 	}
 	if err != nil {
 		d.later(o)
 		d.Note(ctx, slog.LevelError, core.LogSettleFailed, hook+" failed; it is called again later", &o.op, "error", secret.Text(err.Error()))
-	} else if d.OnSettledTx == nil {
+	} else if d.HandleTx == nil {
 		_ = d.note(delivered(&o.op))
 	}
 	d.Settled(ctx, &o.op, err)
 	return true, err
 }
 
-// settleInTx gives an outcome to OnSettledTx, in the transaction that notes the delivery. The hook does not get an outcome that
-// was delivered meanwhile, or is not the operation's any more.
+// settleInTx gives an outcome to Outcomes.HandleTx, in the transaction that notes the delivery. The hook does not get
+// an outcome that was delivered meanwhile, or is not the operation's any more.
 func (d *Deliveries) settleInTx(ctx context.Context, op *journal.Operation) error {
 	if _, err := d.Backlog.CatchUp(ctx, op.Ref); err != nil {
 		return fmt.Errorf("the outcome is not recorded yet: %w", err)
@@ -198,7 +198,7 @@ func (d *Deliveries) settleInTx(ctx context.Context, op *journal.Operation) erro
 	ev := delivered(op)
 	ev.At, ev.Session = d.Now(), op.Holder
 	_, err := d.Journal.(machine.Outbox).DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
-		return d.call(ctx, "OnSettledTx", op, func() error { return d.OnSettledTx(seam.InTransaction(ctx), tx, op) })
+		return d.call(ctx, "Outcomes.HandleTx", op, func() error { return d.HandleTx(seam.InTransaction(ctx), tx, op) })
 	})
 	return err
 }

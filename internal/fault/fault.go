@@ -21,7 +21,7 @@ var (
 	ErrInvalidRequest    = errors.New("the request can't be journaled")
 	ErrUnprotected       = errors.New("nothing would keep it from taking effect twice")
 	ErrNameNeeded        = errors.New("it needs a name by WithOperation")
-	ErrOpenTransaction   = errors.New("no call can begin while a transaction of the journal is open (server.Tx, consume.Do, flow.LocalStep, OnSettledTx): enqueue it by that, or make it before")
+	ErrOpenTransaction   = errors.New("no call can begin while a transaction of the journal is open (server.Tx, consume.Do, flow.LocalStep, Outcomes.HandleTx): enqueue it by that, or make it before")
 	ErrRedirected        = errors.New("the provider redirected it to another origin, and Onceward does not follow it there")
 	ErrMoved             = errors.New("it has changed since it was read")
 	ErrRetryBudget       = errors.New("the retry budget of its provider is used up")

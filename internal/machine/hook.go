@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// HookKeeper is a Journal that remembers that outcomes are for a hook of some program (onceward.Config.OnSettled). It is
+// HookKeeper is a Journal that remembers that outcomes are for a hook of some program (onceward.Config.Outcomes). It is
 // optional. This module's stores have it. Its methods are safe for concurrent use as the Journal's are.
 //
 // A client without such a hook then leaves outcomes undelivered (Event.HookElsewhere), for the program that has it.

@@ -150,8 +150,7 @@ func (s *service) begin(ctx context.Context, soon backoff.Policy, looks onceward
 			r.Header.Set("X-Api-Key", "AQE_test_1")
 			return nil
 		},
-		SettleAll:   true,
-		OnSettledTx: s.book,
+		Outcomes: &onceward.Outcomes{HandleTx: s.book, Steps: true},
 		Trace: &onceward.Trace{Ended: func(_ context.Context, op onceward.Operation, err error) {
 			if err == nil && op.ID == "charge" {
 				s.reach(Recorded, op.Flow.ID)

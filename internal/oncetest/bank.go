@@ -346,8 +346,9 @@ func Another(t *testing.T, srv *providertest.Server, cfg onceward.Config, adjust
 			return nil
 		}
 	}
-	if cfg.OnSettled == nil {
-		cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
+	outcomes := *cmp.Or(cfg.Outcomes, &onceward.Outcomes{})
+	if cfg.Outcomes = &outcomes; outcomes.Handle == nil {
+		outcomes.Handle = func(_ context.Context, op onceward.Operation) error {
 			l.Mu.Lock()
 			defer l.Mu.Unlock()
 			l.Settled = append(l.Settled, op)

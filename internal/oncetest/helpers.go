@@ -165,7 +165,7 @@ var TestSecret = []byte("0123456789abcdef")
 // ToOwn sends a request to the API of [Own].
 var ToOwn = To(http.MethodPost, OwnURL)
 
-// Settler is an OnSettled that remembers what it got, and fails on some of it.
+// Settler is an Outcomes.Handle that remembers what it got, and fails on some of it.
 type Settler struct {
 	Mu    sync.Mutex
 	Got   map[string][]onceward.Operation
@@ -173,7 +173,7 @@ type Settler struct {
 	Fails map[string]func() error
 }
 
-// Settle is the OnSettled hook.
+// Settle is the Outcomes.Handle hook.
 func (s *Settler) Settle(_ context.Context, op onceward.Operation) error {
 	s.Mu.Lock()
 	if s.Got == nil {

@@ -110,13 +110,13 @@ func OutliveNobody() {
 // Point is a moment in the life of an operation.
 type Point string
 
-// The points on the wire, and in the program's own OnSettled.
+// The points on the wire, and in the program's own Outcomes.Handle.
 const (
 	AfterConnect    Point = "after connect"
 	AfterLastByte   Point = "after the request's last byte"
 	AfterStatusLine Point = "after the status line"
 	MidBody         Point = "mid-body"
-	InOnSettled     Point = "in OnSettled"
+	InHandle        Point = "in Outcomes.Handle"
 )
 
 // BeforeEvent returns the point at which an event is about to be recorded.

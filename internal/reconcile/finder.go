@@ -373,7 +373,8 @@ func (c *Finder) tellsNobody(op *journal.Operation) bool {
 	return !c.settings.Tells && !seam.IsOfFlow(op.Parent) && !c.Hook.Elsewhere(context.Background())
 }
 
-// StillLooks reports whether looks may still settle an operation, so that OnSettled and OnUnknown do not get it yet.
+// StillLooks reports whether looks may still settle an operation, so that Outcomes.Handle and OnUnknown do not get it
+// yet.
 func (c *Finder) StillLooks(op *journal.Operation) bool {
 	return c.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
 }

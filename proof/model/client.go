@@ -215,7 +215,7 @@ func (x *explorer) begun(s *state, i int, out outcome, asker bool, ev event, f f
 
 // toDeliver returns the client that has to deliver an outcome, or the idle one if there is none to deliver.
 func (x *explorer) toDeliver(op *record) client {
-	if !x.OnSettled || op.Delivered || op.State <= journal.StateInFlight {
+	if !x.Outcomes || op.Delivered || op.State <= journal.StateInFlight {
 		return client{}
 	}
 	return client{Phase: delivering, Outcome: op.State, Generation: op.Generation}
@@ -500,7 +500,7 @@ func (x *explorer) undo(s *state, i int, p client) {
 	x.emit(&n, event{kind: undoStep, client: i, decision: out.decision}, f)
 }
 
-// deliver: a caller has closed the response's body, or OnSettled returned.
+// deliver: a caller has closed the response's body, or Outcomes.Handle returned.
 func (x *explorer) deliver(s *state, i int, p client) {
 	n := *s
 	out, ok := x.ask(&n, asked{kind: machine.EventDeliver, outcome: p.Outcome, generation: p.Generation, due: never})

@@ -33,7 +33,7 @@ type Config struct {
 	Provider Provider
 	Terms    []journal.Terms // what each Begin may state about the provider, in the order of the releases
 
-	OnSettled bool // the clients have one
+	Outcomes  bool // the clients have a hook for outcomes
 	NamedOnly bool // Config.NamedOnly
 	Others    bool // callers may ask for another request under the name
 	Clock     bool // time passes

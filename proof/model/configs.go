@@ -213,14 +213,14 @@ var Worlds = []Config{
 		Full:   Budget{Asks: 2, Losses: 1, Operator: 1, Restores: 1},
 	},
 	{
-		Name: "reaped", About: "Outcomes are delivered to OnSettled, and reaped a day after.",
-		Clients: 1, Messages: 2, Clock: true, Reaps: true, OnSettled: true, Provider: remembersAll, Terms: say(everything),
+		Name: "reaped", About: "Outcomes are delivered to Outcomes.Handle, and reaped a day after.",
+		Clients: 1, Messages: 2, Clock: true, Reaps: true, Outcomes: true, Provider: remembersAll, Terms: say(everything),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1},
 		Full:   Budget{Asks: 3, Crashes: 1, Losses: 1, Operator: 1},
 	},
 	{
 		Name: "reaped, unnamed", About: "The same of an operation with a carried key, which leaves no tombstone.",
-		Clients: 1, Messages: 2, Clock: true, Reaps: true, OnSettled: true, Naming: journal.Carried, Provider: remembersAll, Terms: say(everything),
+		Clients: 1, Messages: 2, Clock: true, Reaps: true, Outcomes: true, Naming: journal.Carried, Provider: remembersAll, Terms: say(everything),
 		Budget: Budget{Asks: 2, Losses: 1},
 		Full:   Budget{Asks: 3, Crashes: 1, Losses: 1, Cancels: 1},
 	},
@@ -267,8 +267,8 @@ var Worlds = []Config{
 		Full:   Budget{Asks: 3, Crashes: 1, Losses: 1, Cancels: 1},
 	},
 	{
-		Name: "enqueued, until a time", About: "It is not to be sent after half a step of the clock, and OnSettled is told what became of it.",
-		Clients: 2, Messages: 2, Clock: true, OnSettled: true, Enqueues: true, Late: true, Provider: remembersAll, Terms: say(everything),
+		Name: "enqueued, until a time", About: "It is not to be sent after half a step of the clock, and Outcomes.Handle is told what became of it.",
+		Clients: 2, Messages: 2, Clock: true, Outcomes: true, Enqueues: true, Late: true, Provider: remembersAll, Terms: say(everything),
 		Budget: Budget{Asks: 2, Crashes: 1, Losses: 1},
 		Full:   Budget{Asks: 3, Crashes: 1, Losses: 1, Local: 1},
 	},

@@ -123,7 +123,7 @@ func (a *asked) event(c *Config) machine.Event {
 		Kind: a.kind, Ref: ref, At: now, Last: now.Add(time.Duration(a.ahead) * step), Session: a.session,
 		Claim: a.claim, Generation: a.generation, Outcome: a.outcome, Answer: a.answer.journal(),
 		Due: a.due.time(), Open: a.open, Unsent: a.unsent, Failed: a.failed, Busy: a.busy, Told: a.told, Asker: a.asker,
-		Delivered: !c.OnSettled || a.kind == machine.EventCancel && a.claim == 0,
+		Delivered: !c.Outcomes || a.kind == machine.EventCancel && a.claim == 0,
 		NamedOnly: c.NamedOnly, Resolution: a.resolution, Keep: retention,
 	}
 	ev.Object = a.object

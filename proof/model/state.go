@@ -16,7 +16,7 @@ const (
 	flying                  // an attempt is under way
 	ending                  // the run's end is decided, and not yet recorded
 	undoing                 // a Begin failed, and may have been recorded
-	delivering              // it has an outcome for its caller or for OnSettled
+	delivering              // it has an outcome for its caller or for Outcomes.Handle
 )
 
 // client is one process with its run, if there is one.
@@ -181,7 +181,7 @@ type state struct {
 	Named     bool // the name has had an answer
 	Begun     bool
 	Told      bool // a caller got an error, and has not asked again
-	Reached   bool // the recorded answer reached a caller or OnSettled
+	Reached   bool // the recorded answer reached a caller or Outcomes.Handle
 	Deployed  bool // the last release is out
 	Doubted   bool // it was unknown, and has not been resolved since
 	Jumped    bool // the clock stands behind, and is not believed yet

@@ -256,7 +256,7 @@ func (x *explorer) journal(s *state) {
 		out, ok := x.ask(&n, asked{kind: machine.EventReap, due: never})
 		if ok && out.op != s.Op {
 			f := facts{forgot: x.op(&n).place() != before.place(), lawful: before.Delivered && before.State.Settled() &&
-				(!x.OnSettled || before.State != journal.StateCompleted || s.Reached)}
+				(!x.Outcomes || before.State != journal.StateCompleted || s.Reached)}
 			if x.Naming != journal.Named && x.op(&n).State == journal.StateAbsent {
 				n.Effects, n.Served, n.Named = [2]uint8{}, [2]answer{}, false // a caller that uses its key again begins another operation
 			}

@@ -57,7 +57,7 @@ type life struct {
 	visited    map[string]int
 	ledgers    map[string]string // by errand
 	scoped     map[string]string // errands, by scope and name
-	booked     map[string]int    // outcomes, by OnSettledTx
+	booked     map[string]int    // outcomes, by Outcomes.HandleTx
 	onDisk     bool              // the journal lies in a database
 	tellers    map[string]string // the errand whose caller got an answer, by its body
 }
@@ -264,9 +264,9 @@ func (l *life) start(name string, right bool) *process {
 	cfg.Reconcile = p.reconcile
 	switch {
 	case l.has(settledTx):
-		cfg.OnSettledTx = l.onSettledTx(p, drawn)
-	case !l.has(noOnSettled) || drawn.of(2) || l.has(regrets):
-		cfg.OnSettled = l.settled
+		cfg.Outcomes = &onceward.Outcomes{HandleTx: l.handleTx(p, drawn)}
+	case !l.has(noOutcomes) || drawn.of(2) || l.has(regrets):
+		cfg.Outcomes = &onceward.Outcomes{Handle: l.settled}
 	}
 	if l.has(secrets) {
 		cfg.Secret = []byte("a secret of a business that is small")
@@ -367,15 +367,15 @@ func (c *chance) below(n int) int {
 }
 
 func (l *life) settled(_ context.Context, op onceward.Operation) error {
-	l.tell("caller", "", "OnSettled: %s is %v", op.ID, op.State)
+	l.tell("caller", "", "Outcomes.Handle: %s is %v", op.ID, op.State)
 	l.tellsRegret(op)
 	l.endsPromise(op)
 	return nil
 }
 
-// endsPromise ends the promise that an operation will be sent, if OnSettled reports it as cancelled for one of two
-// reasons. Either it was too late to be sent, or its own look-up said that it was not executed, after its process died. A caller that asks
-// after that begins anew.
+// endsPromise ends the promise that an operation will be sent, if Outcomes.Handle reports it as cancelled for one of
+// two reasons. Either it was too late to be sent, or its own look-up said that it was not executed, after its process
+// died. A caller that asks after that begins anew.
 func (l *life) endsPromise(op onceward.Operation) {
 	name := l.ledgerName(op.Ref)
 	l.mu.Lock()

@@ -168,7 +168,7 @@ func (b *book) ApplyFlowTx(ctx context.Context, tx journal.Tx, ev machine.FlowEv
 	return res, err
 }
 
-// books notes the bookings of OnSettledTx that were committed.
+// books notes the bookings of Outcomes.HandleTx that were committed.
 func (l *life) books(wrote []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,15 +184,15 @@ func outcomeOf(parent, id string, generation int, state journal.State) string {
 	return fmt.Sprintf("%s %s %d %v", parent, id, generation, state)
 }
 
-// onSettledTx returns an OnSettledTx that books outcomes, also in the database if the journal lies in one.
-func (l *life) onSettledTx(p *process, drawn *chance) func(context.Context, journal.Tx, onceward.Operation) error {
+// handleTx returns an Outcomes.HandleTx that books outcomes, also in the database if the journal lies in one.
+func (l *life) handleTx(p *process, drawn *chance) func(context.Context, journal.Tx, onceward.Operation) error {
 	return func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 		t := tx.(*booking)
 		what := outcomeOf(op.Parent, op.ID, op.Generation, op.State)
 		if op.Attention != "" && op.State == journal.StateCompleted {
 			what += seenTo // once more
 		}
-		l.tell("caller", p.name, "OnSettledTx: %s", what)
+		l.tell("caller", p.name, "Outcomes.HandleTx: %s", what)
 		l.visit("an outcome in a transaction")
 		t.wrote = append(t.wrote, what)
 		l.tellsRegret(op)

@@ -47,7 +47,7 @@ const (
 	unnamed                     // callers with neither
 	otherNames                  // callers that take another name once nothing took effect
 	hurried                     // callers that ask again at once
-	noOnSettled                 // processes without OnSettled
+	noOutcomes                  // processes without Outcomes.Handle
 	secrets                     // keys that follow from names
 	shortMemory                 // providers that forget within the life
 	otherRequests               // a second caller with another request by the same name or key
@@ -70,7 +70,7 @@ const (
 	lookHooks                   // … and a look-up of the business's own
 	outboxes                    // operations that are enqueued in transactions, which commit or roll back
 	boxed                       // a provider of this module's tables, by providertest
-	settledTx                   // Config.OnSettledTx, at every process
+	settledTx                   // Outcomes.HandleTx, at every process
 	stricts                     // Config.Strict, and unprotected requests
 	scopes                      // one name in two scopes
 	accounts                    // a second caller for another account

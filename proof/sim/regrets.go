@@ -15,7 +15,7 @@ import (
 // regretted has the withdrawn errands, by their names in the ledger.
 type regretted struct {
 	now  map[string]bool // … and not wanted again since
-	told map[string]bool // … and reported to OnSettled as completed
+	told map[string]bool // … and reported to Outcomes.Handle as completed
 }
 
 // regret has a person withdraw operations, and at times take that back.

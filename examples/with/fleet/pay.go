@@ -67,9 +67,8 @@ func pay(ctx context.Context, name, database, stripe string, orders int) (err er
 			req.Header.Set("User-Agent", name)
 			return nil
 		},
-		Backoff:     backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second},
-		OnSettledTx: p.settled,
-		SettleAll:   true,
+		Backoff:  backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second},
+		Outcomes: &onceward.Outcomes{HandleTx: p.settled, Steps: true},
 	})
 	if err != nil {
 		return err

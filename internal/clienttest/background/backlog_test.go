@@ -97,10 +97,10 @@ func TestDeliveryWaitsForItsOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Store: memory.New()}
 		offered := 0
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: func(context.Context, onceward.Operation) error {
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			offered++
 			return nil
-		}})
+		}}})
 		j.Fails(false, machine.EventComplete)
 		out := p.Ask(named(t, "invoice-1/charge"))
 		require.NoError(t, out.Err)
@@ -114,17 +114,17 @@ func TestDeliveryWaitsForItsOutcome(t *testing.T) {
 	})
 }
 
-// While an outcome waits to be recorded, its delivery is kept once, however many callers ask. OnSettled does not get it
-// again.
+// While an outcome waits to be recorded, its delivery is kept once, however many callers ask. Outcomes.Handle does not
+// get it again.
 func TestDeliveryWaitsOnce(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		virtual(t, fmt.Sprintf("SettleAll: %v", all), func(t *testing.T) {
+		virtual(t, fmt.Sprintf("Heard: %v", all), func(t *testing.T) {
 			j := &failing{Store: memory.New()}
 			told := 0
-			p := start(t, &line{}, onceward.Config{Journal: j, SettleAll: all, OnSettled: func(context.Context, onceward.Operation) error {
+			p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Heard: all, Handle: func(context.Context, onceward.Operation) error {
 				told++
 				return nil
-			}})
+			}}})
 			go func() { _ = p.Run(t.Context()) }()
 			j.Fails(false, machine.EventComplete)
 			for range 20 {
@@ -336,7 +336,7 @@ func TestRefusedEventIsNotKeptForEver(t *testing.T) {
 func TestDeliveryByTwoWaitsOnce(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &failing{Store: memory.New()}
-		p := start(t, (&line{}).Then(takes(time.Second, says(200, paid))), onceward.Config{Journal: j, OnSettled: (&settler{}).Settle})
+		p := start(t, (&line{}).Then(takes(time.Second, says(200, paid))), onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: (&settler{}).Settle}})
 		j.Fails(false, machine.EventComplete)
 		have := make(chan *http.Response, 2)
 		for range 2 {
@@ -502,24 +502,24 @@ func TestSeveralCallersRecordKeptEvents(t *testing.T) {
 	})
 }
 
-// The commit of an unknown outcome reported an error, but was stored. OnSettled gets the operation once an operator
-// withdraws it, although this process still holds it.
+// The commit of an unknown outcome reported an error, but was stored. Outcomes.Handle gets the operation once an
+// operator withdraws it, although this process still holds it.
 func TestWithdrawalOfWhatThisProcessHolds(t *testing.T) {
 	for name, row := range map[string]struct {
 		tells, all bool
 		told       int
 	}{
-		"its caller has it":     {true, false, 1},
-		"OnSettled gets all":    {true, true, 2}, // and had it before, as wanted
-		"there is no OnSettled": {false, false, 0},
+		"its caller has it":           {true, false, 1},
+		"Outcomes.Handle gets all":    {true, true, 2}, // and had it before, as wanted
+		"there is no Outcomes.Handle": {false, false, 0},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			s, m := &settler{}, memory.New()
 			fails := &failing{Store: m}
 			fails.Fails(true, machine.EventDoubt)
-			cfg := onceward.Config{Journal: fails, SettleAll: row.all}
+			cfg := onceward.Config{Journal: fails}
 			if row.tells {
-				cfg.OnSettled = s.Settle
+				cfg.Outcomes = &onceward.Outcomes{Handle: s.Settle, Heard: row.all}
 			}
 			p := start(t, (&line{}).Then(frozen), cfg)
 			running, stop := context.WithCancel(t.Context())

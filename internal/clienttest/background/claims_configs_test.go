@@ -42,7 +42,7 @@ func TestClientsOfTwoConfigurations(t *testing.T) {
 		"without the credential":     {onceward.Config{}, nil},
 		"with a table without times": {onceward.Config{Providers: []providers.Provider{forgetful}, Authorize: adds("sk_test_1")}, nil},
 		"which waits for less": {onceward.Config{Authorize: adds("sk_test_1"), AttemptTimeout: time.Second, MaxWait: 5 * time.Second,
-			SettleAll: true, OnSettled: func(context.Context, onceward.Operation) error { return nil }}, nil},
+			Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }, Heard: true}}, nil},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			path, l := filepath.Join(t.TempDir(), "journal.db"), &line{}
@@ -74,7 +74,7 @@ func TestClientWithoutFlowsBesideOne(t *testing.T) {
 		require.NoError(t, p.Flows.Register(ship))
 		_, err := ship.Run(t.Context(), p.Flows, "order-1", "x")
 		require.ErrorIs(t, err, onceward.ErrPending)
-		other := start(t, l, onceward.Config{Journal: j, SettleAll: true, OnSettled: func(context.Context, onceward.Operation) error { return nil }})
+		other := start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }, Heard: true}})
 		pass(time.Hour)
 		_, err = other.Resume(t.Context())
 		require.NoError(t, err)

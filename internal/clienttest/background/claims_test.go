@@ -724,12 +724,12 @@ func TestPassedOverOnceAProvider(t *testing.T) {
 	})
 }
 
-// OnSettled does not get an unknown operation that is still looked up. Neither a takeover from a dead process nor
+// Outcomes.Handle does not get an unknown operation that is still looked up. Neither a takeover from a dead process nor
 // another operation in flight changes that.
 func TestPassedOverDuringALookup(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j, s, l := memory.New(), &settler{}, &line{}
-		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{own(noRetention)}, OnSettled: s.Settle, Reconcile: &onceward.Reconcile{
+		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{own(noRetention)}, Outcomes: &onceward.Outcomes{Handle: s.Settle}, Reconcile: &onceward.Reconcile{
 			Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil },
 		}}
 		dead := start(t, l, cfg)
@@ -915,7 +915,7 @@ func TestHalfLostClaimIsLeftToTheNext(t *testing.T) {
 func TestLostClaimOfAnOutcomeIsDelivered(t *testing.T) {
 	each(t, "", func(t *testing.T, kept machine.Store) {
 		l, j := (&line{}).Then(loses()), &landingClaims{Store: kept, Flows: kept.(machine.Flows)}
-		was := start(t, l, onceward.Config{Journal: kept, Backoff: once, OnSettled: func(context.Context, onceward.Operation) error { return errDiskFull }})
+		was := start(t, l, onceward.Config{Journal: kept, Backoff: once, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return errDiskFull }}})
 		require.ErrorIs(t, was.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
 		pass(time.Hour)
 		_, err := was.Resume(t.Context())
@@ -925,10 +925,10 @@ func TestLostClaimOfAnOutcomeIsDelivered(t *testing.T) {
 		require.False(t, was.Recorded(onceward.Ref{ID: "invoice-1"}).Delivered)
 
 		told := 0
-		p := start(t, l, onceward.Config{Journal: j, Backoff: once, OnSettled: func(context.Context, onceward.Operation) error {
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			told++
 			return nil
-		}})
+		}}})
 		j.fails = true
 		_, err = p.Resume(t.Context())
 		require.ErrorIs(t, err, severed.Err)

@@ -344,10 +344,10 @@ func TestTimesOfEnqueuedOperations(t *testing.T) {
 		assert.Len(t, l.Sent(), 1)
 	})
 	told := make(chan onceward.Operation, 9)
-	settled := onceward.Config{OnSettled: func(_ context.Context, op onceward.Operation) error {
+	settled := onceward.Config{Outcomes: &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 		told <- op
 		return nil
-	}}
+	}}}
 	virtualShop(t, "not after", settled, func(t *testing.T, s *shop, l *line) {
 		now := time.Now()
 		ctx := onceward.WithDue(onceward.WithNotAfter(named(t, invoice), now.Add(time.Minute)), now.Add(time.Hour))

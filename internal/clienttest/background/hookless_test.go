@@ -21,12 +21,12 @@ import (
 func beside(t *testing.T, j *memory.Journal, box *providertest.Server, b *booking, all bool) *onceward.Client {
 	t.Helper()
 	cfg := onceward.Config{
-		Journal: j, Providers: []providers.Provider{box.Provider()}, Backoff: once, Reconcile: plain(), SettleAll: all,
+		Journal: j, Providers: []providers.Provider{box.Provider()}, Backoff: once, Reconcile: plain(),
 		HTTPClient: &http.Client{Transport: box.Client().Transport},
 		Authorize:  func(r *http.Request) error { r.Header.Set("Authorization", "Bearer t0ken"); return nil },
 	}
 	if b != nil {
-		cfg.OnSettled = b.settle
+		cfg.Outcomes = &onceward.Outcomes{Handle: b.settle, Heard: all}
 	}
 	c, err := onceward.New(cfg)
 	require.NoError(t, err)

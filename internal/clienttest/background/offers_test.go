@@ -24,12 +24,12 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// OnSettled gets the outcomes that no caller got.
-func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
+// Outcomes.Handle gets the outcomes that no caller got.
+func TestHandleGetsUndeliveredOutcomes(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen, wrongKey)
 		s := &settler{}
-		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle})
+		dead := start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		require.Equal(t, 500, dead.Ask(named(t, "unknown, handed over")).Status)
 		require.Equal(t, 401, dead.Ask(named(t, "cancelled, handed over")).Status)
 		require.NoError(t, dead.Ask(named(t, "read and closed")).Err)
@@ -40,7 +40,7 @@ func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 		)
 		assert.Empty(t, s.Got)
 
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		report, err := next.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 2, report.Claimed)
@@ -59,7 +59,7 @@ func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 		_, err = next.Resume(t.Context())
 		require.NoError(t, err)
 		next.Crash()
-		_, err = start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle}).Resume(t.Context())
+		_, err = start(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}}).Resume(t.Context())
 		require.NoError(t, err)
 		for id, got := range s.Got {
 			assert.Len(t, got, 1, "%s is settled for good", id)
@@ -67,8 +67,8 @@ func TestOnSettledGetsUndeliveredOutcomes(t *testing.T) {
 	})
 }
 
-// A failing OnSettled delays no other outcome, and gets its own again.
-func TestOnSettledFails(t *testing.T) {
+// A failing Outcomes.Handle delays no other outcome, and gets its own again.
+func TestHandleFails(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
 		"an error": func() error { return errors.New("the ledger is down") },
@@ -77,13 +77,13 @@ func TestOnSettledFails(t *testing.T) {
 		virtual(t, name, func(t *testing.T) {
 			l := &line{}
 			s := &settler{Fails: map[string]func() error{"poison": fail}}
-			dead := start(t, l, onceward.Config{OnSettled: s.Settle})
+			dead := start(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 			dead.Leaves(named(t, "poison"))
 			for i := range 20 {
 				dead.Leaves(named(t, fmt.Sprint("invoice-", i)))
 			}
 			dead.Crash()
-			next := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle, Concurrency: 1, Keep: time.Minute})
+			next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}, Concurrency: 1, Keep: time.Minute})
 			report, err := next.Resume(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, 20, report.Settled)
@@ -116,16 +116,16 @@ func TestOnSettledFails(t *testing.T) {
 	}
 }
 
-// An OnSettled that ends its goroutine, as t.FailNow does, has not accepted the outcome.
-func TestOnSettledEndsItsGoroutine(t *testing.T) {
+// An Outcomes.Handle that ends its goroutine, as t.FailNow does, has not accepted the outcome.
+func TestHandleEndsItsGoroutine(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var calls atomic.Int32
-		p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once, OnSettled: func(context.Context, onceward.Operation) error {
+		p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: once, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			if calls.Add(1) == 1 {
 				runtime.Goexit()
 			}
 			return nil
-		}})
+		}}})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrPending)
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
@@ -135,30 +135,30 @@ func TestOnSettledEndsItsGoroutine(t *testing.T) {
 	})
 }
 
-// An outcome whose OnSettled failed goes to the next process.
-func TestOnSettledFailsAndItsProcessEnds(t *testing.T) {
+// An outcome whose Outcomes.Handle failed goes to the next process.
+func TestHandleFailsAndItsProcessEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		s := &settler{Fails: map[string]func() error{"invoice-1/charge": func() error { return errors.New("no") }}}
-		first := start(t, l, onceward.Config{OnSettled: s.Settle})
+		first := start(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		first.Leaves(named(t, "invoice-1/charge"))
 		first.Crash()
-		second := start(t, l, onceward.Config{Journal: first.Journal.Store, OnSettled: s.Settle})
+		second := start(t, l, onceward.Config{Journal: first.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		_, err := second.Resume(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, second.Shutdown(t.Context()))
 		clear(s.Fails)
-		_, err = start(t, l, onceward.Config{Journal: first.Journal.Store, OnSettled: s.Settle}).Resume(t.Context())
+		_, err = start(t, l, onceward.Config{Journal: first.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}}).Resume(t.Context())
 		require.NoError(t, err)
 		assert.Len(t, s.Got["invoice-1/charge"], 2)
 	})
 }
 
-func TestSettleAllDeliversEveryNamedOutcome(t *testing.T) {
+func TestHeardDeliversEveryNamedOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(says(200, paid), frozen, wrongKey)
 		s := &settler{}
-		p := start(t, l, onceward.Config{OnSettled: s.Settle, SettleAll: true})
+		p := start(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle, Heard: true}})
 		done := make(chan error, 1)
 		go func() { done <- p.Run(context.Background()) }()
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
@@ -179,11 +179,11 @@ func TestSettleAllDeliversEveryNamedOutcome(t *testing.T) {
 	})
 }
 
-// With SettleAll, OnSettled gets a replayed outcome once.
-func TestSettleAllDeliversAReplayOnce(t *testing.T) {
+// With Heard, Outcomes.Handle gets a replayed outcome once.
+func TestHeardDeliversAReplayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{}
-		p := start(t, &line{}, onceward.Config{OnSettled: s.Settle, SettleAll: true})
+		p := start(t, &line{}, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle, Heard: true}})
 		for range 3 {
 			require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 			_, err := p.Resume(t.Context())
@@ -197,10 +197,10 @@ func TestSettleAllDeliversAReplayOnce(t *testing.T) {
 func TestRepeatedCallTakesTheDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}
-		dead := start(t, l, onceward.Config{OnSettled: s.Settle})
+		dead := start(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		dead.Leaves(named(t, "invoice-1/charge"))
 		dead.Crash()
-		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
+		next := start(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		require.NoError(t, next.Ask(named(t, "invoice-1/charge")).Err)
 		_, err := next.Resume(t.Context())
 		require.NoError(t, err)
@@ -210,13 +210,13 @@ func TestRepeatedCallTakesTheDelivery(t *testing.T) {
 }
 
 // A flow got an answer before it was given up. The late delivery does not undo the flow once more. The journal does not know
-// that the flow had the answer, so OnSettled gets it.
+// that the flow had the answer, so Outcomes.Handle gets it.
 func TestLateDeliveryOpensNoFlow(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		virtual(t, fmt.Sprint("SettleAll: ", all), func(t *testing.T) {
+		virtual(t, fmt.Sprint("Heard: ", all), func(t *testing.T) {
 			var logged bytes.Buffer
 			l, s, undone := &line{}, &settler{}, 0
-			dead := startFlows(t, l, onceward.Config{OnSettled: s.Settle, SettleAll: all})
+			dead := startFlows(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle, Heard: all}})
 			require.ErrorIs(t, dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error {
 				_, err := flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {
 					dead.Leaves(ctx)
@@ -226,7 +226,7 @@ func TestLateDeliveryOpensNoFlow(t *testing.T) {
 				return flow.GiveUp(errors.New("sold out"))
 			}), flow.ErrGivenUp)
 			dead.Crash()
-			next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle, SettleAll: all, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle, Heard: all}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 			left := next.Everything()
 			require.Len(t, left, 1)
 			require.False(t, left[0].Delivered)
@@ -243,8 +243,8 @@ func TestLateDeliveryOpensNoFlow(t *testing.T) {
 	}
 }
 
-// Without OnSettled no outcome waits to be delivered.
-func TestNothingWaitsWithoutOnSettled(t *testing.T) {
+// Without Outcomes.Handle no outcome waits to be delivered.
+func TestNothingWaitsWithoutHandle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, (&line{}).Then(says(200, paid), frozen, wrongKey), onceward.Config{})
 		for i := range 3 {
@@ -262,9 +262,9 @@ func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
 		s := &settler{Fails: map[string]func() error{"order-1": func() error { return errors.New("no") }}}
-		dead := start(t, l, onceward.Config{OnSettled: s.Settle})
+		dead := start(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
-		p := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
+		p := start(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unsettled)
@@ -292,14 +292,14 @@ func TestFailingDeliveryDelaysNoOther(t *testing.T) {
 			"order-7":  func() error { return errors.New("poison") },
 			"order-11": func() error { panic("poison") },
 		}}
-		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle})
+		dead := start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		for i := range many {
 			dead.Leaves(named(t, fmt.Sprint("order-", i)))
 		}
 		dead.Crash()
 		var claimed [2]onceward.Report
 		done := make(chan error, 2)
-		ps := []*process{start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle}), start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle})}
+		ps := []*process{start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}}), start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})}
 		began := time.Now()
 		for i, p := range ps {
 			go func() {
@@ -325,9 +325,9 @@ func TestEachOutcomeOfAnOperationIsDelivered(t *testing.T) {
 	each(t, "the second one of the same process too", func(t *testing.T, j machine.Store) {
 		l := &line{}
 		s := &settler{}
-		dead := start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle})
+		dead := start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
-		p := start(t, l, onceward.Config{Journal: j, OnSettled: s.Settle})
+		p := start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		_, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		_, err = p.ResolveAs(onceward.Ref{ID: "order-1"}, onceward.Executed, &onceward.Answer{Status: 200})
@@ -342,7 +342,8 @@ func TestEachOutcomeOfAnOperationIsDelivered(t *testing.T) {
 	})
 }
 
-// An operation gets a new outcome while OnSettled handles the earlier one. OnSettled gets the new one next, and once.
+// An operation gets a new outcome while Outcomes.Handle handles the earlier one. Outcomes.Handle gets the new one next,
+// and once.
 func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -359,9 +360,9 @@ func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 			}
 			return nil
 		}
-		dead := start(t, l, onceward.Config{OnSettled: takes})
+		dead := start(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: takes}})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, "order-1"), to("POST", "https://elsewhere.example/")) })
-		p = start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: takes})
+		p = start(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: takes}})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
@@ -375,12 +376,12 @@ func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 	})
 }
 
-// With SettleAll, OnSettled gets the outcome of a call at once, and not in the next pass.
-func TestSettleAllDeliversAtOnce(t *testing.T) {
+// With Heard, Outcomes.Handle gets the outcome of a call at once, and not in the next pass.
+func TestHeardDeliversAtOnce(t *testing.T) {
 	for name, answer := range map[string]reply{"an answer": says(200, paid), "an unknown outcome": frozen, "a refusal": wrongKey} {
 		virtual(t, name, func(t *testing.T) {
 			s := &settler{}
-			p := start(t, (&line{}).Then(answer), onceward.Config{OnSettled: s.Settle, SettleAll: true})
+			p := start(t, (&line{}).Then(answer), onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle, Heard: true}})
 			done := make(chan error, 1)
 			go func() { done <- p.Run(context.Background()) }()
 			pass(time.Second)
@@ -399,10 +400,10 @@ func TestSettleAllDeliversAtOnce(t *testing.T) {
 func TestOutcomeIsDeliveredOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{Fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
-		dead := start(t, &line{}, onceward.Config{OnSettled: s.Settle})
+		dead := start(t, &line{}, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		dead.Leaves(named(t, invoice))
 		dead.Crash()
-		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unsettled)
@@ -411,20 +412,20 @@ func TestOutcomeIsDeliveredOnlyOnce(t *testing.T) {
 		report, err = p.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Len(t, s.Got[invoice], 1)
-		assert.Zero(t, report.Settled, "OnSettled took nothing")
+		assert.Zero(t, report.Settled, "Outcomes.Handle took nothing")
 		assert.Zero(t, p.Stats().Offers)
 	})
 }
 
-// An outcome that OnSettled refused is delivered again, even if the journal can't read the operation then.
+// An outcome that Outcomes.Handle refused is delivered again, even if the journal can't read the operation then.
 func TestDeliveryDespiteAnUnreadableJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &blinded{Journal: memory.New()}
 		s := &settler{Fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
-		dead := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
+		dead := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		dead.Leaves(named(t, invoice))
 		dead.Crash()
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		report, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unsettled)
@@ -444,10 +445,10 @@ func TestDeliveryDespiteAnUnreadableJournal(t *testing.T) {
 func TestFailedDeliveryIsRetriedAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &settler{Fails: map[string]func() error{invoice: func() error { return errors.New("no") }}}
-		dead := start(t, &line{}, onceward.Config{OnSettled: s.Settle})
+		dead := start(t, &line{}, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		dead.Leaves(named(t, invoice))
 		dead.Crash()
-		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		require.ErrorIs(t, p.Run(ctx), context.DeadlineExceeded)
@@ -465,7 +466,7 @@ func TestADeliveryThatIsNotNotedIsLogged(t *testing.T) {
 		j := &failing{Store: memory.New()}
 		j.Fails(false, machine.EventDeliver)
 		s := &settler{}
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 		require.NoError(t, p.Ask(named(t, "order-1")).Err)
 		assert.Contains(t, logged.String(), errDiskFull.Error())
 		logged.Reset()
@@ -479,7 +480,7 @@ func TestADeliveryThatIsNotNotedIsLogged(t *testing.T) {
 func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &failing{Store: memory.New()}
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: func(context.Context, onceward.Operation) error { return nil }})
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }}})
 		j.Fails(false, machine.EventDeliver)
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		p.Crash()
@@ -500,7 +501,7 @@ func TestADeliveryThatFailsIsNotedLater(t *testing.T) {
 // With OnUnknown alone no hook gets a completed operation, and it counts as delivered.
 func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dead := start(t, &line{}, onceward.Config{OnSettled: (&settler{}).Settle})
+		dead := start(t, &line{}, onceward.Config{Outcomes: &onceward.Outcomes{Handle: (&settler{}).Settle}})
 		dead.Leaves(named(t, invoice))
 		dead.Crash()
 		next := start(t, &line{}, onceward.Config{Journal: dead.Journal.Store, Reconcile: &onceward.Reconcile{
@@ -514,16 +515,16 @@ func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
 	})
 }
 
-// OnSettled gets an unknown operation of a flow, even before the flow ends.
-func TestOnSettledGetsTheUnknownOfAFlow(t *testing.T) {
+// Outcomes.Handle gets an unknown operation of a flow, even before the flow ends.
+func TestHandleGetsTheUnknownOfAFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}
-		dead := startFlows(t, l, onceward.Config{OnSettled: s.Settle})
+		dead := startFlows(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		leavesInFlight(t, dead, l, func() {
 			_ = dead.Flow(t.Context(), "order-1", nil, func(ctx context.Context) error { return dead.Step(ctx, "charge") })
 		})
 		l.Always(frozen)
-		next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: s.Settle})
+		next := startFlows(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		report, err := next.Resume(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 1, report.Unknown)
@@ -540,11 +541,11 @@ func TestTakenDeliveryDoesNotWakeRun(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := &claimed{Journal: memory.New()}
 		var taken int
-		p := start(t, &line{}, onceward.Config{Journal: j, SettleAll: true, OnSettled: func(context.Context, onceward.Operation) error {
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Heard: true, Handle: func(context.Context, onceward.Operation) error {
 			taken++
 			<-time.After(time.Second)
 			return nil
-		}})
+		}}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()
@@ -566,13 +567,13 @@ func TestTakenDeliveryDoesNotWakeRun(t *testing.T) {
 	})
 }
 
-// OnUnknown got an operation that nothing looks up any more. It gets it again after another request, even if OnSettled
-// still refuses the same outcome of the last one.
+// OnUnknown got an operation that nothing looks up any more. It gets it again after another request, even if
+// Outcomes.Handle still refuses the same outcome of the last one.
 func TestOnUnknownGetsAnotherRequest(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var told []onceward.Operation
 		l := atBank(t, onceward.Config{
-			OnSettled: func(context.Context, onceward.Operation) error { return errors.New("no") },
+			Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return errors.New("no") }},
 			Reconcile: &onceward.Reconcile{OnUnknown: func(_ context.Context, op onceward.Operation, _ onceward.Looked) error {
 				told = append(told, op)
 				return nil

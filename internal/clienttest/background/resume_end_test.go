@@ -112,14 +112,14 @@ func TestShutdownEndsTheHooksOfResume(t *testing.T) {
 		left.Due(0)
 		pass(time.Hour)
 		var cause error
-		p := start(t, &line{}, onceward.Config{Journal: left.Journal.Store, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
+		p := start(t, &line{}, onceward.Config{Journal: left.Journal.Store, Outcomes: &onceward.Outcomes{Handle: func(ctx context.Context, _ onceward.Operation) error {
 			select {
 			case <-ctx.Done():
 				cause = context.Cause(ctx)
 			case <-time.After(time.Hour):
 			}
 			return cause
-		}})
+		}}})
 		done := make(chan error, 1)
 		go func() {
 			_, err := p.Resume(t.Context())

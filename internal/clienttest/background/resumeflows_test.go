@@ -74,7 +74,7 @@ func (j *unreadFlow) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow
 }
 
 // A found operation of a running flow goes to that flow, even if the flow ends soon. One that is found after the end
-// goes to OnSettled, as no run asks any more.
+// goes to Outcomes.Handle, as no run asks any more.
 func TestFoundOperationOfAFlow(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -94,12 +94,12 @@ func TestFoundOperationOfAFlow(t *testing.T) {
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			j, log, told, wanted := &unreadFlow{Journal: memory.New()}, &bytes.Buffer{}, 0, true
-			cfg := onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(log, nil)), OnSettled: func(_ context.Context, op onceward.Operation) error {
+			cfg := onceward.Config{Journal: j, Logger: slog.New(slog.NewTextHandler(log, nil)), Outcomes: &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 				if op.ID == "charge" && op.State == onceward.StateCompleted {
 					told++
 				}
 				return nil
-			}}
+			}}}
 			if row.ends {
 				cfg.Reconcile = oncetest.SaysAbsent()
 			}

@@ -29,7 +29,7 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 			random, failing := rand.New(rand.NewPCG(seed, uint64(life))), rand.New(rand.NewPCG(seed, ^uint64(life)))
 			var mu sync.Mutex
 			l, told := &line{}, []string{}
-			s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{Backoff: once, OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+			s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{Backoff: once, Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 				err := books(ctx, tx, op)
 				mu.Lock() // the background and the callers ask at any moment
 				defer mu.Unlock()
@@ -37,7 +37,7 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 					return errors.Join(err, errors.New("sorry"))
 				}
 				return err
-			}})
+			}}})
 			s.runs(t)
 			ref, wanted := onceward.Ref{ID: "order-1"}, true
 			answers := []reply{says(200, paid), loses(), refuses(), unavailable}

@@ -47,13 +47,13 @@ func (s *shop) booked(t *testing.T) (all []string) {
 // Each outcome is booked once, whoever has it besides: enqueued, or answered to a caller.
 func TestOutcomesAreBookedOnce(t *testing.T) {
 	t.Parallel()
-	virtualShop(t, "enqueued", onceward.Config{OnSettledTx: books}, func(t *testing.T, s *shop, _ *line) {
+	virtualShop(t, "enqueued", onceward.Config{Outcomes: &onceward.Outcomes{HandleTx: books}}, func(t *testing.T, s *shop, _ *line) {
 		_, err := s.orders(named(t, "order-1"), true)
 		require.NoError(t, err)
 		pass(time.Minute)
 		assert.Equal(t, []string{"order-1 is completed"}, s.booked(t))
 	})
-	virtualShop(t, "its caller has it", onceward.Config{OnSettledTx: books}, func(t *testing.T, s *shop, _ *line) {
+	virtualShop(t, "its caller has it", onceward.Config{Outcomes: &onceward.Outcomes{HandleTx: books}}, func(t *testing.T, s *shop, _ *line) {
 		require.NoError(t, s.Ask(named(t, "order-1")).Err)
 		require.NoError(t, s.Ask(named(t, "order-1")).Err)
 		require.NoError(t, s.Ask(t.Context()).Err)
@@ -69,7 +69,7 @@ func TestAHandlerThatFailsBooksNothing(t *testing.T) {
 	var told []string
 	cfg := onceward.Config{Trace: &onceward.Trace{Settled: func(_ context.Context, _ onceward.Operation, err error) {
 		told = append(told, fmt.Sprint(err))
-	}}, OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+	}}, Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 		if err := books(ctx, tx, op); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func TestAHandlerThatFailsBooksNothing(t *testing.T) {
 			panic("nor now")
 		}
 		return nil
-	}}
+	}}}
 	virtualShop(t, "again", cfg, func(t *testing.T, s *shop, _ *line) {
 		_, err := s.orders(named(t, "order-1"), true)
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestAHandlerThatFailsBooksNothing(t *testing.T) {
 		assert.EqualValues(t, 3, calls.Load())
 		require.Len(t, told, 3)
 		assert.Contains(t, told[0], "not now")
-		assert.Contains(t, told[1], "OnSettledTx panicked: nor now")
+		assert.Contains(t, told[1], "Outcomes.HandleTx panicked: nor now")
 		assert.Equal(t, "<nil>", told[2])
 		assert.Equal(t, []string{"order-1 is completed"}, s.booked(t))
 	})
@@ -115,7 +115,7 @@ func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{})
 		j := failingOutbox{&failing{Store: s.journal}, s.journal}
 		c, err := onceward.New(onceward.Config{
-			Journal: j, OnSettledTx: books, Backoff: once, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l},
+			Journal: j, Outcomes: &onceward.Outcomes{HandleTx: books}, Backoff: once, Providers: []providers.Provider{providers.Stripe()}, HTTPClient: &http.Client{Transport: l},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Shutdown(t.Context()) })
@@ -135,7 +135,7 @@ func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
 
 // An operation that is unknown, and then found to be completed, has two outcomes.
 func TestUnknownThenCompletedAreTwoOutcomes(t *testing.T) {
-	virtualShop(t, "resolved", onceward.Config{OnSettledTx: books, Secret: []byte("0123456789abcdef")}, func(t *testing.T, s *shop, l *line) {
+	virtualShop(t, "resolved", onceward.Config{Outcomes: &onceward.Outcomes{HandleTx: books}, Secret: []byte("0123456789abcdef")}, func(t *testing.T, s *shop, l *line) {
 		l.Then(misused)
 		require.Error(t, s.Ask(named(t, "order-1")).Err)
 		pass(time.Minute)
@@ -160,7 +160,7 @@ func undelivered(t *testing.T, s *shop) (names []string) {
 }
 
 // A release without the hook marks outcomes as delivered. The last step of a rollout finds them all, with their answers.
-func TestRolloutOfOnSettledFindsEarlierOutcomes(t *testing.T) {
+func TestRolloutOfHandleFindsEarlierOutcomes(t *testing.T) {
 	virtualShop(t, "the old release settles it", onceward.Config{}, func(t *testing.T, old *shop, _ *line) {
 		since := time.Now()
 		_, err := old.orders(named(t, "order-1"), true)
@@ -190,14 +190,14 @@ func TestHandlerEnqueuesTheNextOperation(t *testing.T) {
 		var s *shop
 		var called error
 		s = openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, onceward.Config{
-			OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+			Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 				if op.ID != "charge" {
 					return nil
 				}
 				called = s.Ask(onceward.WithOperation(ctx, "call")).Err
 				_, err := s.Enqueue(onceward.WithOperation(ctx, "payout"), tx, chargeRequest(t, body("amount=1")))
 				return err
-			},
+			}},
 		})
 		s.runs(t)
 		_, err := s.orders(named(t, "charge"), true)
@@ -221,14 +221,19 @@ func TestDeliveryHooksAreChecked(t *testing.T) {
 	defer j.Close()
 	told := func(context.Context, onceward.Operation) error { return nil }
 	for says, cfg := range map[string]onceward.Config{
-		"both OnSettled and OnSettledTx":           {Journal: j, OnSettled: told, OnSettledTx: books},
-		"needs a journal that records":             {Journal: withoutOutbox{j}, OnSettledTx: books},
-		"SettleAll needs OnSettled or OnSettledTx": {Journal: j, SettleAll: true},
+		"neither Handle nor HandleTx":  {Journal: j, Outcomes: &onceward.Outcomes{Heard: true}},
+		"both Handle and HandleTx":     {Journal: j, Outcomes: &onceward.Outcomes{Handle: told, HandleTx: books}},
+		"needs a journal that records": {Journal: withoutOutbox{j}, Outcomes: &onceward.Outcomes{HandleTx: books}},
+		"Heard goes with Handle":       {Journal: j, Outcomes: &onceward.Outcomes{HandleTx: books, Heard: true}},
+		"Steps goes with HandleTx":     {Journal: j, Outcomes: &onceward.Outcomes{Handle: told, Steps: true}},
 	} {
 		cfg.Providers = []providers.Provider{providers.Stripe()}
 		cfg.HTTPClient = http.DefaultClient
 		_, err := onceward.New(cfg)
 		require.ErrorContains(t, err, says)
+		var refused *onceward.ConfigError
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, "Outcomes", refused.Field)
 	}
 }
 
@@ -252,9 +257,9 @@ func TestAHandlerThatEndsItsTransaction(t *testing.T) {
 		},
 	} {
 		var calls atomic.Int32
-		cfg := onceward.Config{OnSettledTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
+		cfg := onceward.Config{Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 			return errors.Join(books(ctx, tx, op), end(ctx, tx.Driver().(*sql.Tx), calls.Add(1)))
-		}}
+		}}}
 		virtualShop(t, name, cfg, func(t *testing.T, s *shop, _ *line) {
 			_, err := s.orders(named(t, "order-1"), true)
 			require.NoError(t, err)

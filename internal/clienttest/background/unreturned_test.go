@@ -34,7 +34,7 @@ func (b *booking) book(op onceward.Operation) error {
 	return nil
 }
 
-// settle is an OnSettled.
+// settle is an Outcomes.Handle.
 func (b *booking) settle(_ context.Context, op onceward.Operation) error { return b.book(op) }
 
 // got returns what the hook got.
@@ -48,8 +48,10 @@ func (b *booking) got() []string {
 func eachHook(t *testing.T, test func(t *testing.T, cfg onceward.Config, b *booking)) {
 	t.Helper()
 	for name, set := range map[string]func(*onceward.Config, *booking){
-		"OnSettled":      func(cfg *onceward.Config, b *booking) { cfg.OnSettled = b.settle },
-		"OnSettled, all": func(cfg *onceward.Config, b *booking) { cfg.OnSettled, cfg.SettleAll = b.settle, true },
+		"Handle": func(cfg *onceward.Config, b *booking) { cfg.Outcomes = &onceward.Outcomes{Handle: b.settle} },
+		"Handle and Heard": func(cfg *onceward.Config, b *booking) {
+			cfg.Outcomes = &onceward.Outcomes{Handle: b.settle, Heard: true}
+		},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			cfg, b := onceward.Config{Journal: memory.New()}, &booking{}
@@ -92,10 +94,10 @@ func TestHookGetsAnOutcomeWithoutAResponse(t *testing.T) {
 	})
 }
 
-// OnSettledTx gets such an outcome too, as it gets every one.
-func TestOnSettledTxGetsAnOutcomeWithoutAResponse(t *testing.T) {
+// Outcomes.HandleTx gets such an outcome too, as it gets every one.
+func TestHandleTxGetsAnOutcomeWithoutAResponse(t *testing.T) {
 	t.Parallel()
-	virtualShop(t, "", onceward.Config{OnSettledTx: books, Providers: orders()}, func(t *testing.T, s *shop, l *line) {
+	virtualShop(t, "", onceward.Config{Outcomes: &onceward.Outcomes{HandleTx: books}, Providers: orders()}, func(t *testing.T, s *shop, l *line) {
 		l.Then(loses(), says(409, `{"code":"used"}`))
 		require.ErrorIs(t, s.Ask(named(t, "order-1"), to(http.MethodPost, ownURL)).Err, onceward.ErrAnswerGone)
 		pass(time.Minute)
@@ -201,12 +203,12 @@ func TestHookRecognisesAStepOfAFlow(t *testing.T) {
 		type origin struct{ flow, parent, id, inbound string }
 		var mu sync.Mutex
 		got := map[origin]bool{}
-		p := startFlows(t, &line{}, onceward.Config{SettleAll: true, OnSettled: func(_ context.Context, op onceward.Operation) error {
+		p := startFlows(t, &line{}, onceward.Config{Outcomes: &onceward.Outcomes{Heard: true, Handle: func(_ context.Context, op onceward.Operation) error {
 			mu.Lock()
 			defer mu.Unlock()
 			got[origin{op.Flow.ID, op.Flow.Parent, op.ID, string(op.InboundKey)}] = true
 			return nil
-		}})
+		}}})
 		runs(t, p)
 		parent := onceward.NewKey()
 		require.ErrorIs(t, p.Flow(onceward.WithParent(t.Context(), parent), "order-1", nil, func(ctx context.Context) error {

@@ -47,7 +47,7 @@ type childPlan struct {
 
 	Reconciles bool       // it has a Config.Reconcile
 	Hears      []string   // events that come to it, after Resume
-	Settles    bool       // it has an OnSettled
+	Settles    bool       // it has an Outcomes.Handle
 	Waits      bool       // for a byte on its standard input, before it does anything
 	Resume     bool       // and then
 	Asks       []childAsk // all of them at once
@@ -200,13 +200,13 @@ func (plan *childPlan) client(j machine.Store, mine *oncetest.Fate, report *chil
 	}
 	if plan.Settles {
 		var mu sync.Mutex
-		cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
-			mine.Reach(oncetest.InOnSettled)
+		cfg.Outcomes = &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
+			mine.Reach(oncetest.InHandle)
 			mu.Lock()
 			defer mu.Unlock()
 			report.Settled = append(report.Settled, op)
 			return nil
-		}
+		}}
 	}
 	return onceward.New(cfg)
 }

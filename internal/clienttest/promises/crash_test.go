@@ -370,8 +370,8 @@ func (c crash) checkKeys(t *testing.T, h history, op onceward.Operation) {
 	}
 }
 
-// An undelivered outcome goes to OnSettled until that accepts it.
-func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
+// An undelivered outcome goes to Outcomes.Handle until that accepts it.
+func TestKillInHandleRepeatsTheDelivery(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		contract
@@ -393,7 +393,7 @@ func TestKillInOnSettledRepeatsTheDelivery(t *testing.T) {
 				Asks:     []childAsk{{Reference: "invoice-991", Name: "invoice-991/charge"}},
 			}
 			var lives []life
-			for _, at := range []point{row.point, oncetest.InOnSettled, oncetest.InOnSettled, "", ""} {
+			for _, at := range []point{row.point, oncetest.InHandle, oncetest.InHandle, "", ""} {
 				plan.Doom.At = at
 				l, err := live(t.Context(), plan)
 				require.NoError(t, err)

@@ -248,8 +248,8 @@ func TestReplayAReapedAnswer(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// The answer comes while OnSettled handles "unknown". Its return counts for the older outcome, so OnSettled gets the
-// answer, too.
+// The answer comes while Outcomes.Handle handles "unknown". Its return counts for the older outcome, so Outcomes.Handle
+// gets the answer, too.
 func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 	s := onStage(t, takesNoKey)
 	a, b := s.client(), s.client()
@@ -258,12 +258,12 @@ func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 
 	var taken []onceward.State
 	b = s.client(func(cfg *onceward.Config) {
-		cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
+		cfg.Outcomes = &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 			if taken = append(taken, op.State); len(taken) == 1 {
 				s.says(b, onceward.Executed)
 			}
 			return nil
-		}
+		}}
 	})
 	_, err := b.Resume(t.Context())
 	require.NoError(t, err)
@@ -272,10 +272,10 @@ func TestReplayADeliveryOfAnOlderOutcome(t *testing.T) {
 	b.Crash()
 
 	c := s.client(func(cfg *onceward.Config) {
-		cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
+		cfg.Outcomes = &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 			taken = append(taken, op.State)
 			return nil
-		}
+		}}
 	})
 	_, err = c.Resume(t.Context())
 	require.NoError(t, err)

@@ -110,16 +110,16 @@ func TestLateAnswerOfAnEarlierGenerationDuringTheNext(t *testing.T) {
 // once, even if the caller has an answer, and whatever hooks there are.
 func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 	t.Parallel()
-	for name, settles := range map[string]func(context.Context, onceward.Operation) error{
-		"with OnUnknown alone":         nil,
-		"with OnUnknown and OnSettled": func(context.Context, onceward.Operation) error { return nil },
+	for name, outcomes := range map[string]*onceward.Outcomes{
+		"with OnUnknown alone":        nil,
+		"with OnUnknown and Outcomes": {Handle: func(context.Context, onceward.Operation) error { return nil }},
 	} {
 		virtual(t, name, func(t *testing.T) {
 			var told []onceward.Looked
 			box := openBank(t, func(p *providers.Provider) { p.Identity = providers.Identity{} })
 			l := &teller{Box: box}
 			via := &line{}
-			l.Process = start(t, via, onceward.Config{Providers: []providers.Provider{box.Provider()}, Backoff: once, OnSettled: settles, Reconcile: &onceward.Reconcile{
+			l.Process = start(t, via, onceward.Config{Providers: []providers.Provider{box.Provider()}, Backoff: once, Outcomes: outcomes, Reconcile: &onceward.Reconcile{
 				OnUnknown: func(_ context.Context, _ onceward.Operation, looked onceward.Looked) error {
 					told = append(told, looked)
 					return nil
@@ -137,22 +137,22 @@ func TestAnswerBesideAnotherObjectNeedsAttention(t *testing.T) {
 	}
 }
 
-// An event shows a second effect during the delivery of an outcome, to OnSettled or to a caller that has not closed the
-// body. Only the outcome counts as delivered, and OnSettled gets the second effect.
+// An event shows a second effect during the delivery of an outcome, to Outcomes.Handle or to a caller that has not
+// closed the body. Only the outcome counts as delivered, and Outcomes.Handle gets the second effect.
 func TestWebhookOfASecondEffectDuringTheDelivery(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
-		virtual(t, map[bool]string{false: "to its caller", true: "to OnSettled"}[all], func(t *testing.T) {
+		virtual(t, map[bool]string{false: "to its caller", true: "to Outcomes.Handle"}[all], func(t *testing.T) {
 			var l *teller
 			var told []string
 			hears := func() { l.EvidenceOf("invoice-1", "payment obj_9") }
-			l = atBank(t, onceward.Config{SettleAll: all, OnSettled: func(_ context.Context, op onceward.Operation) error {
+			l = atBank(t, onceward.Config{Outcomes: &onceward.Outcomes{Heard: all, Handle: func(_ context.Context, op onceward.Operation) error {
 				told = append(told, op.Attention)
 				if all && len(told) == 1 {
 					hears()
 				}
 				return nil
-			}})
+			}}})
 			req, err := http.NewRequestWithContext(named(t, "invoice-1"), http.MethodPost, l.Box.URL+"/payments", strings.NewReader(`{"amount":10}`))
 			require.NoError(t, err)
 			req.Header.Set("Content-Type", "application/json")

@@ -217,29 +217,29 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 	})
 }
 
-// OnUnknown gets each operation until it returns nil once, whatever callers and OnSettled do meanwhile.
+// OnUnknown gets each operation until it returns nil once, whatever callers and Outcomes.Handle do meanwhile.
 func TestOnUnknownGetsEach(t *testing.T) {
-	virtual(t, "once, though OnSettled fails", func(t *testing.T) {
+	virtual(t, "once, though Outcomes.Handle fails", func(t *testing.T) {
 		fails := 3
-		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
+		l := atBank(t, onceward.Config{Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			if fails--; fails >= 0 {
 				return errors.New("down")
 			}
 			return nil
-		}}, unlooked)
+		}}}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Runs(time.Hour)
 		assert.Negative(t, fails)
 		assert.Len(t, l.Told(), 1)
 	})
-	virtual(t, "and of its outcome while OnSettled fails", func(t *testing.T) {
+	virtual(t, "and of its outcome while Outcomes.Handle fails", func(t *testing.T) {
 		down := true
-		l := atBank(t, onceward.Config{OnSettled: func(context.Context, onceward.Operation) error {
+		l := atBank(t, onceward.Config{Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			if down {
 				return errors.New("down")
 			}
 			return nil
-		}}, unlooked)
+		}}}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
 		l.Runs(time.Minute)
 		require.Len(t, l.Told(), 1)
@@ -250,7 +250,7 @@ func TestOnUnknownGetsEach(t *testing.T) {
 		require.Len(t, l.Told(), 2)
 		assert.Contains(t, l.Told()[1].Why, "twice")
 	})
-	virtual(t, "until it takes it, and OnSettled not before", func(t *testing.T) {
+	virtual(t, "until it takes it, and Outcomes.Handle not before", func(t *testing.T) {
 		calls, settled := 0, []int{}
 		var told []string
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{OnUnknown: func(context.Context, onceward.Operation, onceward.Looked) error {
@@ -261,10 +261,10 @@ func TestOnUnknownGetsEach(t *testing.T) {
 				panic("nor now")
 			}
 			return nil
-		}}, OnSettled: func(context.Context, onceward.Operation) error {
+		}}, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			settled = append(settled, calls)
 			return nil
-		}, Trace: &onceward.Trace{Settled: func(_ context.Context, op onceward.Operation, err error) {
+		}}, Trace: &onceward.Trace{Settled: func(_ context.Context, op onceward.Operation, err error) {
 			told = append(told, fmt.Sprint(err))
 		}}}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
@@ -335,10 +335,10 @@ func TestLookupHookWithItsOwnKind(t *testing.T) {
 	}
 }
 
-// With SettleAll, too, OnSettled gets an unknown operation only once its look-ups have ended.
-func TestSettleAllWaitsForLookups(t *testing.T) {
+// With Heard, too, Outcomes.Handle gets an unknown operation only once its look-ups have ended.
+func TestHeardWaitsForLookups(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
-		l := atBank(t, onceward.Config{SettleAll: true})
+		l := atBank(t, onceward.Config{Outcomes: &onceward.Outcomes{Heard: true}})
 		l.Loses("invoice-1", providertest.DropAfter())
 		l.Runs(time.Hour)
 		l.Mu.Lock()

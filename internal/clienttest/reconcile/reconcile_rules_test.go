@@ -489,7 +489,7 @@ func absentAndWithdrawn(t *testing.T, cfg onceward.Config) *teller {
 	return l
 }
 
-// A withdrawn operation is not sent, and OnSettled gets its outcome.
+// A withdrawn operation is not sent, and Outcomes.Handle gets its outcome.
 func TestWithdrawnOperationIsNotSent(t *testing.T) {
 	ref := onceward.Ref{ID: "invoice-1"}
 	virtual(t, "and took effect", func(t *testing.T) {
@@ -680,7 +680,7 @@ func (j *cutsAt) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.F
 	return res, err
 }
 
-const opensLate = "nowhere, but the flow can't be opened at first, and OnSettled fails once"
+const opensLate = "nowhere, but the flow can't be opened at first, and Outcomes.Handle fails once"
 
 // An operation of a flow that was given up took effect after it was proven absent. The flow undoes it once that is
 // known, whenever its process is killed, and without a caller.
@@ -695,7 +695,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 		}
 		run(t, "killed at: "+at, func(t *testing.T, j machine.Store) {
 			var settled, refused, unopened atomic.Int64
-			cfg := onceward.Config{Journal: j, Reconcile: saysAbsent(), OnSettled: func(_ context.Context, op onceward.Operation) error {
+			cfg := onceward.Config{Journal: j, Reconcile: saysAbsent(), Outcomes: &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 				if op.ID != "charge" || op.State != onceward.StateCompleted {
 					return nil
 				}
@@ -704,7 +704,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 				}
 				settled.Add(1)
 				return nil
-			}}
+			}}}
 			if at == opensLate {
 				cfg.Journal = &cutsAt{j, j.(machine.Reconciler), j.(machine.Flows), func(what string) error {
 					if what == "before the flow is opened" && unopened.Add(1) == 1 {
@@ -736,7 +736,7 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 			} else {
 				var killed *teller
 				beside := cfg
-				beside.OnSettled = func(context.Context, onceward.Operation) error { return nil }
+				beside.Outcomes = &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }}
 				beside.Journal = &cutsAt{j, j.(machine.Reconciler), j.(machine.Flows), func(what string) error {
 					if what == at && killed != nil {
 						killed.Crash()
@@ -770,12 +770,12 @@ func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 // makes the flow undo the operation after all.
 func TestRuleFlowsGetLateAnswers(t *testing.T) {
 	for _, settles := range []bool{false, true} {
-		virtual(t, fmt.Sprintf("OnSettled: %v", settles), func(t *testing.T) {
+		virtual(t, fmt.Sprintf("Outcomes.Handle: %v", settles), func(t *testing.T) {
 			j := memory.New()
 			box := atBank(t, onceward.Config{}).Box
 			cfg := onceward.Config{Journal: j}
 			if settles {
-				cfg.OnSettled = func(context.Context, onceward.Operation) error { return nil }
+				cfg.Outcomes = &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }}
 			}
 			stopped, l := tellerOfFlows(t, box, cfg), tellerOfFlows(t, box, cfg)
 			require.NoError(t, l.Flows.Register(charges(l)))

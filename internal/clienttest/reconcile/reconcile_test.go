@@ -140,7 +140,7 @@ func TestReconcileKeepsItsSchedule(t *testing.T) {
 	})
 }
 
-// The finding of a caller's look-up is reported at once to the log, Trace and OnSettled.
+// The finding of a caller's look-up is reported at once to the log, Trace and Outcomes.Handle.
 func TestReconcileReportsAtOnce(t *testing.T) {
 	virtual(t, "found", func(t *testing.T) {
 		var looked []onceward.Operation
@@ -261,7 +261,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 	})
 }
 
-// The finding of a look-up waits for OnSettled or OnUnknown if one is set. Otherwise it counts as delivered.
+// The finding of a look-up waits for Outcomes.Handle or OnUnknown if one is set. Otherwise it counts as delivered.
 func TestReconcileDeliversToTheConfiguredHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := openBank(t, unlooked)

@@ -125,7 +125,7 @@ func TestTrapNotFound(t *testing.T) {
 		assert.Equal(t, l.Told()[0].Looks, op.Looks)
 		l.Mu.Lock()
 		defer l.Mu.Unlock()
-		require.Len(t, l.Settled, 1, "OnSettled hears of it too, and only then")
+		require.Len(t, l.Settled, 1, "Outcomes.Handle hears of it too, and only then")
 		l.Truly()
 	})
 }

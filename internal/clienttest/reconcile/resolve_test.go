@@ -393,10 +393,10 @@ func TestResolveExecutedOfCancelled(t *testing.T) {
 			ref := onceward.Ref{ID: invoice}
 			var told []onceward.State
 			l := (&line{}).Then(row.replies...)
-			p := start(t, l, onceward.Config{Journal: j, OnSettled: func(_ context.Context, op onceward.Operation) error {
+			p := start(t, l, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 				told = append(told, op.State)
 				return nil
-			}})
+			}}})
 			p.Ask(named(t, invoice))
 			seen := p.LookedAt(ref)
 			if row.said {

@@ -37,7 +37,7 @@ func TestALargeAnswerIsDelivered(t *testing.T) {
 	for _, limit := range []int64{10, 1000} {
 		virtual(t, fmt.Sprint(limit), func(t *testing.T) {
 			long := strings.Repeat("x", 100)
-			p := start(t, (&line{}).Then(says(200, long)), onceward.Config{MaxResponseBody: limit, OnSettled: (&settler{}).Settle})
+			p := start(t, (&line{}).Then(says(200, long)), onceward.Config{MaxResponseBody: limit, Outcomes: &onceward.Outcomes{Handle: (&settler{}).Settle}})
 			req, err := http.NewRequestWithContext(named(t, invoice), http.MethodPost, chargeURL, nil)
 			require.NoError(t, err)
 			resp, err := p.HTTP.Do(req)
@@ -67,7 +67,7 @@ func (j standsBefore) Apply(ctx context.Context, ev machine.Event) (machine.Resu
 	return j.Store.Apply(ctx, ev)
 }
 
-// OnSettled gets an effect that the operator no longer wants, even if a caller has its answer.
+// Outcomes.Handle gets an effect that the operator no longer wants, even if a caller has its answer.
 func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	ref, unlisted := onceward.Ref{ID: invoice}, to("POST", "https://elsewhere.example/")
 	withdraw := func(t *testing.T, p *process) {
@@ -85,12 +85,12 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	}
 	each(t, "its own answer, which is late", func(t *testing.T, j machine.Store) {
 		s, goesOn := &settler{}, make(chan struct{})
-		stands := start(t, &line{}, onceward.Config{Journal: standsBefore{j, goesOn}, OnSettled: s.Settle})
+		stands := start(t, &line{}, onceward.Config{Journal: standsBefore{j, goesOn}, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		caller := make(chan outcome, 1)
 		go func() { caller <- stands.Ask(named(t, invoice)) }()
 		pass(time.Second)
 		_ = stands.Shutdown(cancelled())
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		withdraw(t, p)
 		close(goesOn)
 		require.NoError(t, (<-caller).Err)
@@ -100,7 +100,7 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 		s, m := &settler{}, memory.New()
 		fails := &failing{Store: m}
 		fails.Fails(false, machine.EventComplete)
-		p := start(t, &line{}, onceward.Config{Journal: fails, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: fails, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		require.NoError(t, p.Ask(named(t, invoice), unlisted).Err)
 		m.Kill(p.Journal.Sessions()[0].ID()) // to the others, as its lease is over
 		other := start(t, &line{}, onceward.Config{Journal: m})
@@ -113,12 +113,12 @@ func TestWithdrawnEffectIsDeliveredToItsOwner(t *testing.T) {
 	})
 	each(t, "one that was found", func(t *testing.T, j machine.Store) {
 		s := &settler{}
-		person := start(t, (&line{}).Then(loses()), onceward.Config{Journal: j, OnSettled: s.Settle})
+		person := start(t, (&line{}).Then(loses()), onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		require.ErrorIs(t, person.Ask(named(t, invoice), unlisted).Err, onceward.ErrOutcomeUnknown)
 		withdraw(t, person)
 		_, err := person.ResolveAs(ref, onceward.Executed, &onceward.Answer{Status: 200})
 		require.NoError(t, err)
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		require.NoError(t, p.Ask(named(t, invoice), unlisted).Err)
 		hears(t, p, s)
 	})
@@ -198,11 +198,11 @@ func TestRemainderOfAnAnswerIsClosed(t *testing.T) {
 	})
 }
 
-// A caller who asks for an unknown operation gets the error again. OnSettled gets the operation once.
+// A caller who asks for an unknown operation gets the error again. Outcomes.Handle gets the operation once.
 func TestRepeatedCallGetsTheUnknownAgain(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		s := &settler{}
-		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: s.Settle, SettleAll: true})
+		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle, Heard: true}})
 		go func() { _ = p.Run(t.Context()) }()
 		for range 3 {
 			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
@@ -236,7 +236,7 @@ func TestCallerOfAnUnknownDoesNotReplaceOnUnknown(t *testing.T) {
 // A replay of an answer that was given by hand delivers it, too.
 func TestReplayByHandDelivers(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
-		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, OnSettled: (&settler{}).Settle})
+		p := start(t, (&line{}).Then(frozen), onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: (&settler{}).Settle}})
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)
 		_, err := p.ResolveAs(onceward.Ref{ID: invoice}, onceward.Executed, &onceward.Answer{Status: 200})
 		require.NoError(t, err)
@@ -250,7 +250,7 @@ func TestReplayByHandDelivers(t *testing.T) {
 // A replay delivers an answer that its first caller never closed.
 func TestReplayDelivers(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: (&settler{}).Settle})
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: (&settler{}).Settle}})
 		p.Leaves(named(t, invoice))
 		require.NoError(t, p.Ask(named(t, invoice)).Err)
 		require.NoError(t, p.Shutdown(t.Context())) // the note of a delivery rides on another commit

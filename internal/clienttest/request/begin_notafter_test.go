@@ -151,16 +151,16 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 	}
 }
 
-// OnSettled does not get the expiry of an operation if a caller has got it.
-func TestCallerGetsTheExpiryInsteadOfOnSettled(t *testing.T) {
+// Outcomes.Handle does not get the expiry of an operation if a caller has got it.
+func TestCallerGetsTheExpiryInsteadOfHandle(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var offered []onceward.State
 		p := start(t, (&line{}).Then(refuses()), onceward.Config{
 			Journal: memory.New(), Backoff: once,
-			OnSettled: func(_ context.Context, op onceward.Operation) error {
+			Outcomes: &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 				offered = append(offered, op.State)
 				return nil
-			},
+			}},
 		})
 		require.ErrorIs(t, p.Ask(onceward.WithNotAfter(named(t, invoice), time.Now().Add(time.Minute))).Err, onceward.ErrPending)
 		pass(2 * time.Minute)

@@ -111,7 +111,7 @@ func TestBeginUnnamedThatIsCancelled(t *testing.T) {
 func TestBeginThatIsUndone(t *testing.T) {
 	virtual(t, "first asked for", func(t *testing.T) {
 		j, s := &failing{Store: memory.New()}, &settler{}
-		p := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle})
+		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		j.Fails(true, machine.EventBegin)
 		require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrJournal)
 		op := p.Recorded(onceward.Ref{ID: invoice})
@@ -120,7 +120,7 @@ func TestBeginThatIsUndone(t *testing.T) {
 		assert.Zero(t, op.LastEndedAt)
 		j.Fails(false)
 		p.Crash()
-		_, err := start(t, &line{}, onceward.Config{Journal: j, OnSettled: s.Settle}).Resume(t.Context())
+		_, err := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: s.Settle}}).Resume(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, s.Got, "its caller knows")
 	})

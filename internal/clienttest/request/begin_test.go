@@ -96,14 +96,14 @@ func TestFlowLooksUpAnUnknownOnce(t *testing.T) {
 }
 
 // A caller takes over an operation that a dead process left in flight, and that can't be resent. The error counts as
-// its delivery: OnSettled gets nothing.
+// its delivery: Outcomes.Handle gets nothing.
 func TestCallerOfADeadProcesssOperationGetsUnknown(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		l, table := &line{}, []providers.Provider{own(noKey)}
 		dead := start(t, l, onceward.Config{Journal: j, Providers: table})
 		leavesInFlight(t, dead, l, func() { dead.Ask(named(t, invoice), to("POST", ownURL)) })
 		s := &settler{}
-		p := start(t, l, onceward.Config{Journal: j, Providers: table, OnSettled: s.Settle})
+		p := start(t, l, onceward.Config{Journal: j, Providers: table, Outcomes: &onceward.Outcomes{Handle: s.Settle}})
 		require.ErrorIs(t, p.Ask(named(t, invoice), to("POST", ownURL)).Err, onceward.ErrOutcomeUnknown)
 		_, err := p.Resume(t.Context())
 		require.NoError(t, err)

@@ -163,10 +163,10 @@ func TestFetchInResume(t *testing.T) {
 		l := &line{}
 		var settled []string
 		cfg := onceward.Config{Journal: j, Providers: []providers.Provider{donor()}, Backoff: quick,
-			OnSettled: func(_ context.Context, op onceward.Operation) error {
+			Outcomes: &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 				settled = append(settled, fmt.Sprintf("%d %s %s", op.Answer.Status, op.Answer.Pointer, op.Answer.Body))
 				return nil
-			}}
+			}}}
 		first := start(t, l, cfg)
 		l.Then(doing(func() { first.Crash() }, loses()), done("PM1"), says(200, `{"id":"PM1"}`))
 		require.Error(t, first.Ask(named(t, "order-7"), to(http.MethodPost, orders), body(`{}`), jsonType).Err)

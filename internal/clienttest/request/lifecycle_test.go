@@ -119,18 +119,18 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 			go p.Ask(named(t, "invoice-1/charge"))
 			return p
 		},
-		"OnSettled takes its time": func(t *testing.T) *process {
+		"Outcomes.Handle takes its time": func(t *testing.T) *process {
 			l := &line{}
-			dead := start(t, l, onceward.Config{OnSettled: (&settler{}).Settle})
+			dead := start(t, l, onceward.Config{Outcomes: &onceward.Outcomes{Handle: (&settler{}).Settle}})
 			dead.Leaves(named(t, "invoice-1/charge"))
 			dead.Crash()
-			p := start(t, l, onceward.Config{Journal: dead.Journal.Store, OnSettled: func(ctx context.Context, _ onceward.Operation) error {
+			p := start(t, l, onceward.Config{Journal: dead.Journal.Store, Outcomes: &onceward.Outcomes{Handle: func(ctx context.Context, _ onceward.Operation) error {
 				select {
 				case <-ctx.Done():
 				case <-time.After(time.Minute):
 				}
 				return ctx.Err()
-			}})
+			}}})
 			go func() { _ = p.Run(context.Background()) }()
 			return p
 		},

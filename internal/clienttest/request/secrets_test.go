@@ -82,7 +82,7 @@ func paysInSecret(w http.ResponseWriter, r *http.Request) {
 	pays(w, r)
 }
 
-// confession is everything that a program could write down. That is the logs, the values of Trace and OnSettled,
+// confession is everything that a program could write down. That is the logs, the values of Trace and Outcomes.Handle,
 // errors, and the results of Operation and Operations.
 type confession struct {
 	mu   sync.Mutex
@@ -154,10 +154,10 @@ func (c *confession) listen(cfg onceward.Config) onceward.Config {
 		Resolved: func(_ context.Context, op onceward.Operation, r onceward.Resolution) { c.say(op, r) },
 		Progress: func(r onceward.Report) { c.report(r) },
 	}
-	cfg.OnSettled = func(_ context.Context, op onceward.Operation) error {
+	cfg.Outcomes = &onceward.Outcomes{Handle: func(_ context.Context, op onceward.Operation) error {
 		c.say(op, op.Answer)
 		return nil
-	}
+	}}
 	return cfg
 }
 
@@ -425,7 +425,7 @@ func TestNoSecretIsWrittenOfAPathThatATransportPutsIn(t *testing.T) {
 		for _, sent := range l.Sent() {
 			assert.Contains(t, sent.URL, "/"+canary)
 		}
-		requireNoCanary(t, "logs, Trace, errors and OnSettled", []byte(heard.String()))
+		requireNoCanary(t, "logs, Trace, errors and Outcomes.Handle", []byte(heard.String()))
 		requireNoCanaryOnDisk(t, dir, 3)
 	})
 }
@@ -598,7 +598,7 @@ func TestNoSecretIsWrittenByResume(t *testing.T) {
 				require.ErrorIs(t, report.Problems[0], onceward.ErrCredentialMissing)
 				assert.ErrorContains(t, report.Problems[0], row.missing)
 			}
-			requireNoCanary(t, "logs, Trace, errors and OnSettled", []byte(heard.String()))
+			requireNoCanary(t, "logs, Trace, errors and Outcomes.Handle", []byte(heard.String()))
 			requireNoCanaryOnDisk(t, dir, 3)
 		})
 	}

@@ -193,7 +193,7 @@ func TestTraceReportsTakeoversResolutionsReapsAndSessions(t *testing.T) {
 		}
 		l := (&line{}).Then(loses())
 		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Trace: trace, Keep: time.Hour,
-			OnSettled: func(context.Context, onceward.Operation) error { return nil }, Providers: []providers.Provider{own(noKey)}})
+			Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return nil }}, Providers: []providers.Provider{own(noKey)}})
 		out := p.Ask(named(t, invoice), to("POST", ownURL))
 		require.ErrorIs(t, out.Err, onceward.ErrOutcomeUnknown)
 		_, err := p.Resolve(t.Context(), out.Op.Seen, onceward.NotExecuted, onceward.ResolveOptions{By: "jane"})
@@ -242,13 +242,13 @@ func TestTraceReportsTakeoversResolutionsReapsAndSessions(t *testing.T) {
 				assert.Nil(t, op.Answer)
 				say("settled %s, %v", op.State, err)
 			},
-		}, OnSettled: func(context.Context, onceward.Operation) error {
+		}, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
 			if first {
 				first = false
 				return errDiskFull
 			}
 			return nil
-		}})
+		}}})
 		_, err := p.Resume(t.Context())
 		require.NoError(t, err)
 		pass(time.Hour)
