@@ -198,8 +198,8 @@ func (a *aside) enter() bool {
 func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct{}) error {
 	for {
 		err := s.transactInSlot(ctx, r, slots)
-		var due *leapDue
-		if !errors.As(err, &due) {
+		due, is := errors.AsType[*leapDue](err)
+		if !is {
 			return err
 		}
 		r.leaps++

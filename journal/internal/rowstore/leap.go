@@ -27,14 +27,15 @@ type leap struct {
 	Since int64 `json:"since"`
 }
 
-func decodeLeaps(text string) (l leaps, err error) {
+func decodeLeaps(text string) (leaps, error) {
 	if text == "" {
-		return l, nil
+		return leaps{}, nil
 	}
-	if err = json.Unmarshal([]byte(text), &l); err != nil {
-		err = fmt.Errorf("the leaps of the journal's clock: %w: %w", format.ErrDamaged, err)
+	var l leaps
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return l, fmt.Errorf("the leaps of the journal's clock: %w: %w", format.ErrDamaged, err)
 	}
-	return l, err
+	return l, nil
 }
 
 func (l *leaps) encode() string {
@@ -87,8 +88,8 @@ type leapDue struct{ at time.Time }
 func (e *leapDue) Error() string { return "rowstore: the clock leaps" }
 
 func isLeap(err error) bool {
-	var due *leapDue
-	return errors.As(err, &due)
+	_, is := errors.AsType[*leapDue](err)
+	return is
 }
 
 // leapSeen records the leap that a caller's clock shows, and waits for its sweep, but not for rows that others hold.
