@@ -43,7 +43,7 @@ func (k Kind) String() string { return words.Of("kind", kindNames[:], k) }
 type Finding struct {
 	Kind Kind
 
-	// Objects are the ids of the objects that may be the operation's: one, if Found.
+	// Objects are the ids of the objects that may be the operation's: one, if Found; "" alone, if they show none.
 	Objects []string
 
 	// Outcome is the meaning of a Found object's state. Until a look-up with a Fetch has its object, it is the
@@ -238,6 +238,7 @@ func (s *Sweep) match(about *Subject, wants []want, taken func(id string) bool) 
 		f.Kind, f.Objects = Ambiguous, found
 		f.Why = fmt.Sprintf("%d objects show the operation's mark: compare them at the provider, one may be a second effect, and resolve it by hand", len(found))
 	case len(nameless) > 0:
+		f.Objects = nameless[:1]
 		f.Why = "an object that may be the operation's shows no id at " + s.look.ID
 	case len(undated) > 0:
 		f.Objects = undated

@@ -489,7 +489,7 @@ func undecided(op *journal.Operation, ev *Event, finding journal.Finding) (Decis
 
 // shows reports whether the provider has an object with a mark of the operation, even if its fate is not clear.
 func shows(e *journal.Evidence) bool {
-	return e.Finding >= journal.FindingInProgress || e.Finding == journal.FindingInconclusive && e.Object != "" && e.Basis != journal.BasisFields
+	return e.Finding >= journal.FindingInProgress || e.Finding <= journal.FindingAmbiguous && e.Object != "" && e.Basis != journal.BasisFields
 }
 
 // mayShow reports whether an object may be the operation's.

@@ -1044,6 +1044,9 @@ func TestAbsenceByTheHookNeedsEveryClause(t *testing.T) {
 		"after an unclear trace": {"saw a trace", func(op *journal.Operation) {
 			op.Evidence = []journal.Evidence{{Finding: journal.FindingInconclusive, Object: "payment pay_1"}}
 		}, nil},
+		"after two objects with its key": {"saw a trace", func(op *journal.Operation) {
+			op.Evidence = []journal.Evidence{{Finding: journal.FindingAmbiguous, Object: "payment pay_1, payment pay_2"}}
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			op := inDoubt()

@@ -208,10 +208,10 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 	f := w.sweep.Match(about, l.taken(ctx, op, route, whose, &unread))
 	if unread != nil {
 		l.finder.Note(ctx, slog.LevelError, core.LogLookFailed, "a look-up could not read the journal; it is repeated", op, "error", unread)
-		f = lookup.Finding{Why: "the journal could not be read for the owners of the objects"}
+		f = lookup.Finding{Objects: f.Objects, Why: "the journal could not be read for the owners of the objects"}
 	}
 	if f.Kind == lookup.Found && !whose.admits(op, f.Exact) {
-		return l.noted(inconclusive(errWhose), u, look, w), ""
+		f = lookup.Finding{Objects: f.Objects, Why: errWhose}
 	}
 	if req, err := w.sweep.Fetch(about, f); err != nil {
 		f = lookup.Finding{Objects: f.Objects, Why: err.Error()}

@@ -71,6 +71,40 @@ func TestLookupThatFoundATrace(t *testing.T) {
 	})
 }
 
+// An object that a list shows is not absent because the program's own look-up does not see it, although the object has no id,
+// or may be another account's.
+func TestTheProgramsLookupDoesNotOutweighATrace(t *testing.T) {
+	for name, row := range map[string]struct{ path, text, shown, why string }{
+		"without an id": {"/payments", `{"amount":10}`, `{"idempotency_key":%[1]q,"created":%[2]d}`, "shows no id"},
+		"of an account that is not known": {"/transfers", `{"amount":10,"external_id":"order-1"}`,
+			`{"id":"obj_1","external_id":"order-1","amount":10,"status":"succeeded","created":%[2]d}`, "not proven"},
+	} {
+		virtual(t, name, func(t *testing.T) {
+			token := tellerToken
+			l := another(t, openBank(t, func(p *providers.Provider) {
+				p.Identity = providers.Identity{}
+				p.Endpoints[1].Key = providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key"}
+			}), onceward.Config{Reconcile: saysAbsent(), Authorize: func(r *http.Request) error { r.Header.Set("Authorization", token); return nil }})
+			l.Box.Script(providertest.DropAfter())
+			require.ErrorIs(t, l.Asks("invoice-1", row.path, row.text).Err, onceward.ErrOutcomeUnknown)
+			key, created := l.Stands("invoice-1").Key, time.Now().Unix()
+			l.Fakes(func(r *http.Request) *http.Response {
+				if r.Method != http.MethodGet {
+					return nil
+				}
+				return answers(200, `{"data":[`+fmt.Sprintf(row.shown+"%.0[1]s", key, created)+`],"has_more":false}`)
+			})
+			if row.path == "/transfers" {
+				token = "Bearer another"
+			}
+			l.Runs(2 * time.Hour)
+			op := l.Stands("invoice-1")
+			assert.Equal(t, onceward.StateUnknown, op.State)
+			assert.Contains(t, latest(op).Why, row.why)
+		})
+	}
+}
+
 // Config.Reconcile.Lookup is called if the table's look-ups find nothing.
 func TestLookupHookRuns(t *testing.T) {
 	asked := 0

@@ -35,6 +35,20 @@ func TestLookupWithAFailingJournal(t *testing.T) {
 		require.NoError(t, err, "it can be read again")
 		l.Truly()
 	})
+	virtual(t, "the object's owner can't be read, and the program's own look-up does not see the object", func(t *testing.T) {
+		j := &blinded{Journal: memory.New()}
+		l := atBank(t, onceward.Config{Journal: j, Reconcile: saysAbsent()})
+		l.Box.Script(providertest.DropAfter())
+		require.ErrorIs(t, l.Asks("first", "/transfers", text).Err, onceward.ErrOutcomeUnknown)
+		pass(time.Hour)
+		j.Finds = 1
+		_, err := l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
+		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
+		pass(time.Hour)
+		_, err = l.Reconcile(t.Context(), onceward.Ref{ID: "first"})
+		require.NoError(t, err, "it can be read again")
+		l.Truly()
+	})
 	virtual(t, "the finding can't be recorded", func(t *testing.T) {
 		j := &blinded{Journal: memory.New(), Evidence: 2}
 		l := atBank(t, onceward.Config{Journal: j})
