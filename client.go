@@ -26,6 +26,8 @@ import (
 // Client wraps an http.Client so that mutating requests take effect once. It is safe for concurrent use. Make one with
 // New for each process and journal, and end it with Close or Shutdown.
 type Client struct {
+	handle
+
 	cfg   Config
 	core  *core.Core
 	trace Trace
@@ -35,6 +37,9 @@ type Client struct {
 	engine     *engine.Engine
 	worker     *background.Worker
 }
+
+// handle gives packages flow and server what users do not reach.
+type handle = core.Handle[Operation]
 
 // New makes a client. It does no I/O and starts no goroutine. A *ConfigError names the faulty field and how to mend it.
 func New(cfg Config) (*Client, error) {
@@ -92,6 +97,7 @@ func New(cfg Config) (*Client, error) {
 		Flows:     core.NewFlows(),
 		Wakes:     make(chan struct{}, 1),
 	}
+	c.handle = core.NewHandle(c.core, operationOf)
 	if shared, ok := store.(machine.Clock); ok {
 		c.core.Clock = shared.Now
 	}

@@ -62,7 +62,7 @@ func (st *step) doesWithout(ctx context.Context, err error) error {
 	ops, failed := r.operationsOf(ctx, st)
 	for i := range ops {
 		if failed == nil && ops[i].State == journal.StateUnknown {
-			return errors.Join(err, noAnswer(r.core, &ops[i]))
+			return errors.Join(err, noAnswer(r.runner.client, &ops[i]))
 		}
 	}
 	if len(st.calls.lacking) > 0 && failed == nil {

@@ -251,7 +251,7 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	var worst *onceward.Operation
 	for _, op := range st.calls.open {
 		if (mayBeSent(op.State, op.Resolved) || err != nil) && (worst == nil || op.State == journal.StateUnknown) {
-			worst = &noAnswer(st.run.core, &op).Operation
+			worst = &noAnswer(st.run.runner.client, &op).Operation
 		}
 	}
 	if e, ok := errors.AsType[*onceward.Error](err); ok && worst == nil {
@@ -345,7 +345,7 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 	}
 	for i := range began {
 		op, why := &began[i], ""
-		switch waits := noAnswer(r.core, op); {
+		switch waits := noAnswer(r.runner.client, op); {
 		case err == nil && (!mayBeSent(op.State, op.Resolved) || st.takesBack(ctx, op)):
 		case op.State == journal.StatePending && !waits.InBackground && !op.DueAt.After(r.core.Now()):
 			why = "is sent by no other process"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/core"
-	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 )
@@ -140,9 +139,9 @@ func (e *giveUp) Unwrap() error { return e.err }
 func recordable(err error) string { return secret.Recorded(err.Error()) }
 
 // noAnswer returns the error of an operation without an answer.
-func noAnswer(c *core.Core, op *journal.Operation) *onceward.Error {
+func noAnswer(client *onceward.Client, op *journal.Operation) *onceward.Error {
 	return &onceward.Error{
-		Operation: seam.OperationOf(op).(onceward.Operation), Kind: core.KindOf(op.State),
-		InBackground: op.State == journal.StatePending && c.InBackground(op, &op.Request),
+		Operation: core.OperationOf(client, op), Kind: core.KindOf(op.State),
+		InBackground: op.State == journal.StatePending && core.Of(client).InBackground(op, &op.Request),
 	}
 }

@@ -112,7 +112,7 @@ func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (no
 	ops, err := n.operationsOf(ctx, &step{id: name})
 	for i := range ops {
 		if !ops[i].State.Settled() {
-			open := noAnswer(r.core, &ops[i])
+			open := noAnswer(r.client, &ops[i])
 			return note, &Error{Flow: flowOf(f), Step: name, Kind: open.Kind, Err: open}
 		}
 	}

@@ -66,7 +66,8 @@ type Trace struct {
 // Runner runs the flows of a client's journal. It is safe for concurrent use. It needs no end of its own: the
 // client's Shutdown waits for running flows.
 type Runner struct {
-	core    *core.Core
+	client  *onceward.Client
+	core    *core.Core // of client
 	store   machine.Flows
 	backoff backoff.Policy
 	trace   Trace
@@ -85,7 +86,7 @@ type Runner struct {
 // module's do. The error says what is wrong and how to mend it.
 func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	r := &Runner{
-		core: seam.Core(client).(*core.Core), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
+		client: client, core: core.Of(client), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
 		functions: map[journal.FlowFunction]*function{}, hands: hands{asked: map[onceward.Ref]int{}, run: map[onceward.Ref]int{}},
 	}
 	if err := r.backoff.Validate(); err != nil {

@@ -100,7 +100,7 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 		case r.cancelsUnsent(ctx, &op, "the flow is given up, and it was not sent"):
 		case st.spare && !mayBeSent(op.State, op.Resolved):
 		case !op.State.Settled():
-			open := noAnswer(r.core, &op)
+			open := noAnswer(r.runner.client, &op)
 			f := r.waitFor(st.name, &open.Operation, open, lookAgainMost)
 			f.told.Kind = ErrUndoBlocked
 			return 0, nil, r.stop(f)

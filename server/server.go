@@ -18,7 +18,6 @@ import (
 	"github.com/onceward/onceward/internal/fingerprint"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
-	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -180,7 +179,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.now = clock.Now
 	}
 	if o.Client != nil {
-		s.refuseFor = max(refuseFor, seam.Core(o.Client).(*core.Core).Keep)
+		s.refuseFor = max(refuseFor, core.Of(o.Client).Keep)
 		var err error
 		s.inbound, err = o.Client.Inbound(s.tenantOf, onceward.InboundOptions{
 			AllowKeyless: true, // an endpoint has judged the key

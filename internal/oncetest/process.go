@@ -17,7 +17,6 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/machine"
-	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -34,7 +33,7 @@ type Process struct {
 }
 
 // Core returns the state that the parts of a client share.
-func Core(c *onceward.Client) *core.Core { return seam.Core(c).(*core.Core) }
+func Core(c *onceward.Client) *core.Core { return core.Of(c) }
 
 // SetClock replaces the client's clock before its first use.
 func SetClock(c *onceward.Client, clock func() time.Time) { Core(c).Clock = clock }

@@ -1,5 +1,5 @@
-// Package seam connects a client with package flow, beyond their public API. Package flow gets a client's core, and
-// offers to resume, run and wake its flows.
+// Package seam has what the client, package flow and package server say to each other beyond their public API: the
+// work of Resume and Run for flows, and what a context or the name of an operation holds.
 package seam
 
 import (
@@ -12,13 +12,6 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
-)
-
-// Core returns a *onceward.Client's *core.Core, and OperationOf an operation as an onceward.Operation. Package onceward
-// sets them. Their types are any, since package core and package onceward import this one.
-var (
-	Core        func(client any) any
-	OperationOf func(op *journal.Operation) any
 )
 
 // Certain reports whether a journal's error proves that nothing was recorded.
