@@ -77,7 +77,7 @@ type Operation struct {
 	Object    string     // kind and id of the object that proves that it took effect; "" if not known
 	Evidence  []Evidence // findings and their sources: the first and the latest, oldest first
 
-	// Its origin. Zero values mean that there is none, or that an earlier release did not record it.
+	// Its origin. Zero values mean that there is none.
 	Flow            journal.FlowRef // the flow that it is a step of
 	InboundKey      Key             // of the inbound request that it is a step of, itself or through its flow
 	InboundEndpoint string          // the endpoint of that request

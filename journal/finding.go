@@ -52,10 +52,9 @@ func (b Basis) String() string { return words.Of("Basis", basisNames[:], b) }
 
 // The sources of evidence.
 const (
-	SourceLook   = "look"   // a look-up of ours
-	SourceEvent  = "event"  // a signed event of the provider's
-	SourceHook   = "hook"   // the program's own look-up
-	SourceRepeat = "repeat" // a repeat under its own reference, by an earlier release
+	SourceLook  = "look"  // a look-up of ours
+	SourceEvent = "event" // a signed event of the provider's
+	SourceHook  = "hook"  // the program's own look-up
 )
 
 // Evidence is a finding about an operation from another source than the answer to its own attempt. It has no secret,

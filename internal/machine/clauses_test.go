@@ -262,10 +262,6 @@ func TestALookUpOfAnOperationThatNeverLeft(t *testing.T) {
 	look := machine.Event{Kind: machine.EventLook, At: noon, Last: noon, Due: noon.Add(time.Minute)}
 	_, decision := next(t, op, false, look)
 	assert.Equal(t, machine.Ignored, decision)
-	op.LookAt = noon
-	op, decision = next(t, op, false, look)
-	assert.Equal(t, machine.Recorded, decision)
-	assert.Zero(t, op.LookAt)
 }
 
 // Evidence that shows the key keeps that mark, though it also shows the caller's only reference.

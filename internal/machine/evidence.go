@@ -29,11 +29,8 @@ func look(op *journal.Operation, ev *Event) (Decision, error) {
 		return Recorded, nil
 	case op.State != journal.StateUnknown && !(ev.Asked && op.AnswerMissing()) || ev.From != nil && !slices.Contains(ev.From, op.Provider):
 		return Ignored, nil
-	case op.NeverLeft() && op.LookAt.IsZero():
+	case op.NeverLeft():
 		return Ignored, nil
-	case op.NeverLeft(): // an earlier release had it looked for
-		op.LookAt = time.Time{}
-		return Recorded, nil
 	case !ev.Asked && (op.Attention != "" || op.LookAt.After(ev.At)):
 		return Ignored, nil
 	case op.State == journal.StateCompleted && op.LookedAt.Before(op.SettledAt): // that look-up was for the outcome
@@ -52,7 +49,7 @@ func look(op *journal.Operation, ev *Event) (Decision, error) {
 // lastLooked returns when the latest recorded look-up began, or zero if there was none.
 func lastLooked(op *journal.Operation) (at time.Time) {
 	for _, e := range op.Evidence {
-		if e.Source != journal.SourceEvent && e.Source != journal.SourceRepeat {
+		if e.Source != journal.SourceEvent {
 			at = later(at, e.At)
 		}
 	}

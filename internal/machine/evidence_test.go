@@ -973,7 +973,7 @@ func TestALookIsGivenBack(t *testing.T) {
 		present bool
 	}{
 		"a look": {journal.SourceLook, true}, "the program's own": {journal.SourceHook, true},
-		"an event": {journal.SourceEvent, false}, "a repeat": {journal.SourceRepeat, false},
+		"an event": {journal.SourceEvent, false},
 	} {
 		before := leased
 		before.Evidence = []journal.Evidence{

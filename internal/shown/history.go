@@ -12,7 +12,7 @@ import (
 // The parts of a sentence on evidence.
 var (
 	sources = map[string]string{
-		journal.SourceLook: "A look-up", journal.SourceEvent: "A webhook", journal.SourceHook: "The program's own look-up", journal.SourceRepeat: "A repeat",
+		journal.SourceLook: "A look-up", journal.SourceEvent: "A webhook", journal.SourceHook: "The program's own look-up",
 	}
 	findings = map[journal.Finding]string{
 		journal.FindingInconclusive: "could not tell", journal.FindingAmbiguous: "showed more than one object that may be its own",

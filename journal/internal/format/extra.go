@@ -18,7 +18,6 @@ import (
 const (
 	tagNotAfter = 1
 	tagTrace    = 2
-	// 4 was of earlier releases, which wrote what a provider promised of references. It is kept in Operation.Newer.
 	tagEnqueued = 5
 	tagInbound  = 7
 	tagFlow     = 8
