@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/server"
 )
 
 // ledger is your own API, in a box.
@@ -254,7 +255,7 @@ func ExampleClient_Enqueue() {
 	// order-991/charge is completed
 }
 
-func ExampleClient_Inbound() {
+func Example_inbound() {
 	srv := ledger()
 	defer srv.Close()
 	client, err := onceward.New(onceward.Config{
@@ -267,7 +268,7 @@ func ExampleClient_Inbound() {
 	}
 	defer client.Shutdown(context.Background())
 
-	inbound, err := client.Inbound(func(*http.Request) (string, error) { return "the only tenant", nil }, onceward.InboundOptions{})
+	inbound, err := server.Inbound(client, func(*http.Request) (string, error) { return "the only tenant", nil }, server.InboundOptions{})
 	if err != nil {
 		panic(err)
 	}

@@ -37,7 +37,7 @@ func WithAccount(ctx context.Context, label string) context.Context {
 
 // WithParent makes the operations under ctx children of parent, a key of your own. An operation named "charge" gets the
 // key parent.Child("charge"), or one specific to the scope, the same on every run. It counts as named, whatever its
-// host. Never pass a key that a caller chose: see Client.Inbound for those. An empty key takes ctx out from under its
+// host. Never pass a key that a caller chose: see server.Inbound for those. An empty key takes ctx out from under its
 // parent.
 //
 // The step of an unnamed operation is made of its method, host and path. The next alike one is "… #2" once the caller

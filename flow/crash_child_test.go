@@ -26,6 +26,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/server"
 )
 
 type (
@@ -100,7 +101,7 @@ func (plan *flowPlan) order(hc *http.Client) *flow.Func[string, string] {
 
 // serve asks for an order as a caller of a service does.
 func (plan *flowPlan) serve(ctx context.Context, client *onceward.Client, flows *flow.Runner, order *flow.Func[string, string], id string) error {
-	inbound, err := client.Inbound(func(*http.Request) (string, error) { return "shop", nil }, onceward.InboundOptions{})
+	inbound, err := server.Inbound(client, func(*http.Request) (string, error) { return "shop", nil }, server.InboundOptions{})
 	if err != nil {
 		return err
 	}

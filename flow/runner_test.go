@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/server"
 )
 
 // Two runners pay once, even if their functions of the same name and version make different steps.
@@ -182,7 +183,7 @@ func TestInboundKeysFlowIsTheSameOnEveryHost(t *testing.T) {
 		for host := range keys {
 			l := &line{}
 			p := startFlows(t, l, onceward.Config{Secret: []byte("0123456789abcdef")})
-			inbound, err := p.Inbound(func(r *http.Request) (string, error) { return r.Header.Get("Tenant"), nil }, onceward.InboundOptions{})
+			inbound, err := server.Inbound(p.Client, func(r *http.Request) (string, error) { return r.Header.Get("Tenant"), nil }, server.InboundOptions{})
 			require.NoError(t, err)
 			service := inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if err := p.Flow(r.Context(), "ride", r.URL.Path, p.Sequence("create", "charge")); err != nil {

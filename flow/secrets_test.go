@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/server"
 )
 
 // leakyErrors are errors of an application whose text holds s3cret.
@@ -93,7 +94,7 @@ func TestTenantErrorsAreLoggedWithoutSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder
 			p := oncetest.Start(t, &line{}, onceward.Config{Secret: testSecret, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			inbound, err := p.Inbound(func(*http.Request) (string, error) { return "", leaky }, onceward.InboundOptions{})
+			inbound, err := server.Inbound(p.Client, func(*http.Request) (string, error) { return "", leaky }, server.InboundOptions{})
 			require.NoError(t, err)
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
 			req.Header.Set("Idempotency-Key", "order-1")

@@ -56,7 +56,7 @@ type Options struct {
 	Begin func(context.Context) (journal.Tx, error)
 
 	// Client makes a request's key the parent of the calls under its context, through this client or another, as
-	// [onceward.Client.Inbound] does. Don't wrap the endpoints in Inbound as well. The client needs Config.Secret. If
+	// [Inbound] does. Don't wrap the endpoints in Inbound as well. The client needs Config.Secret. If
 	// it is nil, calls are named as elsewhere, and Repeatable panics.
 	Client *onceward.Client
 
@@ -181,7 +181,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Client != nil {
 		s.refuseFor = max(refuseFor, core.Of(o.Client).Keep)
 		var err error
-		s.inbound, err = o.Client.Inbound(s.tenantOf, onceward.InboundOptions{
+		s.inbound, err = Inbound(o.Client, s.tenantOf, InboundOptions{
 			AllowKeyless: true, // an endpoint has judged the key
 			Endpoint: func(r *http.Request) string {
 				if under := runUnder(r.Context()); under != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/server"
 )
 
 // OfTenant returns the tenant in the header Tenant, or tenant-1. It is for tests: a program takes the tenant from the
@@ -74,7 +75,7 @@ func (p *Process) Arrives(header ...string) context.Context {
 
 func (p *Process) ArrivesBy(method string, header ...string) context.Context {
 	p.T.Helper()
-	inbound, err := p.Inbound(OfTenant, onceward.InboundOptions{AllowKeyless: true})
+	inbound, err := server.Inbound(p.Client, OfTenant, server.InboundOptions{AllowKeyless: true})
 	require.NoError(p.T, err)
 	req := httptest.NewRequestWithContext(p.T.Context(), method, "/orders", nil)
 	for i := 0; i < len(header); i += 2 {

@@ -5,7 +5,7 @@
 //
 //	go run ./inbound-chi
 //
-// One middleware, Client.Inbound's, makes it repeatable: see service.go.
+// One middleware, server.Inbound, makes it repeatable: see service.go.
 package main
 
 import (

@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/server"
 )
 
 // service takes orders. Each is a deposit, a charge and a receipt at the payment
@@ -23,7 +24,7 @@ type service struct {
 // newService makes every call below /orders repeatable: a repeat with the same Idempotency-Key makes the same calls
 // with the same keys.
 func newService(client *onceward.Client, provider string) (http.Handler, error) {
-	inbound, err := client.Inbound(tenantOf, onceward.InboundOptions{})
+	inbound, err := server.Inbound(client, tenantOf, server.InboundOptions{})
 	if err != nil {
 		return nil, err
 	}

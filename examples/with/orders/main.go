@@ -33,6 +33,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/server"
 )
 
 // grace is how long the service takes to end. The supervisor that stops it has to wait longer.
@@ -108,7 +109,7 @@ func serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	inbound, err := s.client.Inbound(shop, onceward.InboundOptions{})
+	inbound, err := server.Inbound(s.client, shop, server.InboundOptions{})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal/memory"
+	"github.com/onceward/onceward/server"
 )
 
 // An inbound request that reaches two processes at once has one effect.
@@ -67,7 +68,7 @@ func TestAnInboundGetWithAKeyIsAParentToo(t *testing.T) {
 	virtual(t, "of its calls with an effect", func(t *testing.T) {
 		l := &line{}
 		p := startFlows(t, l, onceward.Config{Secret: []byte("0123456789abcdef")})
-		inbound, err := p.Inbound(ofTenant, onceward.InboundOptions{})
+		inbound, err := server.Inbound(p.Client, ofTenant, server.InboundOptions{})
 		require.NoError(t, err)
 		served := inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			assert.NoError(t, p.Ask(r.Context()).Err)

@@ -23,6 +23,7 @@ import (
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/server"
 )
 
 // hop is a service in a chain. Its processes crash one after the other, before and after they send, and after they have
@@ -80,7 +81,7 @@ func (h *hop) start() {
 	}), onceward.Config{
 		Journal: h.journal, Secret: secretOf(h.name), Providers: []providers.Provider{h.next}, Backoff: quick,
 	})
-	inbound, err := p.Inbound(func(*http.Request) (string, error) { return "the chain", nil }, onceward.InboundOptions{})
+	inbound, err := server.Inbound(p.Client, func(*http.Request) (string, error) { return "the chain", nil }, server.InboundOptions{})
 	require.NoError(h.t, err)
 	h.now = p
 	h.handler = inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,6 +18,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/server"
 )
 
 // endpoints is a service with several endpoints. Each makes the same calls below its inbound key.
@@ -26,9 +27,9 @@ type endpoints struct {
 	handler http.Handler
 }
 
-func endpointsOf(p *process, opts onceward.InboundOptions, serve func(r *http.Request) error) endpoints {
+func endpointsOf(p *process, opts server.InboundOptions, serve func(r *http.Request) error) endpoints {
 	p.T.Helper()
-	inbound, err := p.Inbound(ofTenant, opts)
+	inbound, err := server.Inbound(p.Client, ofTenant, opts)
 	require.NoError(p.T, err)
 	return endpoints{p, inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var failed *onceward.Error
@@ -83,40 +84,40 @@ func TestInboundKeyAtAnotherEndpoint(t *testing.T) {
 				assert.Equal(t, http.StatusCreated, status, body)
 			}
 
-			byPath := endpointsOf(p, onceward.InboundOptions{}, charge)
+			byPath := endpointsOf(p, server.InboundOptions{}, charge)
 			made(t, byPath, "/rides")
 			refused(t, byPath, "/tips")
 			made(t, byPath, "/rides?again=1")
 			assert.Len(t, srv.Effects(), 1)
 
 			t.Run("the name of an endpoint decides, and not its path", func(t *testing.T) {
-				one := endpointsOf(p, onceward.InboundOptions{Endpoint: func(*http.Request) string { return "POST /rides" }}, charge)
+				one := endpointsOf(p, server.InboundOptions{Endpoint: func(*http.Request) string { return "POST /rides" }}, charge)
 				made(t, one, "/v2/rides")
 				assert.Len(t, srv.Effects(), 1)
 			})
 			t.Run("an empty name, as of a request that no mux has served yet, is the default", func(t *testing.T) {
-				none := endpointsOf(p, onceward.InboundOptions{Endpoint: func(r *http.Request) string { return r.Pattern }}, charge)
+				none := endpointsOf(p, server.InboundOptions{Endpoint: func(r *http.Request) string { return r.Pattern }}, charge)
 				refused(t, none, "/tips")
 				made(t, none, "/rides")
 				assert.Len(t, srv.Effects(), 1)
 			})
 			t.Run("a long name is compared as a whole", func(t *testing.T) {
 				long := strings.Repeat("x", 300)
-				e := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true, Endpoint: func(r *http.Request) string { return long + r.URL.Path }}, charge)
+				e := endpointsOf(p, server.InboundOptions{KeysPerEndpoint: true, Endpoint: func(r *http.Request) string { return long + r.URL.Path }}, charge)
 				made(t, e, "/a")
 				made(t, e, "/b")
 				made(t, e, "/a")
 				assert.Len(t, srv.Effects(), 3)
 			})
 			t.Run("with keys per endpoint, each endpoint's charge is made once", func(t *testing.T) {
-				each := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true}, charge)
+				each := endpointsOf(p, server.InboundOptions{KeysPerEndpoint: true}, charge)
 				made(t, each, "/rides")
 				made(t, each, "/tips")
 				made(t, each, "/tips")
 				assert.Len(t, srv.Effects(), 5)
 			})
 			t.Run("a path is the same however it is escaped", func(t *testing.T) {
-				each := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true}, charge)
+				each := endpointsOf(p, server.InboundOptions{KeysPerEndpoint: true}, charge)
 				made(t, each, "/%74ips")
 				assert.Len(t, srv.Effects(), 5)
 				for _, path := range []string{"/it's%2fone", "/it%27s%2Fone", "/i%74's%2Fone"} {
@@ -136,7 +137,7 @@ func TestInboundKeyAtAnotherEndpointAtOnce(t *testing.T) {
 		virtual(t, path, func(t *testing.T) {
 			l := (&line{}).Always(takes(5*time.Second, says(200, paid)))
 			p := start(t, l, onceward.Config{Secret: testSecret})
-			e := endpointsOf(p, onceward.InboundOptions{}, func(r *http.Request) error {
+			e := endpointsOf(p, server.InboundOptions{}, func(r *http.Request) error {
 				return p.Ask(onceward.WithOperation(r.Context(), "charge")).Err
 			})
 			first := make(chan int, 1)
@@ -161,9 +162,9 @@ func TestInboundEndpointOfAnEarlierRelease(t *testing.T) {
 	charge := func(r *http.Request) error {
 		return p.Ask(r.Context(), to(http.MethodPost, srv.URL+"/v1/charges")).Err
 	}
-	status, body := endpointsOf(p, onceward.InboundOptions{Endpoint: func(*http.Request) string { return "" }}, charge).post("/rides")
+	status, body := endpointsOf(p, server.InboundOptions{Endpoint: func(*http.Request) string { return "" }}, charge).post("/rides")
 	require.Equal(t, http.StatusCreated, status, body)
-	status, body = endpointsOf(p, onceward.InboundOptions{}, charge).post("/rides")
+	status, body = endpointsOf(p, server.InboundOptions{}, charge).post("/rides")
 	assert.Equal(t, http.StatusCreated, status, body)
 	assert.Len(t, srv.Effects(), 1)
 }
@@ -178,7 +179,7 @@ func TestInboundFlowAtAnotherEndpoint(t *testing.T) {
 				return err
 			})
 		}
-		e := endpointsOf(p, onceward.InboundOptions{}, pay)
+		e := endpointsOf(p, server.InboundOptions{}, pay)
 		for _, row := range []struct {
 			path string
 			want int
@@ -187,7 +188,7 @@ func TestInboundFlowAtAnotherEndpoint(t *testing.T) {
 			assert.Equal(t, row.want, status, "%s: %s", row.path, body)
 		}
 		assert.Len(t, l.Sent(), 1)
-		each := endpointsOf(p, onceward.InboundOptions{KeysPerEndpoint: true}, pay)
+		each := endpointsOf(p, server.InboundOptions{KeysPerEndpoint: true}, pay)
 		status, body := each.post("/tips")
 		assert.Equal(t, http.StatusCreated, status, body)
 		assert.Len(t, l.Sent(), 2)

@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/server"
 )
 
 // waiter is a service whose handler runs a flow for each request.
@@ -40,7 +41,7 @@ func newWaiter(t *testing.T, l *line, j machine.Store) *waiter {
 	})
 	w.process = startFlows(t, l, onceward.Config{Journal: j, Secret: []byte("0123456789abcdef"), Backoff: once, MaxWait: 20 * time.Second},
 		flow.Config{Definitions: []flow.Definition{serve}})
-	inbound, err := w.Inbound(ofTenant, onceward.InboundOptions{})
+	inbound, err := server.Inbound(w.Client, ofTenant, server.InboundOptions{})
 	require.NoError(t, err)
 	w.handler = inbound(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		meal, _ := io.ReadAll(r.Body)

@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/server"
 )
 
 const chargeStep = "POST api.stripe.com/v1/charges"
@@ -36,7 +37,7 @@ func TestInboundNeedsATenantAndASecret(t *testing.T) {
 		{"no tenant", onceward.Config{Secret: testSecret}, nil, "tenant is nil"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			inbound, err := start(t, &line{}, row.cfg).Inbound(row.tenant, onceward.InboundOptions{})
+			inbound, err := server.Inbound(start(t, &line{}, row.cfg).Client, row.tenant, server.InboundOptions{})
 			require.ErrorContains(t, err, row.says)
 			assert.Nil(t, inbound)
 		})
@@ -55,7 +56,7 @@ func TestInboundRepeatHasTheSameKeys(t *testing.T) {
 			srv, p := inBox(t, providers.Stripe(), onceward.Config{
 				Secret: testSecret, Journal: openSQLite(t, filepath.Join(t.TempDir(), "journal.db")),
 			})
-			inbound, err := p.Inbound(ofTenant, onceward.InboundOptions{})
+			inbound, err := server.Inbound(p.Client, ofTenant, server.InboundOptions{})
 			require.NoError(t, err)
 			orders := httptest.NewServer(inbound(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				for _, ctx := range []context.Context{r.Context(), onceward.WithOperation(r.Context(), "fee"), r.Context()} {
@@ -148,8 +149,8 @@ func TestAMalformedInboundKeyIsRefused(t *testing.T) {
 	for _, row := range malformedKeys {
 		t.Run(row.name, func(t *testing.T) {
 			p := start(t, &line{}, onceward.Config{Secret: testSecret})
-			for _, opts := range []onceward.InboundOptions{{}, {AllowKeyless: true}} {
-				inbound, err := p.Inbound(noTenant(t), opts)
+			for _, opts := range []server.InboundOptions{{}, {AllowKeyless: true}} {
+				inbound, err := server.Inbound(p.Client, noTenant(t), opts)
 				require.NoError(t, err)
 				detail := badRequest(t, inbound, row.lines)
 				assert.Contains(t, detail, row.detail)
@@ -161,14 +162,14 @@ func TestAMalformedInboundKeyIsRefused(t *testing.T) {
 
 func TestAnInboundRequestWithoutAKeyIsRefused(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Secret: testSecret})
-	inbound, err := p.Inbound(noTenant(t), onceward.InboundOptions{})
+	inbound, err := server.Inbound(p.Client, noTenant(t), server.InboundOptions{})
 	require.NoError(t, err)
 	assert.Contains(t, badRequest(t, inbound, nil), "needs a key in the Idempotency-Key header")
 }
 
 func TestASafeInboundRequestPasses(t *testing.T) {
 	p := start(t, &line{}, onceward.Config{Secret: testSecret})
-	inbound, err := p.Inbound(noTenant(t), onceward.InboundOptions{})
+	inbound, err := server.Inbound(p.Client, noTenant(t), server.InboundOptions{})
 	require.NoError(t, err)
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
 		for _, lines := range [][]string{nil, {""}, {"k", "k"}, {"k;a=b"}} {
@@ -251,7 +252,7 @@ func TestInboundKeylessRequestsCallsAreUnnamed(t *testing.T) {
 func TestInboundSafeRequestOfNoTenant(t *testing.T) {
 	l := &line{}
 	p := start(t, l, onceward.Config{Secret: testSecret})
-	inbound, err := p.Inbound(func(*http.Request) (string, error) { return "", errors.New("nobody is authenticated") }, onceward.InboundOptions{})
+	inbound, err := server.Inbound(p.Client, func(*http.Request) (string, error) { return "", errors.New("nobody is authenticated") }, server.InboundOptions{})
 	require.NoError(t, err)
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/orders", nil)
 	inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -276,7 +277,7 @@ func TestInboundKeyOfNoTenantIsNotServed(t *testing.T) {
 		"a control character": func(*http.Request) (string, error) { return "tenant\n1", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inbound, err := start(t, &line{}, onceward.Config{Secret: testSecret}).Inbound(tenant, onceward.InboundOptions{})
+			inbound, err := server.Inbound(start(t, &line{}, onceward.Config{Secret: testSecret}).Client, tenant, server.InboundOptions{})
 			require.NoError(t, err)
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", nil)
 			req.Header.Set("Idempotency-Key", "order-1")
@@ -639,7 +640,7 @@ func FuzzInboundKeys(f *testing.F) {
 	})
 	require.NoError(f, err)
 	f.Cleanup(func() { _ = p.Shutdown(context.Background()) })
-	inbound, err := p.Inbound(ofTenant, onceward.InboundOptions{})
+	inbound, err := server.Inbound(p, ofTenant, server.InboundOptions{})
 	require.NoError(f, err)
 	hc := p.HTTPClient()
 

@@ -1,4 +1,4 @@
-package onceward
+package server
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/onceward/onceward"
+
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/keyheader"
 	"github.com/onceward/onceward/internal/naming"
@@ -22,15 +24,15 @@ import (
 
 const inboundHeader = keyheader.Name
 
-// InboundOptions configures Client.Inbound.
+// InboundOptions configures Inbound.
 type InboundOptions struct {
 	// AllowKeyless serves requests without a key, which Inbound otherwise rejects. A named call below such a request
 	// is the tenant's own operation, the same in each request. An unnamed one is as elsewhere.
 	AllowKeyless bool
 
 	// Endpoint names the endpoint of a request, in at most 200 bytes, if it has several paths or a path that changes.
-	// It is called concurrently. The same key and step at another endpoint is ErrKeyReused: answer it with 422.
-	// Default, also for an empty name: method and path, as in "POST /rides".
+	// It is called concurrently. The same key and step at another endpoint is onceward.ErrKeyReused: answer it with
+	// 422. Default, also for an empty name: method and path, as in "POST /rides".
 	Endpoint func(*http.Request) string
 
 	// KeysPerEndpoint treats one key at two endpoints as two keys. Never change it, nor an endpoint's name, while
@@ -42,8 +44,8 @@ type InboundOptions struct {
 const maxInboundEndpoint = 200
 
 // Inbound returns middleware for a service whose callers send idempotency keys. It makes the Idempotency-Key of a
-// request the parent of every operation under that request's context, as WithParent does. A caller who repeats the key
-// repeats the same outbound calls with the same keys, and each takes effect once. docs/server.md has the rules.
+// request the parent of every operation under that request's context, as onceward.WithParent does. A caller who repeats
+// the key repeats the same outbound calls with the same keys, and each takes effect once. docs/server.md has the rules.
 //
 // A request without a valid key is answered by 400 and a problem of RFC 9457. A GET, HEAD or OPTIONS always passes.
 // The header's value is the key itself, or a structured field string (RFC 9651): k-1 and "k-1" are one key.
@@ -56,24 +58,24 @@ const maxInboundEndpoint = 200
 // or your own, or reveals a key on the wire. Ref.Parent is "inbound ", with the space, and the inbound key.
 //
 // Inbound reads no body and records no response. next runs again each time, and must make the same calls in the same
-// order with the same bodies. A step whose request differs is ErrKeyReused.
+// order with the same bodies. A step whose request differs is onceward.ErrKeyReused.
 //
 // The error says that tenant or Config.Secret is missing.
-func (c *Client) Inbound(tenant func(*http.Request) (string, error), opts InboundOptions) (func(next http.Handler) http.Handler, error) {
+func Inbound(client *onceward.Client, tenant func(*http.Request) (string, error), opts InboundOptions) (func(next http.Handler) http.Handler, error) {
 	if tenant == nil {
-		return nil, errors.New("onceward: Client.Inbound: tenant is nil: if there is a single tenant, return its name")
+		return nil, errors.New("server: Inbound: tenant is nil: if there is a single tenant, return its name")
 	}
-	if _, err := DeriveKey(c.core.Secret, "child"); err != nil {
-		return nil, fmt.Errorf("onceward: Client.Inbound: Config.Secret: %w", err)
+	if _, err := onceward.DeriveKey(core.Of(client).Secret, "child"); err != nil {
+		return nil, fmt.Errorf("server: Inbound: Config.Secret: %w", err)
 	}
-	in := inbound{client: c, tenant: tenant, endpoint: opts.Endpoint, perEndpoint: opts.KeysPerEndpoint, keyless: opts.AllowKeyless}
+	in := inbound{core: core.Of(client), tenant: tenant, endpoint: opts.Endpoint, perEndpoint: opts.KeysPerEndpoint, keyless: opts.AllowKeyless}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(w, r, next) })
 	}, nil
 }
 
 type inbound struct {
-	client      *Client
+	core        *core.Core
 	tenant      func(*http.Request) (string, error)
 	endpoint    func(*http.Request) string
 	perEndpoint bool
@@ -82,7 +84,7 @@ type inbound struct {
 
 func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	key, err := inboundKey(r.Header)
-	var malformed *KeyError
+	var malformed *onceward.KeyError
 	switch {
 	case safe(r.Method) && (err != nil || key == ""):
 		next.ServeHTTP(w, r.WithContext(in.beside(r, sync.OnceValues(func() (string, error) { return in.tenantOf(r) }))))
@@ -96,7 +98,7 @@ func (in *inbound) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	tenant, err := in.tenantOf(r)
 	if err != nil {
-		in.client.core.Say(r.Context(), slog.LevelError, core.LogTenantUnknown, "the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
+		in.core.Say(r.Context(), slog.LevelError, core.LogTenantUnknown, "the tenant of an inbound request is not known; it was answered by 500", "error", secret.Text(err.Error()))
 		problem(w, http.StatusInternalServerError, "")
 		return
 	}
@@ -124,7 +126,7 @@ func (in *inbound) tenantOf(r *http.Request) (string, error) {
 }
 
 // under returns r's context with the inbound key as its parent.
-func (in *inbound) under(r *http.Request, tenant string, key Key) context.Context {
+func (in *inbound) under(r *http.Request, tenant string, key onceward.Key) context.Context {
 	ctx, at, whole := r.Context(), in.endpointOf(r), string(key)
 	if in.perEndpoint {
 		whole += " at " + at // a key holds no space
@@ -134,7 +136,7 @@ func (in *inbound) under(r *http.Request, tenant string, key Key) context.Contex
 		Endpoint: at,
 		Scope:    tenant,
 		Derive: func(_, step string) string { // the scope is the tenant
-			return naming.Derive(in.client.core.Secret, "child", tenant, whole, step)
+			return naming.Derive(in.core.Secret, "child", tenant, whole, step)
 		},
 		Steps:   &naming.Ordinals{},
 		Earlier: seam.Earlier(ctx),
@@ -177,18 +179,18 @@ func (in *inbound) beside(r *http.Request, tenant func() (string, error)) contex
 }
 
 // inboundKey returns the key of a request, or "" if it has none. The error is a *KeyError.
-func inboundKey(h http.Header) (Key, error) {
+func inboundKey(h http.Header) (onceward.Key, error) {
 	value, malformed := keyheader.Parse(h)
 	if malformed != "" {
-		return "", &KeyError{Reason: malformed}
+		return "", &onceward.KeyError{Reason: malformed}
 	}
 	if len(h[inboundHeader]) == 0 {
 		return "", nil
 	}
-	if err := Key(value).Validate(); err != nil {
+	if err := onceward.Key(value).Validate(); err != nil {
 		return "", err
 	}
-	return Key(value), nil
+	return onceward.Key(value), nil
 }
 
 // problem answers with a problem of RFC 9457 without a type, titled by its status.
