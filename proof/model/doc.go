@@ -65,5 +65,5 @@
 // Requests that the provider calls a misuse of their key, changed credentials, calls
 // that share an execution within one process, and Shutdown, which parks operations like
 // a caller that gives up, and ends the session. Of looks and events: leases, refusals,
-// other accounts, objects of other operations, and looks without a canary.
+// other accounts, and objects of other operations.
 package model
