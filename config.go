@@ -150,12 +150,12 @@ func (o *Outcomes) check(j journal.Journal) error {
 	case o.Handle != nil && o.HandleTx != nil:
 		return errors.New("it has both Handle and HandleTx, and an outcome is delivered by one of them: leave one out")
 	case o.HandleTx != nil && !transactional:
-		return fmt.Errorf("HandleTx needs a journal that records in a transaction of its database, and %T does not: "+
+		return fmt.Errorf("the field HandleTx needs a journal that records in a transaction of its database, and %T does not: "+
 			"keep it in one that does, such as journal/sqlite, or use Handle", j)
 	case o.Heard && o.Handle == nil:
-		return errors.New("Heard goes with Handle, and HandleTx receives such outcomes anyway: leave it out")
+		return errors.New("the field Heard goes with Handle, and HandleTx receives such outcomes anyway: leave Heard out")
 	case o.Steps && o.HandleTx == nil:
-		return errors.New("Steps goes with HandleTx, and Heard is the setting for Handle")
+		return errors.New("the field Steps goes with HandleTx, and Heard is the setting for Handle")
 	}
 	return nil
 }

@@ -314,18 +314,3 @@ func difference[T comparable](before, after []T) (added, removed []T) {
 	}
 	return added, removed
 }
-
-// flush puts the changes, so that an index shows them.
-func (b *batch) flush() error {
-	changes := b.changes()
-	if len(changes) == 0 {
-		return nil
-	}
-	if err := b.tx.Put(b.ctx, changes); err != nil {
-		return b.fail(err)
-	}
-	for _, e := range b.order {
-		e.base = e.now
-	}
-	return nil
-}
