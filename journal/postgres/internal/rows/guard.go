@@ -49,6 +49,7 @@ const (
 	resetLanes = "UPDATE {{s}}.lanes l SET tenure = tenure + 1, last_at = least(last_at, $3), jumped_at = 0" + ofOthers
 	ofOthers   = ` FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $1 AND lane = $2) ORDER BY process, lane FOR UPDATE) o
 		WHERE l.process = o.process AND l.lane = o.lane`
+	// setLeaps goes before fenceLanes or resetLanes: addLane waits for its row.
 	setLeaps = "WITH w AS (UPDATE {{s}}.journal SET leaps = $1 WHERE leaps = $2 RETURNING 1) SELECT 1 / count(*) FROM w"
 )
 

@@ -111,8 +111,9 @@ func (l *lane) start(ctx context.Context, m *leased.Member) error {
 	return nil
 }
 
+// addLane waits for a transaction that fences all lanes (see setLeaps), which would not see the new one.
 const (
-	addLane   = "INSERT INTO {{s}}.lanes (process, lane) VALUES ($1, $2) ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure"
+	addLane   = "INSERT INTO {{s}}.lanes (process, lane) SELECT $1, $2 FROM {{s}}.journal FOR SHARE ON CONFLICT (process, lane) DO UPDATE SET tenure = lanes.tenure + 1 RETURNING batch, tenure"
 	raiseLane = "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process = $1 AND lane = $2 RETURNING batch, tenure"
 )
 

@@ -215,13 +215,13 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	p := t.pipeline()
 	queueChanges(p, changes)
+	if head.Leaps != t.read.Leaps {
+		p.queue(nil, setLeaps, head.Leaps, t.read.Leaps)
+	}
 	if head.Reset {
 		p.queue(nil, resetLanes, t.lane.member.ID, t.lane.number, toColumn(head.Clock.Last))
 	} else if head.Leaps != t.read.Leaps {
 		p.queue(nil, fenceLanes, t.lane.member.ID, t.lane.number)
-	}
-	if head.Leaps != t.read.Leaps {
-		p.queue(nil, setLeaps, head.Leaps, t.read.Leaps)
 	}
 	if head.Hook != t.read.Hook {
 		p.queue(nil, "UPDATE {{s}}.journal SET hooked = $1", head.Hook)
