@@ -190,6 +190,28 @@ func TestALeapOfTheClockWaitsForNoHeldRow(t *testing.T) {
 	})
 }
 
+// A transaction of the application's is decided although its caller's clock shows a leap that is not recorded yet.
+func TestAnEnqueueIsRecordedThoughALeapIsDue(t *testing.T) {
+	history(t, func(t *testing.T, _ *mapdb.Database, p *process) {
+		before := p.now
+		p.now = before.Add(2 * time.Hour)
+		p.decide(p.park(p.executed("x"), time.Minute), machine.Recorded)
+		p.now = before
+		p.executed("while the clock is behind")
+		p.now = before.Add(machine.Confirmation)
+		ev := p.begin("enqueued")
+		ev.Kind, ev.Session, ev.Asker, ev.Intent.Naming = machine.EventEnqueue, "", 0, journal.Named
+		tx, err := p.j.BeginTx(t.Context())
+		require.NoError(t, err)
+		result, err := p.j.EnqueueTx(t.Context(), tx, ev)
+		require.NoError(t, err)
+		assert.Equal(t, machine.Recorded, result.Decision)
+		require.NoError(t, tx.Commit(t.Context()))
+		synctest.Wait()
+		assert.True(t, p.get("x").WindowClosed, "the leap is recorded beside it")
+	})
+}
+
 // A leap whose commit failed is recorded by the next transaction.
 func TestALeapThatFailedIsRepeated(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {

@@ -61,11 +61,12 @@ func (c *clock) committed(head *Head) {
 }
 
 // see notes a caller's clock, and reports whether a leap of it is due. The journal's clock moves once the leap is recorded.
+// A transaction of the application's has a clock of its own, which moves at once.
 func (c *clock) see(at time.Time) (due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	is := c.is
-	if due = is.See(at); !due || c.own {
+	if due = is.See(at) && !c.own; !due {
 		c.is = is
 	}
 	return due
