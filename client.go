@@ -44,7 +44,7 @@ type handle = core.Handle[Operation]
 // New makes a client. It does no I/O and starts no goroutine. A *ConfigError names the faulty field and how to mend it.
 func New(cfg Config) (*Client, error) {
 	if cfg.Journal == nil {
-		return nil, &ConfigError{"Journal", errors.New("it is missing: open one by sqlite.Open, of package journal/sqlite")}
+		return nil, &ConfigError{"Journal", errors.New("the journal is missing: open one by sqlite.Open, of package journal/sqlite")}
 	}
 	if len(cfg.Providers) == 0 {
 		return nil, &ConfigError{"Providers", errors.New("it is empty, so no request would get a key: " +

@@ -146,9 +146,9 @@ func (o *Outcomes) check(j journal.Journal) error {
 	case o == nil:
 		return nil
 	case o.Handle == nil && o.HandleTx == nil:
-		return errors.New("it has neither Handle nor HandleTx: set one, or leave Outcomes nil")
+		return errors.New("neither Handle nor HandleTx is set: set one, or leave Outcomes nil")
 	case o.Handle != nil && o.HandleTx != nil:
-		return errors.New("it has both Handle and HandleTx, and an outcome is delivered by one of them: leave one out")
+		return errors.New("both Handle and HandleTx are set, and an outcome is delivered by one of them: leave one out")
 	case o.HandleTx != nil && !transactional:
 		return fmt.Errorf("the field HandleTx needs a journal that records in a transaction of its database, and %T does not: "+
 			"keep it in one that does, such as journal/sqlite, or use Handle", j)

@@ -33,7 +33,7 @@ import (
 
 func TestANilJournalIsRefused(t *testing.T) {
 	_, err := onceward.New(onceward.Config{Providers: []providers.Provider{providers.Stripe()}})
-	require.ErrorContains(t, err, "Config.Journal is missing")
+	require.ErrorContains(t, err, "Config.Journal: the journal is missing")
 	assert.ErrorContains(t, err, "sqlite.Open", "it says what to do")
 }
 
