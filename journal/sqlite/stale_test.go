@@ -392,3 +392,28 @@ func TestStaleFileWithOtherPages(t *testing.T) {
 	require.ErrorIs(t, err, journal.ErrRestored)
 	assert.Equal(t, before, lasting(t, path), "nothing is changed")
 }
+
+// An older file is refused also if the WAL beside it has a single commit yet.
+func TestStaleFileBesideAWALOfOneCommit(t *testing.T) {
+	t.Parallel()
+	path, left := filepath.Join(t.TempDir(), "journal.db"), filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, path)
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	executes := func(id string) {
+		_, err := j.Apply(t.Context(), begin(id, s))
+		require.NoError(t, err)
+	}
+	executes("before")
+	moveWAL(t, path, "TRUNCATE")
+	copyFile(t, path, left)
+	for i := range 3 {
+		executes(fmt.Sprint("lost-", i))
+	}
+	moveWAL(t, path, "PASSIVE")
+	executes("in the WAL")
+	copyFile(t, path+"-wal", left+"-wal")
+	copyFile(t, sidecar.Path(path), sidecar.Path(left))
+	_, err = sqlite.Open(left, sqlite.Options{})
+	require.ErrorIs(t, err, journal.ErrRestored)
+}

@@ -126,9 +126,7 @@ func (o *Files) notOlder(stamp osfile.Stamp) error {
 // If the WAL has other salts than at the last call, it began anew. All commits of that call are then in the file, and synced
 // (https://sqlite.org/fileformat2.html, section 4.1). If it is empty, all commits are.
 func (o *Files) Base(commits, known int64) int64 {
-	var header [32]byte
-	_, _ = o.wal.ReadAt(header[:], 0)
-	salts := [8]byte(header[16:24])
+	salts := o.saltsNow()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.base = max(o.base, known)
@@ -142,6 +140,21 @@ func (o *Files) Base(commits, known int64) int64 {
 	}
 	o.salts, o.last = salts, commits
 	return o.base
+}
+
+func (o *Files) saltsNow() [8]byte {
+	var header [32]byte
+	_, _ = o.wal.ReadAt(header[:], 0)
+	return [8]byte(header[16:24])
+}
+
+// BeganAnew reports whether a WAL that was not empty began anew since the last call of Base. The head has the base of the former
+// one then.
+func (o *Files) BeganAnew() bool {
+	salts := o.saltsNow()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.salts != [8]byte{} && o.salts != salts
 }
 
 // wentBack records that the file lost pages. They never come back: this process's knowledge and the WAL

@@ -241,8 +241,32 @@ func (t *tx) end() error {
 		_ = d.checkpoint.Keep(d.identity, d.commits)
 		return err
 	}
+	if d.files.BeganAnew() {
+		d.rebase()
+	}
 	d.checkpoint.Wrote(d.writer)
 	return nil
+}
+
+// rebase writes the base of a WAL that the latest commit has begun. If it fails, the next commit does so.
+func (d *Driver) rebase() {
+	t := &tx{d: d, sql: d.sql, reader: &d.sql.reader}
+	_, err := d.sql.begin.Exec()
+	if err != nil {
+		return
+	}
+	if t.head, err = d.sql.readHead(); err == nil {
+		err = d.follow(&t.head)
+	}
+	if err == nil {
+		err = t.setHead()
+	}
+	if err == nil {
+		_, err = d.sql.commit.Exec()
+	}
+	if err != nil {
+		_, _ = d.sql.rollback.Exec()
+	}
 }
 
 // Rollback implements rowstore.Tx.
