@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -191,8 +192,12 @@ func TestFirstStatementsThatHandlersOverlook(t *testing.T) {
 		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
+		again := false
 		h := atomicOn(t, j, postgres.Begin(pool), nil, func(w http.ResponseWriter, r *http.Request) {
 			tx, err := server.TxAs[pgx.Tx](r.Context())
+			if again && errors.Is(err, server.ErrRefused) { // the server may still be ending the transaction of the first request
+				return
+			}
 			if !assert.NoError(t, err) {
 				return
 			}
@@ -206,7 +211,7 @@ func TestFirstStatementsThatHandlersOverlook(t *testing.T) {
 		for first := range firsts {
 			for _, answer := range []string{"success", "unauthorized"} {
 				name := fmt.Sprint(mode, ", ", first, ", ", answer)
-				for range 2 {
+				for _, again = range []bool{false, true} {
 					r := httptest.NewRequest(http.MethodPost, "/payments?"+url.Values{"first": {first}, answer: {""}, "payee": {name}}.Encode(), nil)
 					r.Header.Set("Idempotency-Key", fmt.Sprintf("%x", sha256.Sum256([]byte(name))))
 					w := httptest.NewRecorder()
