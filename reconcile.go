@@ -30,8 +30,8 @@ type Reconcile struct {
 
 	// Lookup is called if the table has no look-up or its look-ups found nothing. A finding counts like an operator's
 	// decision, and never overrides an earlier one. An error means that Lookup could not find out. It is logged without
-	// possible secrets. Lookup is called concurrently, in the background and within a caller's deadline. It may call
-	// through the same client.
+	// possible secrets. An absence counts as an error once the context has ended. Lookup is called concurrently, in the
+	// background and within a caller's deadline. It may call through the same client.
 	Lookup func(context.Context, Operation) (Finding, error)
 
 	// OnUnknown receives an operation that the client no longer looks for, with all that is known and what is missing.

@@ -335,6 +335,9 @@ func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *resul
 	ctx, cancel := l.finder.Until(naming.Without(ctx), l.Ends)
 	defer cancel()
 	f, err := c.settings.Lookup(ctx, &about)
+	if err == nil && f.Found == journal.FindingAbsent {
+		err = context.Cause(ctx) // a hook that was cut off has not read all
+	}
 	s := result{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object), absence: absence}
 	switch {
 	case err != nil:

@@ -475,6 +475,24 @@ func TestReconcileHookThatIsTooLate(t *testing.T) {
 	})
 }
 
+// A hook that was cut off has read a part of what the provider has. Its absence is not believed.
+func TestReconcileHookThatOverlooksTheEndOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(ctx context.Context, _ onceward.Operation) (onceward.Finding, error) {
+			<-ctx.Done()
+			return onceward.Finding{Found: journal.FindingAbsent, Why: "no page shows the payment"}, nil
+		}}})
+		l.Box.Script(providertest.DropBefore())
+		require.ErrorIs(t, l.Pays("invoice-1").Err, onceward.ErrOutcomeUnknown)
+		l.Runs(30 * time.Minute)
+		op := l.Stands("invoice-1")
+		assert.Equal(t, onceward.StateUnknown, op.State)
+		assert.NotEmpty(t, op.Evidence)
+		assert.Contains(t, l.Log.String(), "Config.Reconcile.Lookup failed")
+		l.Truly()
+	})
+}
+
 // Operations that a claim returns beside an error are leased, and looked up.
 func TestReconcileLookupsBesideAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
