@@ -24,8 +24,8 @@ import (
 // withReconcile is the number with Config.Reconcile and Config.Authorize. The client then also records the values that
 // look-ups compare, and knows the account of the credential.
 const (
-	allocations   = 154
-	withReconcile = 273
+	allocations   = 150
+	withReconcile = 269
 )
 
 // A child process counts without the collector, which would empty the pools.
