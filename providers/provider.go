@@ -76,6 +76,9 @@ type Provider struct {
 	// Events define what the provider's webhook events prove.
 	Events []EventRule
 
+	// Feed defines how the provider lists its events.
+	Feed Feed
+
 	// WebhookSchemes are the schemes of package webhook (webhook.Verifier.Scheme) that sign the provider's
 	// events. Client.WebhookHandler rejects a verifier of another scheme. Empty allows every scheme.
 	WebhookSchemes []string

@@ -1,0 +1,114 @@
+package providers
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/internal/words"
+)
+
+// Feed describes how a provider lists the events of an account, for Client.CatchUp. The zero Feed means that the provider
+// lists no events. Templates are those of [Lookup], with these placeholders:
+//
+//	{since} {until}  the window, by TimeLayout
+//	{after}          the last event's id
+//	{types}          the wanted types of events: one parameter or array element for each type
+//	{limit}          the number of items on a page
+//
+// No list of events is complete: a provider may fail to create an event, or omit an event for which the credential
+// has no permission.
+type Feed struct {
+	// Method, Path, Query and Body are the request, as in [Lookup]. Host is its host, one of Provider.Hosts without a
+	// wildcard.
+	Method, Host, Path, Query, Body string
+
+	// TimeLayout is the format of {since} and {until}, as in [Lookup]. Items is the path of the events in the answer, and
+	// Next says how to request the next page. Next.Size is the largest {limit}.
+	TimeLayout, Items string
+	Next              Paging
+
+	// Bound says what limits a list.
+	Bound FeedBound
+
+	// ID, At, Type and Account are paths in an event: the event's id, time (in a format of [Lookup.Created]), type and
+	// account. An empty Account means that every listed event is of the account whose credential listed it.
+	ID, At, Type, Account string
+
+	// As is the body of a webhook that brings the event: a JSON template with {item} in place of the event. Empty means
+	// that the event itself is the body.
+	As string
+
+	// SameID says that a webhook of the event has the same signed id. Only then may one handler receive both.
+	SameID bool
+
+	// TypesAtOnce is the largest number of types in one request. Zero means that the provider does not filter by type.
+	TypesAtOnce int
+
+	// Undelivered is added to Query for events that no endpoint accepted. Empty means that there is no such list.
+	Undelivered string
+
+	// Owner says whose events the list has.
+	Owner FeedOwner
+
+	// Horizon is the age after which an event is no longer listed. Zero means that the provider publishes none.
+	Horizon time.Duration
+
+	// VisibleAfter is the time after which an event is listed at the latest. Zero means that the provider publishes none.
+	VisibleAfter time.Duration
+
+	// Needs names the permission that the list requires, and what a person has to enable first.
+	Needs string
+
+	// Source is the source of the facts.
+	Source string
+}
+
+// FeedBound says what limits a list of events.
+type FeedBound uint8
+
+const (
+	// ByWindow: the request has {since} and {until}.
+	ByWindow FeedBound = iota
+
+	// ByPages: no filter. The list has the newest event first, and reading ends after the first page with an event that is
+	// older than the window.
+	ByPages
+
+	// ByCursor: the list has the oldest event first, and begins after the event {after}.
+	ByCursor
+)
+
+var feedBoundNames = [...]string{
+	ByWindow: "window",
+	ByPages:  "pages",
+	ByCursor: "cursor",
+}
+
+// String returns the bound in a word, "window" for ByWindow.
+func (b FeedBound) String() string { return words.Of("feed bound", feedBoundNames[:], b) }
+
+func (b FeedBound) valid() bool { return b <= ByCursor }
+
+// FeedOwner says whose events a list has.
+type FeedOwner uint8
+
+const (
+	// OfCredential: the account of the credential.
+	OfCredential FeedOwner = iota
+
+	// OfAccountHeader: the account that one of Provider.AccountHeaders names, else the account of the credential.
+	OfAccountHeader
+
+	// OfApplication: all accounts that use the application. Each event names its account.
+	OfApplication
+)
+
+var feedOwnerNames = [...]string{
+	OfCredential:    "credential",
+	OfAccountHeader: "account header",
+	OfApplication:   "application",
+}
+
+// String returns the owner in words, "account header" for OfAccountHeader.
+func (o FeedOwner) String() string { return words.Of("feed owner", feedOwnerNames[:], o) }
+
+func (o FeedOwner) valid() bool { return o <= OfApplication }
