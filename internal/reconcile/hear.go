@@ -140,8 +140,8 @@ func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) machine.Heard {
 }
 
 // apart picks, of several operations that an event fits, the one that its object proves already. If the object proves
-// none, or they are of several accounts, the event settles none of them, and all are looked for. Of several accounts, only
-// the one operation that the event settles is returned.
+// none, or they are of several scopes or accounts, the event settles none of them, and all are looked for. Of several
+// scopes or accounts, only the one operation that the event settles is returned.
 func (c *Finder) apart(fit []concerned) []concerned {
 	var rivals, known []concerned
 	for _, o := range fit {
@@ -152,7 +152,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 			}
 		}
 	}
-	several := slices.ContainsFunc(fit, func(o concerned) bool { return inAnotherAccount(&fit[0].op, &o.op) })
+	several := slices.ContainsFunc(fit, func(o concerned) bool { return ofAnotherTenant(&fit[0].op, &o.op) })
 	if len(rivals) > 1 && len(known) > 0 && !several {
 		return known
 	}
@@ -170,9 +170,9 @@ func (c *Finder) apart(fit []concerned) []concerned {
 	return fit
 }
 
-// inAnotherAccount reports whether two operations are known to be of different accounts.
-func inAnotherAccount(a, b *journal.Operation) bool {
-	return !machine.MayBeIn(a, b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
+// ofAnotherTenant reports whether two operations are of different scopes, or known to be of different accounts.
+func ofAnotherTenant(a, b *journal.Operation) bool {
+	return a.Scope != b.Scope || !machine.MayBeIn(a, b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
 }
 
 // hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.

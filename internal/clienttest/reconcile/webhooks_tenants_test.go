@@ -267,6 +267,35 @@ func TestWebhookOfOneOfSeveralAccounts(t *testing.T) {
 	}
 }
 
+// Two tenants pay by one credential, and both operations show the object. An endpoint that is of neither tenant settles and
+// shows neither. The endpoint of one tenant settles and shows the tenant's own.
+func TestWebhookOfOneOfSeveralScopes(t *testing.T) {
+	for _, evidence := range []bool{true, false} {
+		each(t, fmt.Sprint("evidence: ", evidence), func(t *testing.T, j machine.Store) {
+			l := atBank(t, onceward.Config{Journal: j}, unlooked, perTenant, func(p *providers.Provider) { p.KeysPerScope = false })
+			l.Fakes(sameObject)
+			refs := map[string]onceward.Ref{}
+			for _, tenant := range []string{"a", "b"} {
+				refs[tenant] = paysAs(t, l, onceward.WithScope(t.Context(), tenant), tenant)
+			}
+			e := refunded("evt_1", "obj_7")
+			e.Evidence = evidence
+			ops, err := l.RecordEvent(t.Context(), "bank", e)
+			require.NoError(t, err)
+			assert.Empty(t, ops)
+			assert.Empty(t, findings(t, l, refs["a"]))
+			assert.Empty(t, findings(t, l, refs["b"]))
+
+			ops, err = l.RecordEvent(onceward.WithScope(t.Context(), "b"), "bank", e)
+			require.NoError(t, err)
+			require.Len(t, ops, 1)
+			assert.Equal(t, refs["b"], ops[0].Ref)
+			assert.Empty(t, findings(t, l, refs["a"]))
+			assert.Equal(t, evidence, len(findings(t, l, refs["b"])) == 1)
+		})
+	}
+}
+
 // The handler of a tenant's endpoint gets the operations of that tenant alone.
 func TestWebhooksHandlerOfATenant(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
