@@ -461,7 +461,7 @@ func TestUnregisteredVersionDoesNotHideFlows(t *testing.T) {
 			pass(time.Minute)
 			require.ErrorIs(t, ask(next), flow.ErrUnregistered)
 		}
-		f, err := next.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-991"})
+		f, err := next.Flows.Flow(t.Context(), onceward.Ref{ID: "order-991"})
 		require.NoError(t, err)
 		recorded, err := j.(machine.Flows).GetFlow(t.Context(), f.Ref)
 		require.NoError(t, err)

@@ -108,7 +108,7 @@ func TestKeysFollowFromNameAndSteps(t *testing.T) {
 			ctx := onceward.WithScope(t.Context(), "tenant-42")
 			require.NoError(t, p.Flow(ctx, "order-991", nil, p.Sequence("create", "charge")))
 			keys[i] = l.Keys()
-			f, err := p.Flows.Lookup(ctx, onceward.Ref{Scope: "tenant-42", ID: "order-991"})
+			f, err := p.Flows.Flow(ctx, onceward.Ref{Scope: "tenant-42", ID: "order-991"})
 			require.NoError(t, err)
 			_, err = p.Operation(ctx, f.Operation("create"))
 			require.NoError(t, err)

@@ -360,7 +360,7 @@ func ordersIn(j *sqlite.Journal) (n int, err error) {
 }
 
 func listed(ctx context.Context, flows *flow.Runner) (all []flow.Flow, err error) {
-	for f, failed := range flows.List(ctx, flow.Filter{}) {
+	for f, failed := range flows.Flows(ctx, flow.Filter{}) {
 		err = errors.Join(err, failed)
 		all = append(all, f)
 	}

@@ -102,7 +102,7 @@ func TestEnqueuedFlowBeginsAfterTheCommit(t *testing.T) {
 			return err
 		}))
 		s.resumes()
-		_, err := s.Flows.Lookup(ctx, onceward.Ref{ID: "order-991"})
+		_, err := s.Flows.Flow(ctx, onceward.Ref{ID: "order-991"})
 		require.ErrorIs(t, err, journal.ErrNotFound)
 
 		require.NoError(t, s.within(ctx, true, func(tx journal.Tx) error {
@@ -151,7 +151,7 @@ func TestEnqueuedFlowThatIsDueLater(t *testing.T) {
 		running, stop := context.WithTimeout(ctx, time.Hour+10*time.Second)
 		defer stop()
 		require.ErrorIs(t, s.Run(running), context.DeadlineExceeded)
-		f, err := s.Flows.Lookup(ctx, onceward.Ref{ID: "later"})
+		f, err := s.Flows.Flow(ctx, onceward.Ref{ID: "later"})
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
 	})
@@ -227,7 +227,7 @@ func TestFlowThatCantBeEnqueued(t *testing.T) {
 	_, err = s.order.Enqueue(ctx, s.Flows, tx, "a", "")
 	require.ErrorIs(t, err, onceward.ErrShutdown)
 	require.NoError(t, tx.Rollback(ctx))
-	for f, err := range s.Flows.List(ctx, flow.Filter{}) {
+	for f, err := range s.Flows.Flows(ctx, flow.Filter{}) {
 		require.NoError(t, err)
 		assert.Equal(t, "outer", f.ID)
 	}
@@ -304,7 +304,7 @@ func TestFlowsEnqueuedByHandlers(t *testing.T) {
 	s.resumes()
 	assert.Len(t, s.line.Sent(), 7)
 	var ended []string
-	for f, err := range s.Flows.List(ctx, flow.Filter{States: []flow.State{flow.StateFinished}}) {
+	for f, err := range s.Flows.Flows(ctx, flow.Filter{States: []flow.State{flow.StateFinished}}) {
 		require.NoError(t, err)
 		ended = append(ended, f.ID)
 	}

@@ -80,7 +80,7 @@ func ExampleRunner_Do() {
 			fmt.Println(err)
 		}
 	}
-	f, err := flows.Lookup(ctx, onceward.Ref{ID: "order-991"})
+	f, err := flows.Flow(ctx, onceward.Ref{ID: "order-991"})
 	fmt.Println(f, err)
 	fmt.Println("effects:", len(srv.Effects()))
 	// Output:
@@ -216,7 +216,7 @@ func ExampleFunc_Enqueue() {
 	if _, err := client.Resume(ctx); err != nil { // in a service: go client.Run(ctx)
 		panic(err)
 	}
-	f, err = flows.Lookup(ctx, f.Ref)
+	f, err = flows.Flow(ctx, f.Ref)
 	fmt.Println(f, srv.Requests(), err)
 	// Output:
 	// waiting 0

@@ -13,9 +13,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Lookup returns a flow's record, including the results of its steps. The error is onceward.ErrNotFound if the
+// Flow returns a flow's record, including the results of its steps. The error is onceward.ErrNotFound if the
 // journal has no such flow.
-func (r *Runner) Lookup(ctx context.Context, ref onceward.Ref) (Flow, error) {
+func (r *Runner) Flow(ctx context.Context, ref onceward.Ref) (Flow, error) {
 	f, err := r.store.GetFlow(ctx, ref)
 	if err != nil {
 		return Flow{}, fmt.Errorf("onceward: look up a flow: %w", err)
@@ -23,16 +23,16 @@ func (r *Runner) Lookup(ctx context.Context, ref onceward.Ref) (Flow, error) {
 	return flowOf(&f), nil
 }
 
-// Filter selects flows for Runner.List. The zero Filter selects all.
+// Filter selects flows for Runner.Flows. The zero Filter selects all.
 type Filter struct {
 	States []State // empty means every state
 	Scope  *string // nil means every scope
 	Limit  int     // zero means no limit
 }
 
-// List yields the recorded flows, oldest first, with their steps but without these
+// Flows yields the recorded flows, oldest first, with their steps but without these
 // steps' results. It ends after the first error.
-func (r *Runner) List(ctx context.Context, f Filter) iter.Seq2[Flow, error] {
+func (r *Runner) Flows(ctx context.Context, f Filter) iter.Seq2[Flow, error] {
 	return func(yield func(Flow, error) bool) {
 		for flow, err := range r.store.ListFlows(ctx, journal.FlowFilter{States: f.States, Scope: f.Scope, Limit: f.Limit}) {
 			if !yield(flowOf(&flow), err) || err != nil {

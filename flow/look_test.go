@@ -38,13 +38,13 @@ func TestFlowsLists(t *testing.T) {
 			{flow.Filter{States: []flow.State{flow.StateWaiting}}, []string{"order-2"}},
 		} {
 			var got []string
-			for f, err := range p.Flows.List(t.Context(), row.filter) {
+			for f, err := range p.Flows.Flows(t.Context(), row.filter) {
 				require.NoError(t, err)
 				got = append(got, f.ID)
 			}
 			assert.Equal(t, row.want, got)
 		}
-		_, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "none"})
+		_, err := p.Flows.Flow(t.Context(), onceward.Ref{ID: "none"})
 		require.ErrorIs(t, err, journal.ErrNotFound)
 	})
 }

@@ -95,7 +95,7 @@ func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 					}
 					<-done
 					stop(nil)
-					f, err := p.Flows.Lookup(t.Context(), order991)
+					f, err := p.Flows.Flow(t.Context(), order991)
 					require.NoError(t, err)
 					assert.Zero(t, f.Failures, f.Cause)
 					assert.Equal(t, flow.StateWaiting, f.State)
@@ -110,7 +110,7 @@ func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 						require.NoError(t, err)
 						pass(time.Hour)
 					}
-					f, err = p.Flows.Lookup(t.Context(), order991)
+					f, err = p.Flows.Flow(t.Context(), order991)
 					require.NoError(t, err)
 					want := "started → create → charge → finished"
 					if way == "undoing" {
@@ -187,7 +187,7 @@ func TestCancelledCallerKeepsTheRetryAfter(t *testing.T) {
 				pass(5 * time.Minute)
 				require.Len(t, l.Sent(), 3)
 				assert.GreaterOrEqual(t, l.Sent()[2].At.Sub(l.Sent()[1].At), time.Minute)
-				f, err := p.Flows.Lookup(t.Context(), order991)
+				f, err := p.Flows.Flow(t.Context(), order991)
 				require.NoError(t, err)
 				assert.Equal(t, row.want, f.String())
 			})
@@ -233,7 +233,7 @@ func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
 			pass(5 * time.Minute)
 			require.Len(t, l.Sent(), at+2)
 			assert.GreaterOrEqual(t, l.Sent()[at+1].At.Sub(l.Sent()[at].At), time.Minute)
-			f, err := p.Flows.Lookup(t.Context(), order991)
+			f, err := p.Flows.Flow(t.Context(), order991)
 			require.NoError(t, err)
 			assert.Equal(t, row.state, f.State)
 		})
@@ -281,7 +281,7 @@ func TestRetryAfterBesideAnOutcome(t *testing.T) {
 				assert.Less(t, s.At.Sub(busy.At), time.Minute, "the other one goes on")
 			}
 		}
-		f, err := p.Flows.Lookup(t.Context(), order991)
+		f, err := p.Flows.Flow(t.Context(), order991)
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
 	})

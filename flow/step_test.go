@@ -22,7 +22,7 @@ func errOf[T any](_ T, err error) error { return err }
 
 func (p *process) flow(id string) flow.Flow {
 	p.T.Helper()
-	f, err := p.Flows.Lookup(p.T.Context(), onceward.Ref{ID: id})
+	f, err := p.Flows.Flow(p.T.Context(), onceward.Ref{ID: id})
 	require.NoError(p.T, err)
 	return f
 }

@@ -64,7 +64,7 @@ func TestSpansOfAResumedFlow(t *testing.T) {
 	main, end := s.tracers.Tracer("test").Start(t.Context(), "main")
 	require.Eventually(t, func() bool {
 		_, err := s.client.Resume(main)
-		f, err2 := runner.Lookup(t.Context(), onceward.Ref{ID: "order-77"})
+		f, err2 := runner.Flow(t.Context(), onceward.Ref{ID: "order-77"})
 		return assert.NoError(t, err) && assert.NoError(t, err2) && f.State == flow.StateFinished
 	}, 10*time.Second, 5*time.Millisecond)
 	end.End()

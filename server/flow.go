@@ -59,7 +59,7 @@ const flowOfRequest = "request"
 // returns nil if there is no such flow.
 func problemOfBegun(ctx context.Context, r *flow.Runner) *Problem {
 	of := naming.Of(ctx)
-	switch _, err := r.Lookup(ctx, onceward.Ref{Scope: of.Scope, Parent: of.Parent.Ref, ID: flowOfRequest}); {
+	switch _, err := r.Flow(ctx, onceward.Ref{Scope: of.Scope, Parent: of.Parent.Ref, ID: flowOfRequest}); {
 	case err == nil:
 		return &outcomeUnknown
 	case errors.Is(err, onceward.ErrNotFound):

@@ -51,8 +51,8 @@ type Heard struct {
 }
 
 // Reconciler is a Journal that can record what became of unknown operations. It is optional: without it no client
-// looks for them. Its methods are safe for concurrent use like the Journal's. Looks and Hear return ErrRestored like
-// them.
+// looks for them. Its methods are safe for concurrent use like the Journal's. Looks and RecordEvent return ErrRestored
+// like them.
 //
 // An object proves one operation. So a Reconciler sets Event.Taken before it runs Next if another operation of the
 // provider and account is proven by the event's object (Operation.Proves), reaped ones included. It does so for an
@@ -67,13 +67,13 @@ type Reconciler interface {
 	// with bodies.
 	Looks(ctx context.Context, ev Event, limit int) ([]Result, error)
 
-	// Hear records that an event was heard and applies evs, of the kinds EventEvidence and EventHint, in one commit.
-	// If the journal remembers the event, Hear does nothing and first is false. If Next refuses an event, Hear returns
-	// its *EventError and records nothing. It remembers an event for at least EvidenceKeep.
-	Hear(ctx context.Context, heard Heard, evs []Event) (results []Result, first bool, err error)
+	// RecordEvent records that an event was heard and applies evs, of the kinds EventEvidence and EventHint, in one commit.
+	// If the journal remembers the event, RecordEvent does nothing and first is false. If Next refuses an event,
+	// RecordEvent returns its *EventError and records nothing. The journal remembers an event for at least EvidenceKeep.
+	RecordEvent(ctx context.Context, heard Heard, evs []Event) (results []Result, first bool, err error)
 
-	// FindBy returns the operations of the provider that have the value, in any state, tombstones included, those
-	// created first coming first. An object is the value of every name of it ([SameObject]). It finds by key, reference and object every unsettled operation, and every one with
-	// a reference, an object or evidence. It need not find others.
+	// FindBy returns the provider's operations with the value, in any state, tombstones included, oldest first. An
+	// object is the value of every name of it ([SameObject]). By key, reference and object, FindBy finds every unsettled
+	// operation, and every one with a reference, an object or evidence. FindBy need not find others.
 	FindBy(ctx context.Context, provider string, by By, value string) ([]Match, error)
 }

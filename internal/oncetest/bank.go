@@ -224,7 +224,7 @@ func Charges(l *Teller) *flow.Func[string, string] {
 // Order returns the flow of charges, as it stands.
 func (l *Teller) Order() flow.Flow {
 	l.T.Helper()
-	f, err := l.Flows.Lookup(context.Background(), onceward.Ref{ID: "order-1"})
+	f, err := l.Flows.Flow(context.Background(), onceward.Ref{ID: "order-1"})
 	require.NoError(l.T, err)
 	return f
 }

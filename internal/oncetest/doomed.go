@@ -48,10 +48,10 @@ func (j DoomedReconciler) Looks(ctx context.Context, ev machine.Event, limit int
 	return res, err
 }
 
-// Hear reaches the points around EventEvidence.
-func (j DoomedReconciler) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+// RecordEvent reaches the points around EventEvidence.
+func (j DoomedReconciler) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	j.Fate.Reach(BeforeEvent(machine.EventEvidence))
-	res, first, err := j.Reconciler.Hear(ctx, heard, evs)
+	res, first, err := j.Reconciler.RecordEvent(ctx, heard, evs)
 	j.Fate.Reach(AfterEvent(machine.EventEvidence))
 	return res, first, err
 }

@@ -103,7 +103,7 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	// the operation.
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	results, first, err := c.store.Hear(ending, at.heard(p, &heard[0]), evs)
+	results, first, err := c.store.RecordEvent(ending, at.heard(p, &heard[0]), evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
 		c.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook contradicts the operation's record; compare the two at the provider", &about[0], "error", err)
 		return nil, nil

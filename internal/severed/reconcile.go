@@ -19,11 +19,11 @@ func (j *Journal) Looks(ctx context.Context, ev machine.Event, limit int) ([]mac
 	return res, err
 }
 
-func (j *Journal) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+func (j *Journal) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	if err := j.Alive(); err != nil {
 		return nil, false, err
 	}
-	res, first, err := j.Store.(machine.Reconciler).Hear(ctx, heard, evs)
+	res, first, err := j.Store.(machine.Reconciler).RecordEvent(ctx, heard, evs)
 	if cut := j.Alive(); cut != nil {
 		return nil, false, cut
 	}

@@ -132,7 +132,7 @@ var besideTests = []test{
 			pod := []*caller{c, other}[i%2]
 			hint := pod.of(machine.EventHint, op)
 			heard := machine.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", i/2)}
-			_, is, err := pod.journal.(machine.Reconciler).Hear(t.Context(), heard, []machine.Event{hint})
+			_, is, err := pod.journal.(machine.Reconciler).RecordEvent(t.Context(), heard, []machine.Event{hint})
 			assert.NoError(t, err)
 			mu.Lock()
 			defer mu.Unlock()

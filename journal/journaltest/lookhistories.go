@@ -95,7 +95,7 @@ func (s *history) hear() {
 		evs = append(evs, s.evidence())
 	}
 	want, wantFirst, wantErr := s.model.hear(heard, evs)
-	got, first, err := r.Hear(s.t.Context(), heard, evs)
+	got, first, err := r.RecordEvent(s.t.Context(), heard, evs)
 	require.Equal(s.t, wantErr, err)
 	require.Equal(s.t, wantFirst, first)
 	require.Len(s.t, got, len(want))

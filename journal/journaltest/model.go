@@ -150,7 +150,7 @@ func (m *model) taken(i int, op journal.Operation, ev machine.Event) bool {
 	return false
 }
 
-// hear is Hear of the model.
+// hear is RecordEvent of the model.
 func (m *model) hear(heard machine.Heard, evs []machine.Event) (results []machine.Result, first bool, err error) {
 	if _, before := m.heard[heard]; before || len(evs) == 0 {
 		return nil, !before, nil

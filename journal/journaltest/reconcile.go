@@ -56,7 +56,7 @@ func (c *caller) looks(r machine.Reconciler, lease time.Duration, limit int) []m
 
 func (c *caller) hear(r machine.Reconciler, id string, evs ...machine.Event) (results []machine.Result, first bool) {
 	c.t.Helper()
-	results, first, err := r.Hear(c.t.Context(), machine.Heard{Provider: "ledger", Account: "acct_1", ID: id}, evs)
+	results, first, err := r.RecordEvent(c.t.Context(), machine.Heard{Provider: "ledger", Account: "acct_1", ID: id}, evs)
 	require.NoError(c.t, err)
 	return results, first
 }
@@ -313,7 +313,7 @@ var reconcileTests = []test{
 		wrong.Generation = 5
 		heard := machine.Heard{Provider: "ledger", Account: "acct_1", ID: "evt_1"}
 		hint := machine.Event{Kind: machine.EventHint, Ref: op.Ref, At: c.now}
-		_, _, err := r.Hear(t.Context(), heard, []machine.Event{hint, wrong})
+		_, _, err := r.RecordEvent(t.Context(), heard, []machine.Event{hint, wrong})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 		_, first := c.hear(r, "evt_1", c.took(op, "charge ch_1"))
 		assert.True(t, first)
@@ -572,7 +572,7 @@ var reconcileTests = []test{
 			assert.Equal(t, op, got, id)
 		}
 		r = next.(machine.Reconciler)
-		_, first, err := r.Hear(t.Context(), machine.Heard{Provider: "ledger", Account: "acct_1", ID: "evt_1"}, []machine.Event{c.took(want["due"], "charge ch_9")})
+		_, first, err := r.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", Account: "acct_1", ID: "evt_1"}, []machine.Event{c.took(want["due"], "charge ch_9")})
 		require.NoError(t, err)
 		assert.False(t, first, "what was heard is remembered with what came of it")
 		n := newCaller(t, next)
@@ -594,7 +594,7 @@ var reconcileTests = []test{
 		}
 		_, err := r.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: c.now, Due: c.now.Add(time.Minute)}, 10)
 		require.ErrorIs(t, err, journal.ErrRestored)
-		_, _, err = r.Hear(t.Context(), machine.Heard{ID: "evt_1"}, []machine.Event{c.took(op, "charge ch_1")})
+		_, _, err = r.RecordEvent(t.Context(), machine.Heard{ID: "evt_1"}, []machine.Event{c.took(op, "charge ch_1")})
 		require.ErrorIs(t, err, journal.ErrRestored)
 		_, err = restored.Apply(t.Context(), c.took(op, "charge ch_1"))
 		require.ErrorIs(t, err, journal.ErrRestored)
@@ -609,9 +609,9 @@ var reconcileTests = []test{
 		}
 		_, err := r.Looks(t.Context(), machine.Event{Kind: machine.EventLook, At: noon}, 10)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
-		_, _, err = r.Hear(t.Context(), machine.Heard{}, nil)
+		_, _, err = r.RecordEvent(t.Context(), machine.Heard{}, nil)
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
-		_, _, err = r.Hear(t.Context(), machine.Heard{ID: "evt_1"}, []machine.Event{{Kind: machine.EventComplete, At: noon}})
+		_, _, err = r.RecordEvent(t.Context(), machine.Heard{ID: "evt_1"}, []machine.Event{{Kind: machine.EventComplete, At: noon}})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 	}},
 }

@@ -108,10 +108,10 @@ func (j *Journal) Looks(ctx context.Context, ev machine.Event, limit int) ([]mac
 	return result, explain("look up", err)
 }
 
-// Hear records in one commit that an event was heard, and its results. A process that hears the same event at the same
+// RecordEvent records in one commit that an event was heard, and its results. A process that hears the same event at the same
 // time waits, and then gets first as false.
-func (j *Journal) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) (results []machine.Result, first bool, err error) {
-	results, first, err = j.store.Hear(ctx, heard, evs)
+func (j *Journal) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) (results []machine.Result, first bool, err error) {
+	results, first, err = j.store.RecordEvent(ctx, heard, evs)
 	return results, first, explain("hear", err)
 }
 

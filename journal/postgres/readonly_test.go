@@ -94,7 +94,7 @@ func writes(t *testing.T, j *postgres.Journal) map[string]error {
 	_, said["Join"] = j.Join(ctx)
 	_, said["Reap"] = j.Reap(ctx, machine.Event{Kind: machine.EventReap, At: at}, 1)
 	_, said["Looks"] = j.Looks(ctx, machine.Event{Kind: machine.EventLook, At: at}, 1)
-	_, _, said["Hear"] = j.Hear(ctx, machine.Heard{Provider: "ledger", ID: "evt"}, nil)
+	_, _, said["RecordEvent"] = j.RecordEvent(ctx, machine.Heard{Provider: "ledger", ID: "evt"}, nil)
 	_, said["ApplyFlow"] = j.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: journal.Ref{ID: "ride"}, At: at})
 	_, said["ClaimFlows"] = j.ClaimFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventClaim, At: at, Session: "s"}, 1)
 	_, said["ReapFlows"] = j.ReapFlows(ctx, machine.FlowEvent{Kind: machine.FlowEventReap, At: at}, 1)

@@ -46,7 +46,7 @@ func TestObjectProvesOneOfTwo(t *testing.T) {
 					Answer:   &journal.Answer{Status: 200, Body: []byte("{}")},
 				})
 				assert.NoError(t, err)
-				_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", round)},
+				_, first, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: fmt.Sprint("evt_", round)},
 					[]machine.Event{{Kind: machine.EventHint, Ref: ops[0].Ref, At: time.Now()}})
 				assert.NoError(t, err)
 				if first {

@@ -314,7 +314,7 @@ func TestBrokenStatementOfAnOperation(t *testing.T) {
 		return deed{do: func(st *stage) error {
 			ev := tookEffect(journal.Operation{Ref: journal.Ref{ID: name}, Claim: 1}, "object of "+name)
 			ev.At = st.now
-			_, _, err := st.Hear(st.t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{ev})
+			_, _, err := st.RecordEvent(st.t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{ev})
 			return err
 		}}
 	}
@@ -711,7 +711,7 @@ func TestTableThatIsGone(t *testing.T) {
 				func() error { _, err := j.Join(t.Context()); return err },
 				func() error { return j.Adopt(t.Context()) },
 				func() error {
-					_, _, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{tookEffect(op, "object")})
+					_, _, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{tookEffect(op, "object")})
 					return err
 				},
 				func() error { return drain(j.ListFlows(t.Context(), journal.FlowFilter{})) },

@@ -199,18 +199,18 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	before := surroundings(t, path)
 	ctx := t.Context()
 	for name, write := range map[string]func() error{
-		"Apply":      func() error { _, err := j.Apply(ctx, begin("invoice-1", s)); return err },
-		"Claim":      func() error { _, err := j.Claim(ctx, machine.Event{}, 1); return err },
-		"Reap":       func() error { _, err := j.Reap(ctx, machine.Event{}, 1); return err },
-		"Join":       func() error { _, err := j.Join(ctx); return err },
-		"Adopt":      func() error { return j.Adopt(ctx) },
-		"ResetClock": func() error { return j.ResetClock(ctx, time.Now()) },
-		"Looks":      func() error { _, err := j.Looks(ctx, machine.Event{}, 1); return err },
-		"Hear":       func() error { _, _, err := j.Hear(ctx, machine.Heard{}, nil); return err },
-		"ApplyFlow":  func() error { _, err := j.ApplyFlow(ctx, machine.FlowEvent{}); return err },
-		"ClaimFlows": func() error { _, err := j.ClaimFlows(ctx, machine.FlowEvent{}, 1); return err },
-		"ReapFlows":  func() error { _, err := j.ReapFlows(ctx, machine.FlowEvent{}, 1); return err },
-		"BeginTx":    func() error { _, err := j.BeginTx(ctx); return err },
+		"Apply":       func() error { _, err := j.Apply(ctx, begin("invoice-1", s)); return err },
+		"Claim":       func() error { _, err := j.Claim(ctx, machine.Event{}, 1); return err },
+		"Reap":        func() error { _, err := j.Reap(ctx, machine.Event{}, 1); return err },
+		"Join":        func() error { _, err := j.Join(ctx); return err },
+		"Adopt":       func() error { return j.Adopt(ctx) },
+		"ResetClock":  func() error { return j.ResetClock(ctx, time.Now()) },
+		"Looks":       func() error { _, err := j.Looks(ctx, machine.Event{}, 1); return err },
+		"RecordEvent": func() error { _, _, err := j.RecordEvent(ctx, machine.Heard{}, nil); return err },
+		"ApplyFlow":   func() error { _, err := j.ApplyFlow(ctx, machine.FlowEvent{}); return err },
+		"ClaimFlows":  func() error { _, err := j.ClaimFlows(ctx, machine.FlowEvent{}, 1); return err },
+		"ReapFlows":   func() error { _, err := j.ReapFlows(ctx, machine.FlowEvent{}, 1); return err },
+		"BeginTx":     func() error { _, err := j.BeginTx(ctx); return err },
 	} {
 		assert.ErrorIs(t, write(), sqlite.ErrReadOnly, name)
 	}

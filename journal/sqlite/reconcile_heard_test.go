@@ -20,7 +20,7 @@ func TestWebhookInARestoredJournal(t *testing.T) {
 	leave(t, path)
 	require.NoError(t, os.Remove(path+"-sidecar"))
 	j := open(t, path)
-	_, _, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, nil)
+	_, _, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, nil)
 	require.ErrorIs(t, err, journal.ErrRestored)
 }
 
@@ -43,7 +43,7 @@ func TestWebhookOfADamagedOperation(t *testing.T) {
 				ev.Answer = nil
 			}
 			for range 2 {
-				_, _, err = j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, []machine.Event{ev})
+				_, _, err = j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, []machine.Event{ev})
 				require.ErrorContains(t, err, "damaged")
 			}
 		})
@@ -79,7 +79,7 @@ func TestWebhookOfADamagedAnswer(t *testing.T) {
 	hears := func(id string) error {
 		ev := tookEffect(begun.Operation, "charge ch_1")
 		ev.Answer = nil
-		_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: id}, []machine.Event{ev})
+		_, first, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: id}, []machine.Event{ev})
 		assert.Equal(t, err == nil, first)
 		return err
 	}

@@ -73,7 +73,7 @@ func childHears(path string) error {
 		if err != nil {
 			return err
 		}
-		_, first, err := j.Hear(ctx, machine.Heard{Provider: "stripe", ID: id}, []machine.Event{tookEffect(op, "charge "+id), tookEffect(held.Operation, "charge held "+id)})
+		_, first, err := j.RecordEvent(ctx, machine.Heard{Provider: "stripe", ID: id}, []machine.Event{tookEffect(op, "charge "+id), tookEffect(held.Operation, "charge held "+id)})
 		if err != nil || !first {
 			return fmt.Errorf("heard first %v: %w", first, err)
 		}
@@ -112,7 +112,7 @@ func TestKilledDuringAWebhook(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, matches, 1, id)
 		held, heldErr := j.Get(t.Context(), journal.Ref{ID: "held-" + id})
-		_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "stripe", ID: id}, []machine.Event{{Kind: machine.EventHint, Ref: op.Ref, At: time.Now()}})
+		_, first, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "stripe", ID: id}, []machine.Event{{Kind: machine.EventHint, Ref: op.Ref, At: time.Now()}})
 		require.NoError(t, err)
 		switch {
 		case step == "heard":
@@ -167,7 +167,7 @@ func TestMarksExistOnlyIfNeeded(t *testing.T) {
 	op, err := doubt(t.Context(), j, "unknown", s)
 	require.NoError(t, err)
 	assert.Equal(t, 2, marks(), "its key and its reference")
-	_, _, err = j.Hear(t.Context(), machine.Heard{ID: "evt_1"}, []machine.Event{tookEffect(op, "charge ch_1")})
+	_, _, err = j.RecordEvent(t.Context(), machine.Heard{ID: "evt_1"}, []machine.Event{tookEffect(op, "charge ch_1")})
 	require.NoError(t, err)
 	assert.Equal(t, 6, marks(), "and its object, with and without its kind, each twice: as one that was found too")
 	require.Empty(t, verify(t, j))
@@ -180,7 +180,7 @@ func TestEvidenceKeepsItsAnswer(t *testing.T) {
 	require.NoError(t, err)
 	ev := tookEffect(held.Operation, "charge 1")
 	ev.Answer.Header = http.Header{"X-Of": {"the answer"}}
-	_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "stripe", ID: "evt_1"}, []machine.Event{ev})
+	_, first, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "stripe", ID: "evt_1"}, []machine.Event{ev})
 	require.NoError(t, err)
 	require.True(t, first)
 	clear(ev.Answer.Body)

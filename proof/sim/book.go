@@ -206,7 +206,7 @@ func (b *book) Looks(ctx context.Context, ev machine.Event, limit int) ([]machin
 	return all, err
 }
 
-func (b *book) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+func (b *book) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	defer b.still.gates("what is heard", "")()
 	fatal, ails := b.fatal(), b.ails()
 	if fatal && !b.after {
@@ -220,7 +220,7 @@ func (b *book) Hear(ctx context.Context, heard machine.Heard, evs []machine.Even
 	for i := range evs {
 		moved[i] = b.reads(evs[i].At).event(evs[i])
 	}
-	all, first, err := b.Journal.Hear(ctx, heard, moved)
+	all, first, err := b.Journal.RecordEvent(ctx, heard, moved)
 	if fatal && b.after {
 		b.process.die()
 		return nil, false, severed.Err

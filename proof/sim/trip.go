@@ -299,7 +299,7 @@ func (l *life) operateTrips(p *process, random dice) {
 		return
 	}
 	ctx := context.Background()
-	for f, err := range p.runner.List(ctx, flow.Filter{}) {
+	for f, err := range p.runner.Flows(ctx, flow.Filter{}) {
 		if err != nil || f.State.Ended() || !random.of(3) {
 			continue
 		}
@@ -331,7 +331,7 @@ func (l *life) retryTrips(p *process) {
 	if !l.has(flows) {
 		return
 	}
-	for f, err := range p.runner.List(context.Background(), flow.Filter{States: []flow.State{journal.FlowStateSetAside}}) {
+	for f, err := range p.runner.Flows(context.Background(), flow.Filter{States: []flow.State{journal.FlowStateSetAside}}) {
 		if err == nil {
 			_, err = p.runner.Retry(context.Background(), f.Ref)
 			l.tell("person", p.name, "has %s tried again: %v", f.ID, err)

@@ -81,7 +81,7 @@ func TestClientWithoutFlowsBesideOne(t *testing.T) {
 		require.Len(t, l.Sent(), 2)
 		_, err = p.Resume(t.Context())
 		require.NoError(t, err)
-		f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		f, err := p.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
 		assert.Equal(t, []string{"charge", "charge", "send"}, l.Descriptions())

@@ -83,7 +83,7 @@ func TestFlowGivenUpDuringAnOutcome(t *testing.T) {
 			fails(p)
 			_, err = p.Resume(t.Context())
 			require.NoError(t, err)
-			f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+			f, err := p.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 			require.NoError(t, err)
 			assert.Equal(t, row.state, f.State)
 			ctx, stop := context.WithTimeout(t.Context(), time.Hour)

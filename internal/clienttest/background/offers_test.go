@@ -235,7 +235,7 @@ func TestLateDeliveryOpensNoFlow(t *testing.T) {
 			assert.True(t, next.Recorded(left[0].Ref).Delivered)
 			assert.Equal(t, 1, undone)
 			assert.NotContains(t, logged.String(), "undone once more")
-			f, err := next.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+			f, err := next.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 			require.NoError(t, err)
 			assert.Equal(t, flow.StateGivenUp, f.State)
 			assert.Len(t, s.Got["charge"], 1)

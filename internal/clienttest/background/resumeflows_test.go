@@ -149,7 +149,7 @@ func TestFoundOperationOfAFlow(t *testing.T) {
 				j.times.Store(row.unread)
 			}
 			l.Runs(time.Minute)
-			f, err := l.Flows.Lookup(t.Context(), onceward.Ref{Parent: parent, ID: "order-1"})
+			f, err := l.Flows.Flow(t.Context(), onceward.Ref{Parent: parent, ID: "order-1"})
 			require.NoError(t, err)
 			require.Equal(t, !row.fails, f.State == flow.StateFinished)
 			require.Equal(t, onceward.StateCompleted, l.Charge().State)
@@ -185,7 +185,7 @@ func TestResolutionDoesNotShortenAProvidersPause(t *testing.T) {
 		assert.Len(t, l.Sent(), 2)
 		pass(20 * time.Second)
 		assert.Len(t, l.Sent(), 3)
-		f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		f, err := p.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
 	})
@@ -236,7 +236,7 @@ func TestFlowsOfOthersAlone(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			settled(e.Operation)
 			l.Runs(11 * time.Minute)
-			f, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: name})
+			f, err := l.Flows.Flow(t.Context(), onceward.Ref{ID: name})
 			require.NoError(t, err)
 			assert.Equal(t, flow.StateFinished, f.State)
 		}
@@ -303,7 +303,7 @@ func TestFlowIsOpenedAgainByProof(t *testing.T) {
 		state := func() flow.State {
 			_, err := p.Resume(t.Context())
 			require.NoError(t, err)
-			f, err := p.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+			f, err := p.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 			require.NoError(t, err)
 			return f.State
 		}
@@ -363,7 +363,7 @@ func TestFlowIsWokenByAClockAhead(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, row.says(other, op))
 			pass(10 * time.Minute)
-			f, err := p.Flows.Lookup(t.Context(), ref)
+			f, err := p.Flows.Flow(t.Context(), ref)
 			require.NoError(t, err)
 			assert.Equal(t, row.ends, f.State)
 			stop()

@@ -210,7 +210,7 @@ func TestTenantsWithoutKeysShareNoOperation(t *testing.T) {
 			p := startFlows(t, l, onceward.Config{Secret: testSecret})
 			for _, tenant := range []string{"a", "b", "a"} {
 				require.NoError(t, p.Flow(p.ArrivesBy(method, "Tenant", tenant), "order-991", nil, p.Sequence("charge")))
-				f, err := p.Flows.Lookup(t.Context(), onceward.Ref{Scope: tenant, ID: "order-991"})
+				f, err := p.Flows.Flow(t.Context(), onceward.Ref{Scope: tenant, ID: "order-991"})
 				require.NoError(t, err)
 				assert.Equal(t, flow.StateFinished, f.State)
 			}

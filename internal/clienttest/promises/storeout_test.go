@@ -124,11 +124,11 @@ func (h *hanging) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit in
 	return h.Journal.ClaimFlows(ctx, ev, limit)
 }
 
-func (h *hanging) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+func (h *hanging) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	if err := h.wait(ctx); err != nil {
 		return nil, false, err
 	}
-	return h.Journal.Hear(ctx, heard, evs)
+	return h.Journal.RecordEvent(ctx, heard, evs)
 }
 
 func (h *hanging) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {

@@ -779,11 +779,11 @@ func (j hearsOdd) FindBy(ctx context.Context, provider string, by machine.By, va
 	return j.Journal.FindBy(ctx, provider, by, value)
 }
 
-func (j hearsOdd) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+func (j hearsOdd) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	if j.odd {
 		return nil, false, journal.ErrInvalidEvent
 	}
-	return j.Journal.Hear(ctx, heard, evs)
+	return j.Journal.RecordEvent(ctx, heard, evs)
 }
 
 // An event has to be delivered again if the journal fails. An event that contradicts its operation's record does not.

@@ -575,7 +575,7 @@ func TestRuleFlowsGoOn(t *testing.T) {
 		} else {
 			l.Runs(time.Minute)
 		}
-		f, err := runner.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		f, err := runner.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
 		assert.Equal(t, 1, l.Effects())
@@ -603,7 +603,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		require.ErrorIs(t, err, onceward.ErrOutcomeUnknown)
 		control(t, l, "/payments")
 		l.Runs(3 * time.Hour)
-		f, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		f, err := l.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, flow.StateFinished, f.State)
 		assert.Equal(t, 2, l.Effects())
@@ -627,7 +627,7 @@ func TestRuleFlowsAndAbsence(t *testing.T) {
 		require.Error(t, err)
 		control(t, l, "/transfers")
 		l.Runs(6 * time.Hour)
-		f, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		f, err := l.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.NotEqual(t, flow.StateGivenUp, f.State)
 		assert.Equal(t, 2, l.Effects(), "the charge and the control: the refund is not made again")
@@ -661,8 +661,8 @@ func (j *cutsAt) Claim(ctx context.Context, ev machine.Event, limit int) ([]mach
 	return results, err
 }
 
-func (j *cutsAt) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
-	results, first, err := j.Reconciler.Hear(ctx, heard, evs)
+func (j *cutsAt) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+	results, first, err := j.Reconciler.RecordEvent(ctx, heard, evs)
 	_ = j.after("the evidence")
 	return results, first, err
 }
@@ -843,7 +843,7 @@ func TestRuleFlowsStayUndone(t *testing.T) {
 		_, err = l.Flows.GiveUp(t.Context(), onceward.Ref{ID: "order-1"}, "no stock")
 		require.NoError(t, err)
 		l.Runs(time.Minute)
-		ended, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		ended, err := l.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		require.Equal(t, flow.StateGivenUp, ended.State)
 
@@ -852,7 +852,7 @@ func TestRuleFlowsStayUndone(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, about, 1)
 		require.Len(t, about[0].Evidence, 1, "it is kept")
-		again, err := l.Flows.Lookup(t.Context(), onceward.Ref{ID: "order-1"})
+		again, err := l.Flows.Flow(t.Context(), onceward.Ref{ID: "order-1"})
 		require.NoError(t, err)
 		assert.Equal(t, ended, again)
 	})

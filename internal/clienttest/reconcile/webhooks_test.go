@@ -210,11 +210,11 @@ type hearsNot struct {
 
 var errDisk = errors.New("the disk is full")
 
-func (j *hearsNot) Hear(ctx context.Context, h machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
+func (j *hearsNot) RecordEvent(ctx context.Context, h machine.Heard, evs []machine.Event) ([]machine.Result, bool, error) {
 	if j.fails.Add(-1) >= 0 {
 		return nil, false, errDisk
 	}
-	return j.Journal.Hear(ctx, h, evs)
+	return j.Journal.RecordEvent(ctx, h, evs)
 }
 
 // An event comes five times, and one commit fails. The provider is asked to repeat that delivery, and the application

@@ -225,7 +225,7 @@ func TestALeapThatFailedIsRepeated(t *testing.T) {
 func TestALeapThatFailedOutlivesAnEventWithoutOperation(t *testing.T) {
 	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
 		owes(t, db, p)
-		_, first, err := p.j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, nil)
+		_, first, err := p.j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, nil)
 		require.NoError(t, err)
 		require.True(t, first)
 		p.executed("next")

@@ -291,9 +291,9 @@ type Tx interface {
 
 	// Handle returns a new handle, higher than all that this process has seen. No handle is returned twice.
 	Handle(ctx context.Context) (int64, error)
-	// Hear remembers an event by its digest, and reports whether it was not remembered yet. It waits for another
+	// RecordEvent remembers an event by its digest, and reports whether it was not remembered yet. It waits for another
 	// transaction that is about to remember it.
-	Hear(ctx context.Context, digest []byte, at int64) (first bool, err error)
+	RecordEvent(ctx context.Context, digest []byte, at int64) (first bool, err error)
 	// Forget forgets at most limit events that were heard before.
 	Forget(ctx context.Context, before int64, limit int) error
 	ReceiptWriter

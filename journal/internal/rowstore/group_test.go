@@ -366,11 +366,11 @@ func TestARequestThatFailsAtItsSecondEventChangesNothing(t *testing.T) {
 		a, damaged := p.unknown("a"), p.unknown("b")
 		db.Damage(damaged.Handle)
 		heard := machine.Heard{Provider: "ledger", ID: "evt_1"}
-		_, _, err := p.j.Hear(t.Context(), heard, []machine.Event{p.proof(a, "charge ch_1"), p.proof(damaged, "charge ch_2")})
+		_, _, err := p.j.RecordEvent(t.Context(), heard, []machine.Event{p.proof(a, "charge ch_1"), p.proof(damaged, "charge ch_2")})
 		require.ErrorIs(t, err, format.ErrDamaged)
 		p.executed("next")
 		assert.Equal(t, journal.StateUnknown, p.get("a").State)
-		_, first, err := p.j.Hear(t.Context(), heard, []machine.Event{p.proof(a, "charge ch_1")})
+		_, first, err := p.j.RecordEvent(t.Context(), heard, []machine.Event{p.proof(a, "charge ch_1")})
 		require.NoError(t, err)
 		assert.True(t, first, "nor is the event remembered")
 	})

@@ -36,7 +36,7 @@ func TestAReapForgetsEventsWhetherOrNotItReaches(t *testing.T) {
 		heard := machine.Heard{Provider: "ledger", ID: "evt_1"}
 		ev := p.proof(p.unknown("a"), "charge ch_1")
 		hears := func() bool {
-			_, first, err := p.j.Hear(t.Context(), heard, []machine.Event{ev})
+			_, first, err := p.j.RecordEvent(t.Context(), heard, []machine.Event{ev})
 			require.NoError(t, err)
 			return first
 		}
@@ -55,7 +55,7 @@ func TestARefusedEventThatIsHeardMovesNoClock(t *testing.T) {
 		ev := p.proof(p.unknown("a"), "charge ch_1")
 		last := p.apply(p.begin("b")).Last
 		ev.At, ev.Evidence = ev.At.Add(time.Hour), nil
-		_, _, err := p.j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, []machine.Event{ev})
+		_, _, err := p.j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, []machine.Event{ev})
 		require.ErrorIs(t, err, journal.ErrInvalidEvent)
 		assert.Equal(t, last, p.apply(p.begin("c")).Last)
 	})

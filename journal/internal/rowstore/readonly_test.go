@@ -73,7 +73,7 @@ func TestStoreThatOnlyReadsRefusesToWrite(t *testing.T) {
 		"Join":         func() error { _, err := j.Join(ctx); return err },
 		"ResetClock":   func() error { return j.ResetClock(ctx, time.Now()) },
 		"Looks":        func() error { _, err := j.Looks(ctx, machine.Event{}, 1); return err },
-		"Hear":         func() error { _, _, err := j.Hear(ctx, machine.Heard{}, nil); return err },
+		"RecordEvent":  func() error { _, _, err := j.RecordEvent(ctx, machine.Heard{}, nil); return err },
 		"KeepHook":     func() error { return j.KeepHook(ctx, true) },
 		"ApplyFlow":    func() error { _, err := j.ApplyFlow(ctx, machine.FlowEvent{}); return err },
 		"ApplyFlowTx":  func() error { _, err := j.ApplyFlowTx(ctx, nil, machine.FlowEvent{}); return err },

@@ -103,12 +103,12 @@ func (b *batch) look(handle int64, p *prepared) (out *outcome, size int, err err
 	return out, size, err
 }
 
-// Hear implements machine.Reconciler.
-func (s *Store) Hear(ctx context.Context, heard machine.Heard, evs []machine.Event) (all []machine.Result, first bool, err error) {
+// RecordEvent implements machine.Reconciler.
+func (s *Store) RecordEvent(ctx context.Context, heard machine.Heard, evs []machine.Event) (all []machine.Result, first bool, err error) {
 	if err := s.writable(ctx); err != nil {
 		return nil, false, err
 	}
-	if err := store.CheckHear(heard, evs); err != nil {
+	if err := store.CheckEvent(heard, evs); err != nil {
 		return nil, false, err
 	}
 	ps := make([]*prepared, len(evs))
@@ -139,7 +139,7 @@ func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool
 	for _, p := range ps {
 		after.see(p.At)
 	}
-	if first, err = b.tx.Hear(b.ctx, digest, after.kept().Last.UnixMilli()); err != nil || !first {
+	if first, err = b.tx.RecordEvent(b.ctx, digest, after.kept().Last.UnixMilli()); err != nil || !first {
 		return nil, first, err
 	}
 	if b.undone = len(ps) == 0; b.undone {

@@ -394,7 +394,7 @@ func (w *world) proves(p *pod) func() {
 			results = make([]machine.Result, 1)
 			results[0], err = p.j.Apply(w.t.Context(), ev)
 		} else {
-			results, _, err = p.j.Hear(w.t.Context(), heard, []machine.Event{ev})
+			results, _, err = p.j.RecordEvent(w.t.Context(), heard, []machine.Event{ev})
 		}
 		if err != nil {
 			return

@@ -18,14 +18,14 @@ func CheckLooks(ev machine.Event) error {
 	return nil
 }
 
-// CheckHear does so for Hear.
-func CheckHear(heard machine.Heard, evs []machine.Event) error {
+// CheckEvent does so for RecordEvent.
+func CheckEvent(heard machine.Heard, evs []machine.Event) error {
 	if heard.ID == "" {
-		return &machine.EventError{Kind: machine.EventEvidence, Reason: "Hear needs the event's ID, or a digest in its place"}
+		return &machine.EventError{Kind: machine.EventEvidence, Reason: "RecordEvent needs the event's ID, or a digest in its place"}
 	}
 	for _, ev := range evs {
 		if ev.Kind != machine.EventEvidence && ev.Kind != machine.EventHint || ev.At.IsZero() {
-			return &machine.EventError{Kind: ev.Kind, Reason: "Hear needs evidence and hints, and the caller's clock"}
+			return &machine.EventError{Kind: ev.Kind, Reason: "RecordEvent needs evidence and hints, and the caller's clock"}
 		}
 	}
 	return nil

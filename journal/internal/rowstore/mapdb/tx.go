@@ -241,8 +241,8 @@ func (t *tx) mark(marks []int64, handle int64, there bool) {
 	}
 }
 
-// Hear implements rowstore.Tx.
-func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {
+// RecordEvent implements rowstore.Tx.
+func (t *tx) RecordEvent(ctx context.Context, digest []byte, at int64) (bool, error) {
 	t.db.mu.Lock()
 	defer t.db.mu.Unlock()
 	if _, err := t.db.take(ctx, t, string(digest), rowstore.WaitLock); err != nil {

@@ -191,8 +191,8 @@ func (t *tx) sequences() apptx.Runner {
 	return t.c
 }
 
-// Hear implements rowstore.Tx.
-func (t *tx) Hear(ctx context.Context, digest []byte, at int64) (bool, error) {
+// RecordEvent implements rowstore.Tx.
+func (t *tx) RecordEvent(ctx context.Context, digest []byte, at int64) (bool, error) {
 	tag, err := t.c.Exec(ctx, t.d.in("INSERT INTO {{s}}.heard VALUES ($1, $2) ON CONFLICT DO NOTHING"), digest, at)
 	return tag.RowsAffected() == 1, meaning(err)
 }

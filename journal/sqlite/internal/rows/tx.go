@@ -79,8 +79,8 @@ func (t *tx) Handle(context.Context) (int64, error) {
 	return t.head.Newest, nil
 }
 
-// Hear implements rowstore.Tx.
-func (t *tx) Hear(_ context.Context, digest []byte, at int64) (bool, error) {
+// RecordEvent implements rowstore.Tx.
+func (t *tx) RecordEvent(_ context.Context, digest []byte, at int64) (bool, error) {
 	n, err := t.sql.hear.Exec(digest, at)
 	return n == 1, conn.Explain(t.d.path, "write", err)
 }

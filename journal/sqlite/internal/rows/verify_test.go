@@ -90,7 +90,7 @@ func everything(t *testing.T) (path string) {
 	require.NoError(t, err)
 	require.NoError(t, j.MakeReceipts(t.Context(), ""))
 	receive(t, j, "request")
-	_, first, err := j.Hear(t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{{Kind: machine.EventHint, Ref: journal.Ref{ID: "unknown"}, At: now}})
+	_, first, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{{Kind: machine.EventHint, Ref: journal.Ref{ID: "unknown"}, At: now}})
 	require.NoError(t, err)
 	require.True(t, first)
 	require.Empty(t, verify(t, j), "in use")
