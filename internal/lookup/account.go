@@ -20,7 +20,7 @@ func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*ht
 	if err != nil {
 		return nil, &PassedOver{reason(err)}
 	}
-	return newRequest(e, about, http.MethodGet, expanded, query, "", acceptJSON)
+	return newRequest(e, about, http.MethodGet, PathOf(about.URL, expanded), query, "")
 }
 
 // Account reads the answer of [Identify]'s request: the account, or why it does not tell.

@@ -63,12 +63,12 @@ func TestTimesOfObjects(t *testing.T) {
 	for _, text := range []string{
 		"1795348805", "2026-11-22T12:00:05Z", "2026-11-22T13:00:05+01:00", "2026-11-22T13:00:05+0100", "2026-11-22 12:00:05", "2026-11-22T12:00:05.000Z", "1795348805.0", "1795348805000",
 	} {
-		got, ok := timeOf(text)
+		got, ok := TimeOf(text)
 		assert.True(t, ok, text)
 		assert.True(t, want.Equal(got), "%s: %s", text, got)
 	}
 	for _, text := range []string{"", "0", "1795348805000000", "2026-11-22", "12:00", "NaN", "-5", "soon"} {
-		_, ok := timeOf(text)
+		_, ok := TimeOf(text)
 		assert.False(t, ok, text)
 	}
 }

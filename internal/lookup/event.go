@@ -98,8 +98,8 @@ func readEvent(p *providers.Provider, list string, texts tables.Texts) (heard []
 		if len(h.Object) > MaxID {
 			h.Object = ""
 		}
-		h.At, _ = timeOf(at)
-		h.Created, _ = timeOf(created)
+		h.At, _ = TimeOf(at)
+		h.Created, _ = TimeOf(created)
 		h.Live, h.Told = live == "true", live == "true" || live == "false"
 		if h.ID == "" {
 			h.ID = digest(rule.Field, rule.Equals, rule.Is.String(), h.Key, h.Reference, h.Object, h.Account, at, created)

@@ -106,7 +106,7 @@ func (s *Sweep) objects() map[string]*object {
 	for i, item := range s.items {
 		outcome, fresh := outcomeOf(s.look, item.texts)
 		text, _ := item.texts.Only(s.look.Created)
-		created, dated := timeOf(text)
+		created, dated := TimeOf(text)
 		o := objects[item.ID]
 		switch {
 		case o == nil:
@@ -287,7 +287,7 @@ func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	if err != nil {
 		return nil, &PassedOver{reason(err)}
 	}
-	return newRequest(s.endpoint, &about, http.MethodGet, path, "", "", acceptJSON)
+	return newRequest(s.endpoint, &about, http.MethodGet, PathOf(about.URL, path), "", "")
 }
 
 // Fetched returns the finding with the object in the response to [Sweep.Fetch]'s request. It is inconclusive if the

@@ -2,9 +2,7 @@ package lookup
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"hash/maphash"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,24 +51,13 @@ type Sweep struct {
 	window   Window
 
 	windows  []Window // that are still to be read, the present one first
-	page     page
+	pages    *Pages   // of the present window
+	from     int      // the first of the present window's items
 	requests int
-	seed     maphash.Seed
 	items    []Item
 	held     int
 	long     bool   // some of it was not read, since it is too long
 	why      string // it is inconclusive
-}
-
-// page is the sweep's position in a window's list.
-type page struct {
-	path, query, body string // without what asks for the page
-	param             string // its value; empty on the first page
-	link              string // the query of a link, in place of all
-	number            int    // of pages that were read
-	from, offset      int    // the first of the window's items; how many there are
-	asked             map[string]bool
-	seen              map[uint64]bool // items of the window's, by their text
 }
 
 // Item is one of a list.
@@ -109,14 +96,14 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	if why := unfit(e, look, &about); why != "" {
 		return nil, &PassedOver{why}
 	}
-	paths := []string{look.ID, look.Created, lastID(look)}
+	paths := []string{look.ID, look.Created}
 	for _, same := range look.Same {
 		paths = append(paths, same.Field)
 	}
 	for _, means := range look.Means {
 		paths = append(paths, means.Field)
 	}
-	s := &Sweep{provider: p, endpoint: e, look: look, fields: tables.NewFields(paths...), about: about, window: window, seed: maphash.MakeSeed()}
+	s := &Sweep{provider: p, endpoint: e, look: look, fields: tables.NewFields(paths...), about: about, window: window}
 	s.windows = []Window{window}
 	if err := s.open(); err != nil {
 		return nil, &PassedOver{reason(err)}
@@ -125,18 +112,18 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	if err != nil {
 		return nil, &PassedOver{reason(err)}
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && !harmless(p, r, s.page.body) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !harmless(p, r, s.pages.list.Body) {
 		return nil, &PassedOver{"its method is " + r.Method + ", and the provider's table does not say that the request has no effect"}
 	}
 	return s, nil
 }
 
-// lastID returns the path, in an item, of the id that asks for the page after it.
-func lastID(look *providers.Lookup) string {
-	if look.Next.Style == providers.PageLastID && look.Next.Cursor != "" {
-		return look.Next.Cursor
+// LastID returns the path, in an item, of the id that requests the page after it. id is the path of the item's own.
+func LastID(next providers.Paging, id string) string {
+	if next.Style == providers.PageLastID && next.Cursor != "" {
+		return next.Cursor
 	}
-	return look.ID
+	return id
 }
 
 // unfit returns why the look-up cannot identify an operation, or "" if it can.
@@ -218,32 +205,39 @@ func (s *Sweep) open() (err error) {
 	value := func(name string) (string, bool) {
 		switch name {
 		case "since":
-			return written(w.Since, s.look.TimeLayout), true
+			return Written(w.Since, s.look.TimeLayout), true
 		case "until":
-			return written(w.Until, s.look.TimeLayout), true
+			return Written(w.Until, s.look.TimeLayout), true
 		}
 		return s.about.value(name)
 	}
-	p := page{from: len(s.items), asked: map[string]bool{}, seen: map[uint64]bool{}}
-	if p.path, err = template.Expand(s.look.Path, template.Path, value); err != nil {
+	list := List{Items: s.look.Items, Next: s.look.Next, Needs: s.look.Needs, LastID: LastID(s.look.Next, s.look.ID)}
+	path, err := template.Expand(s.look.Path, template.Path, value)
+	if err != nil {
 		return err
 	}
-	if p.query, err = template.Expand(s.look.Query, template.Query, value); err != nil {
+	list.URL = PathOf(s.about.URL, path)
+	if list.Query, err = template.Expand(s.look.Query, template.Query, value); err != nil {
 		return err
 	}
 	if s.look.Body != "" {
-		if p.body, err = template.Expand(s.look.Body, template.PlaceOf(s.look.Body), value); err != nil {
+		if list.Body, err = template.Expand(s.look.Body, template.PlaceOf(s.look.Body), value); err != nil {
 			return err
 		}
 	}
-	if s.look.Next.Style == providers.PageNumber {
-		p.param = "1"
-	}
-	s.page = p
+	s.pages, s.from = NewPages(s.provider, list), len(s.items)
 	return nil
 }
 
-func written(t time.Time, layout string) string {
+// PathOf returns the URL of an expanded path at the host of another URL.
+func PathOf(host *url.URL, path string) *url.URL {
+	u := &url.URL{Scheme: host.Scheme, Host: host.Host, RawPath: path}
+	u.Path, _ = url.PathUnescape(path) // template.Expand returns no path with malformed escapes
+	return u
+}
+
+// Written returns a time in the layout of [providers.Lookup.TimeLayout].
+func Written(t time.Time, layout string) string {
 	switch t = t.UTC(); layout {
 	case "unix":
 		return strconv.FormatInt(t.Unix(), 10)
@@ -253,6 +247,22 @@ func written(t time.Time, layout string) string {
 		return t.Format(time.RFC3339)
 	}
 	return t.Format(layout)
+}
+
+// UnitOf returns the span that a layout of [providers.Lookup.TimeLayout] is taken to tell apart: a second or, if the
+// layout has no time of day, a day.
+func UnitOf(layout string) time.Duration {
+	at := time.Date(2025, 11, 22, 21, 43, 34, 0, time.UTC)
+	switch layout {
+	case "unix", "rfc3339":
+		return time.Second
+	case "date":
+		return 24 * time.Hour
+	}
+	if parsed, err := time.Parse(layout, at.Format(layout)); err == nil && parsed.Equal(at) {
+		return time.Second
+	}
+	return 24 * time.Hour
 }
 
 // Serves returns why the sweep's list does not serve an operation, or "" if it does.
@@ -301,45 +311,37 @@ func (s *Sweep) Next() *http.Request {
 func (s *Sweep) Requests() int { return s.requests }
 
 func (s *Sweep) request() (*http.Request, error) {
-	query, body := s.page.query, s.page.body
-	var err error
-	switch {
-	case s.page.link != "":
-		query = s.page.link
-	case s.page.param == "":
-	case body == "":
-		query = withPair(query, s.look.Next.Param, s.page.param)
-	case strings.HasPrefix(body, "{"):
-		body, err = withField(body, s.look.Next, s.page.param)
-	default:
-		body = withPair(body, s.look.Next.Param, s.page.param)
-	}
+	query, body, err := s.pages.Request()
 	if err != nil {
 		return nil, err
 	}
-	return newRequest(s.endpoint, &s.about, s.look.Method, s.page.path, query, body, acceptJSON)
+	return newRequest(s.endpoint, &s.about, s.look.Method, s.pages.list.URL, query, body)
 }
 
-const acceptJSON = "application/json"
-
-// newRequest makes a request to an expanded path at the operation's host. It has the operation's headers, except those
-// that belong to the write. newRequest adds an Accept header if they have none.
-func newRequest(e *providers.Endpoint, about *Subject, method, path, query, body, accept string) (*http.Request, error) {
-	u := *about.URL
-	u.RawQuery, u.Fragment, u.RawFragment, u.User, u.RawPath = query, "", "", nil, path
-	u.Path, _ = url.PathUnescape(path) // template.Expand returns no path with malformed escapes
-	r, err := http.NewRequest(cmp.Or(method, http.MethodGet), u.String(), strings.NewReader(body))
+// newRequest makes a request of a look-up. It has the operation's headers, except those that belong to the write.
+func newRequest(e *providers.Endpoint, about *Subject, method string, at *url.URL, query, body string) (*http.Request, error) {
+	r, err := NewRequest(method, at, query, body)
 	if err != nil {
-		return nil, errors.New("its URL is malformed")
+		return nil, err
 	}
 	for name, values := range about.Header {
 		if !ofWrite(e, name) {
 			r.Header[name] = slices.Clone(values)
 		}
 	}
-	if r.Header.Get("Accept") == "" {
-		r.Header.Set("Accept", accept)
+	return r, nil
+}
+
+// NewRequest makes a request that accepts JSON, to a URL without a query. An empty method is GET. A body is JSON if it
+// begins with a brace, otherwise a form.
+func NewRequest(method string, at *url.URL, query, body string) (*http.Request, error) {
+	u := *at
+	u.RawQuery = query
+	r, err := http.NewRequest(cmp.Or(method, http.MethodGet), u.String(), strings.NewReader(body))
+	if err != nil {
+		return nil, errors.New("its URL is malformed")
 	}
+	r.Header.Set("Accept", "application/json")
 	switch {
 	case body == "":
 		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
@@ -375,45 +377,4 @@ func harmless(p *providers.Provider, r *http.Request, body string) bool {
 	}
 	route := router.Route(r.Method, r.URL).For(tables.Message{Header: r.Header, Query: r.URL.RawQuery, Body: []byte(body)})
 	return route.Listed && !route.Effect
-}
-
-// withPair returns a query or a form with this value for a name, and no other.
-func withPair(text, name, value string) string {
-	var kept []string
-	for pair := range strings.SplitSeq(text, "&") {
-		spelt, _, _ := strings.Cut(pair, "=")
-		if said, err := url.QueryUnescape(spelt); pair != "" && (err != nil || said != name) {
-			kept = append(kept, pair)
-		}
-	}
-	return strings.Join(append(kept, url.QueryEscape(name)+"="+url.QueryEscape(value)), "&")
-}
-
-// withField returns a JSON body with the value that asks for a page.
-func withField(body string, next providers.Paging, value string) (string, error) {
-	var whole map[string]any
-	d := json.NewDecoder(strings.NewReader(body))
-	d.UseNumber()
-	if err := d.Decode(&whole); err != nil {
-		return "", errors.New("its body is not a JSON object")
-	}
-	at, names := whole, strings.Split(next.Param, ".")
-	for _, name := range names[:len(names)-1] {
-		inner, ok := at[name].(map[string]any)
-		if !ok {
-			if at[name] != nil {
-				return "", errors.New("its body has no place for the page's parameter")
-			}
-			inner = map[string]any{}
-			at[name] = inner
-		}
-		at = inner
-	}
-	var said any = value
-	if next.Style == providers.PageOffset || next.Style == providers.PageNumber {
-		said = json.Number(value)
-	}
-	at[names[len(names)-1]] = said
-	text, err := json.Marshal(whole)
-	return string(text), err
 }
