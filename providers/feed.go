@@ -7,24 +7,32 @@ import (
 )
 
 // Feed describes how a provider lists the events of an account, for Client.CatchUp. The zero Feed means that the provider
-// lists no events. Templates are those of [Lookup], with these placeholders:
-//
-//	{since} {until}  the window, by TimeLayout
-//	{after}          the last event's id
-//	{types}          the wanted types of events: one parameter or array element for each type
-//	{limit}          the number of items on a page
+// lists no events. Templates are those of [Lookup], with the placeholders {since} and {until} only. The window includes
+// {since} and may exclude {until}.
 //
 // No list of events is complete: a provider may fail to create an event, or omit an event for which the credential
-// has no permission.
+// has no permission. No filter is trusted: an event counts only if its time and its type are wanted.
 type Feed struct {
 	// Method, Path, Query and Body are the request, as in [Lookup]. Host is its host, one of Provider.Hosts without a
-	// wildcard.
+	// wildcard. The request goes there by https.
 	Method, Host, Path, Query, Body string
 
 	// TimeLayout is the format of {since} and {until}, as in [Lookup]. Items is the path of the events in the answer, and
-	// Next says how to request the next page. Next.Size is the largest {limit}.
+	// Next says how to request the next page. Next.Size is the largest number of events on a page.
 	TimeLayout, Items string
 	Next              Paging
+
+	// Types and Limit are the parameters, as Paging.Param, for the wanted types and for the number of events on a
+	// page. In a query or form, Types is sent once for each type. In a JSON body, Types is an array. Empty means that
+	// there is no such parameter.
+	Types, Limit string
+
+	// TypesAtOnce is the largest number of types in one request. Zero means that the provider publishes no limit, or
+	// does not filter by type.
+	TypesAtOnce int
+
+	// Undelivered is added to Query for events that no endpoint accepted. Empty means that there is no such list.
+	Undelivered string
 
 	// Bound says what limits a list.
 	Bound FeedBound
@@ -33,18 +41,12 @@ type Feed struct {
 	// account. An empty Account means that every listed event is of the account whose credential listed it.
 	ID, At, Type, Account string
 
-	// As is the body of a webhook that brings the event: a JSON template with {item} in place of the event. Empty means
-	// that the event itself is the body.
+	// As is the body of a webhook that brings the event: JSON with {item} in place of the event. Empty means that the
+	// event itself is the body.
 	As string
 
 	// SameID says that a webhook of the event has the same signed id. Only then may one handler receive both.
 	SameID bool
-
-	// TypesAtOnce is the largest number of types in one request. Zero means that the provider does not filter by type.
-	TypesAtOnce int
-
-	// Undelivered is added to Query for events that no endpoint accepted. Empty means that there is no such list.
-	Undelivered string
 
 	// Owner says whose events the list has.
 	Owner FeedOwner
@@ -73,7 +75,8 @@ const (
 	// older than the window.
 	ByPages
 
-	// ByCursor: the list has the oldest event first, and begins after the event {after}.
+	// ByCursor: no filter. The list has the oldest event first. It may begin after a known event, whose id is then sent as
+	// Next.Param. Reading ends after the first page with an event that is newer than the window.
 	ByCursor
 )
 
@@ -95,7 +98,7 @@ const (
 	// OfCredential: the account of the credential.
 	OfCredential FeedOwner = iota
 
-	// OfAccountHeader: the account that one of Provider.AccountHeaders names, else the account of the credential.
+	// OfAccountHeader: the account that the first of Provider.AccountHeaders names, else the account of the credential.
 	OfAccountHeader
 
 	// OfApplication: all accounts that use the application. Each event names its account.

@@ -1,0 +1,288 @@
+// Package feed reads a provider's list of events, as [providers.Feed] describes the list. [Compile] makes a [Plan] of a
+// table. [Plan.Pages] has the requests for one window, and the events in their answers.
+//
+// It trusts no filter of a provider: an event outside the window, or of another type, is left out. An event without an
+// id, a time or a type is an error, not left out. Nothing here does I/O. A Plan is safe for concurrent use. Pages must
+// be used by one goroutine.
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/internal/template"
+	"github.com/onceward/onceward/providers"
+)
+
+var (
+	// ErrPageTooLarge: a page is longer than [lookup.MaxBody]. Request the window again with half the limit.
+	ErrPageTooLarge = fmt.Errorf("a page of the list is longer than %d MiB", lookup.MaxBody>>20)
+
+	// ErrWindowTooLong: the window has more pages than [lookup.MaxPages]. Request the window in two halves.
+	ErrWindowTooLong = fmt.Errorf("the list has more than %d pages", lookup.MaxPages)
+)
+
+// Error is the error of an answer that shows no events.
+type Error struct {
+	// Status is the answer's status.
+	Status int
+
+	// Why says what is wrong, and what to do next. It holds no text of the answer.
+	Why string
+}
+
+// Error returns why.
+func (e *Error) Error() string { return e.Why }
+
+// Plan is a provider's feed, prepared for reading.
+type Plan struct {
+	provider      *providers.Provider
+	feed          *providers.Feed
+	host          string
+	fields        *tables.Fields
+	before, after string // what is around the event in a webhook's body
+}
+
+// Compile prepares the feed of a validated table. It returns nil if the provider lists no events. The table must not
+// change afterwards.
+func Compile(p *providers.Provider) (*Plan, error) {
+	f := &p.Feed
+	if f.Path == "" {
+		return nil, nil
+	}
+	plan := &Plan{provider: p, feed: f, fields: tables.NewFields(f.ID, f.At, f.Type, f.Account)}
+	plan.before, plan.after, _ = strings.Cut(f.As, "{item}")
+	probe := plan.Pages(Window{Until: time.Unix(1, 0), Types: []string{"x"}})
+	if _, err := probe.Next(); err != nil {
+		return nil, fmt.Errorf("providers: %q: Feed: %w", p.Name, err)
+	}
+	return plan, nil
+}
+
+// Feed returns the facts that the plan was made of. They must not be changed.
+func (p *Plan) Feed() *providers.Feed { return p.feed }
+
+// Limit returns the largest limit of a window, or 0 if requests have none.
+func (p *Plan) Limit() int {
+	if p.feed.Limit == "" {
+		return 0
+	}
+	return p.feed.Next.Size
+}
+
+// Batches returns types in parts that one window may have each. No types are one part, of all types.
+func (p *Plan) Batches(types []string) [][]string {
+	if len(types) == 0 || p.feed.TypesAtOnce == 0 {
+		return [][]string{types}
+	}
+	return slices.Collect(slices.Chunk(types, p.feed.TypesAtOnce))
+}
+
+// Window says which events are read.
+type Window struct {
+	// Since and Until are the window. It includes Since and excludes Until.
+	Since, Until time.Time
+
+	// Types are the wanted types, a part of [Plan.Batches]. Empty means all types.
+	Types []string
+
+	// Account is sent in the account header if the list is [providers.OfAccountHeader]. Empty sends no such header.
+	Account string
+
+	// After is the id of the last event that was read before. It is for [providers.ByCursor].
+	After string
+
+	// Undelivered reads only events that no endpoint accepted. The feed must have such a list.
+	Undelivered bool
+
+	// Limit is the number of events on a page, at most [Plan.Limit], which is the default.
+	Limit int
+}
+
+// Item is a listed event.
+type Item struct {
+	// ID, Type and Account are the event's. Account is "" if the event does not show it.
+	ID, Type, Account string
+
+	// At is when the event happened.
+	At time.Time
+
+	// Body is the body of a webhook that brings the event. It may share memory with the answer.
+	Body []byte
+}
+
+// Pages reads one window.
+type Pages struct {
+	plan   *Plan
+	window Window
+	at     *url.URL
+	pages  *lookup.Pages
+	ended  bool
+	err    error
+}
+
+// Pages returns the pages of a window.
+func (p *Plan) Pages(w Window) *Pages {
+	g := &Pages{plan: p, window: w}
+	g.pages, g.err = g.open()
+	return g
+}
+
+func (g *Pages) open() (*lookup.Pages, error) {
+	f, w := g.plan.feed, g.window
+	value := func(name string) (string, bool) {
+		switch name {
+		case "since":
+			return lookup.Written(w.Since, f.TimeLayout), true
+		case "until":
+			return lookup.Written(roundedUp(w.Until, f.TimeLayout), f.TimeLayout), true
+		}
+		return "", false
+	}
+	path, err := template.Expand(f.Path, template.Path, value)
+	if err != nil {
+		return nil, err
+	}
+	g.at = lookup.PathOf(&url.URL{Scheme: "https", Host: f.Host}, path)
+	list := lookup.List{URL: g.at, Items: f.Items, Next: f.Next, Needs: f.Needs, LastID: lookup.LastID(f.Next, f.ID)}
+	if list.Query, err = template.Expand(f.Query, template.Query, value); err != nil {
+		return nil, err
+	}
+	if f.Body != "" {
+		if list.Body, err = template.Expand(f.Body, template.PlaceOf(f.Body), value); err != nil {
+			return nil, err
+		}
+	}
+	if f.Types != "" && len(w.Types) > 0 {
+		if list.Query, list.Body, err = lookup.With(list.Query, list.Body, f.Types, w.Types); err != nil {
+			return nil, err
+		}
+	}
+	if f.Limit != "" {
+		if w.Limit > 0 {
+			list.Next.Size = w.Limit
+		}
+		if list.Query, list.Body, err = lookup.With(list.Query, list.Body, f.Limit, json.Number(strconv.Itoa(list.Next.Size))); err != nil {
+			return nil, err
+		}
+	}
+	if w.Undelivered {
+		list.Query = strings.TrimPrefix(list.Query+"&"+f.Undelivered, "&")
+	}
+	if f.Bound == providers.ByCursor {
+		list.First = w.After
+	}
+	return lookup.NewPages(g.plan.provider, list), nil
+}
+
+// roundedUp returns the first time that the layout writes and that is not before t.
+func roundedUp(t time.Time, layout string) time.Time {
+	unit := lookup.UnitOf(layout)
+	if whole := t.Truncate(unit); whole.Before(t) {
+		return whole.Add(unit)
+	}
+	return t
+}
+
+// Next returns the request to send next, without a credential and with a context of its own, or nil after the last
+// page. Send it to no other host, follow no redirect, and pass its response to [Pages.Read].
+func (g *Pages) Next() (*http.Request, error) {
+	if g.err != nil || g.ended {
+		return nil, g.err
+	}
+	query, body, err := g.pages.Request()
+	if err != nil {
+		return nil, err
+	}
+	r, err := lookup.NewRequest(g.plan.feed.Method, g.at, query, body)
+	if err != nil {
+		return nil, err
+	}
+	if headers := g.plan.provider.AccountHeaders; g.window.Account != "" && g.plan.feed.Owner == providers.OfAccountHeader {
+		r.Header.Set(headers[0], g.window.Account)
+	}
+	return r, nil
+}
+
+// Read returns the wanted events of an answer, in the list's order. body is decoded, and at most [lookup.MaxBody] and a
+// byte more. The error is [ErrPageTooLarge], [ErrWindowTooLong] or an [*Error]. After an error, begin the window again.
+// With ErrWindowTooLong, the events of the page are returned too.
+func (g *Pages) Read(status int, header http.Header, body []byte) ([]Item, error) {
+	if status/100 == 2 && len(body) > lookup.MaxBody {
+		g.err = ErrPageTooLarge
+		return nil, g.err
+	}
+	texts, why := g.pages.Items(status, header, body)
+	if why != "" {
+		return nil, g.fail(status, why)
+	}
+	items, beyond := make([]Item, 0, len(texts)), false
+	for _, text := range texts {
+		item, why := g.plan.item(text)
+		if why != "" {
+			return nil, g.fail(status, why)
+		}
+		w := &g.window
+		early, late := item.At.Before(w.Since), !item.At.Before(w.Until)
+		beyond = beyond || early && g.plan.feed.Bound == providers.ByPages || late && g.plan.feed.Bound == providers.ByCursor
+		if !early && !late && (len(w.Types) == 0 || slices.Contains(w.Types, item.Type)) {
+			items = append(items, item)
+		}
+	}
+	more, why := g.pages.Turn(header, body, texts)
+	switch {
+	case beyond:
+		g.ended = true
+	case why != "":
+		return nil, g.fail(status, why)
+	case more == lookup.Cut:
+		g.err = ErrWindowTooLong
+	case more == lookup.Ended:
+		g.ended = true
+	}
+	return items, g.err
+}
+
+func (g *Pages) fail(status int, why string) error {
+	g.err = &Error{Status: status, Why: why}
+	return g.err
+}
+
+// item reads a listed event, or says which field it lacks.
+func (p *Plan) item(text []byte) (item Item, why string) {
+	f, texts := p.feed, p.fields.Read(text)
+	for _, field := range []struct {
+		name, path string
+		to         *string
+	}{{"id", f.ID, &item.ID}, {"type", f.Type, &item.Type}} {
+		said, ok := texts.Only(field.path)
+		if !ok || len(said) > lookup.MaxID {
+			return item, "a listed event shows no " + field.name + " at " + field.path
+		}
+		*field.to = said
+	}
+	at, _ := texts.Only(f.At)
+	ok := false
+	if item.At, ok = lookup.TimeOf(at); !ok {
+		return item, "a listed event shows no time at " + f.At
+	}
+	if f.Account != "" {
+		item.Account, ok = texts.Only(f.Account)
+		if !ok && f.Owner == providers.OfApplication {
+			return item, "a listed event shows no account at " + f.Account
+		}
+	}
+	item.Body = text
+	if f.As != "" {
+		item.Body = slices.Concat([]byte(p.before), text, []byte(p.after))
+	}
+	return item, ""
+}
