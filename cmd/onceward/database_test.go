@@ -322,7 +322,7 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 			assert.Empty(t, app.ends(t, round%60 == 29))
 			app = starts(t, server.URL(), p.env()...)
 		}
-		handle := fmt.Sprintf("#%d", 1<<40+1+random.IntN(500))
+		handle := fmt.Sprintf("#%d", int64(1<<40+1)+random.Int64N(500))
 		every := [][]string{
 			{"ls"}, {"ls", "--state", "unknown"}, {"attention"}, {"show", handle, "--reveal"}, {"why", handle}, {"flows"}, {"stats"},
 			{"verify"}, {"doctor", "--bodies", "20"}, {"export"}, {"adopt", "--yes"}, {"reap", "--keep", "2160h"},

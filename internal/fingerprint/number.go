@@ -37,11 +37,11 @@ func appendDecimal(out []byte, token string) []byte {
 		token = token[1:]
 	}
 	mantissa, power, scientific := strings.Cut(strings.ToLower(token), "e")
-	exponent := 0
+	var exponent int64
 	if scientific {
 		// Out of range, it is as good as infinite: no canonical form has so large a power, and next to it the number's
 		// own digits don't count.
-		exponent, _ = strconv.Atoi(power)
+		exponent, _ = strconv.ParseInt(power, 10, 64)
 		exponent = min(max(exponent, -1<<40), 1<<40)
 	}
 	digits := len(out)
@@ -66,5 +66,5 @@ func appendDecimal(out []byte, token string) []byte {
 		return out[:from]
 	}
 	out = append(out, 'e')
-	return strconv.AppendInt(out, int64(exponent), 10)
+	return strconv.AppendInt(out, exponent, 10)
 }
