@@ -192,7 +192,7 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 		case op.State == journal.StateCancelled, !slices.Contains(reached, op.Ref) && st.takesBack(ctx, op):
 		case !op.State.Settled():
 			return fmt.Errorf("%w: operation %s of its step is %s, and has to have an outcome first", onceward.ErrNotSent, op.ID, op.State)
-		case r.tookEffect(op):
+		case tookEffect(r.core, op):
 			return fmt.Errorf("%w: operation %s of its step took effect, and the step has to return its outcome first", onceward.ErrNotSent, op.ID)
 		}
 	}
@@ -351,7 +351,7 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 			why = "is sent by no other process"
 		case !op.State.Settled():
 			open = &waits.Operation
-		case err != nil && op.State == journal.StateCompleted && !slices.Contains(st.calls.reached, op.Ref) && !saysNoEffect(err) && r.tookEffect(op):
+		case err != nil && op.State == journal.StateCompleted && !slices.Contains(st.calls.reached, op.Ref) && !saysNoEffect(err) && tookEffect(r.core, op):
 			why = "took effect in an earlier run"
 		}
 		if why != "" {

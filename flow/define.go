@@ -56,27 +56,3 @@ func Define[In, Out any](name string, version int, do func(context.Context, In) 
 }
 
 func (d *Func[In, Out]) function() *function { return &d.f }
-
-// Run runs the flow with the name id, as Runner.Do does, and returns the recorded result of its function, the same
-// for every caller. After the flow's end the function is not called again. A flow that began under another version goes
-// on under that one. The error is ErrUnregistered if the function is not registered with r.
-func (d *Func[In, Out]) Run(ctx context.Context, r *Runner, id string, in In) (Out, error) {
-	var zero, out Out
-	ref, _, _, _ := r.name(ctx, id)
-	if r.known(d.f.FlowFunction) == nil {
-		return zero, &Error{Flow: Flow{Ref: ref, Function: d.f.Name, Version: d.f.Version}, Kind: ErrUnregistered}
-	}
-	input, err := json.Marshal(in)
-	if err != nil {
-		return zero, &Error{Flow: Flow{Ref: ref}, Kind: ErrInput, Err: err}
-	}
-	result, err := r.runByName(ctx, id, input, &d.f)
-	if err != nil {
-		return zero, err
-	}
-	if err := decodeStrictly(result, &out); err != nil {
-		return zero, &Error{Flow: Flow{Ref: ref, Function: d.f.Name, Version: d.f.Version, State: StateFinished}, Kind: ErrChanged,
-			Err: fmt.Errorf("its recorded result does not fit: %w", err)}
-	}
-	return out, nil
-}

@@ -75,10 +75,3 @@ func (a *ask) enqueue(ctx context.Context, tx journal.Tx) (Flow, error) {
 	}
 	return flowOf(&res.Flow), nil
 }
-
-// isEarlier reports whether a flow is of an earlier request with the same inbound key. If so, package server refuses the
-// present request.
-func isEarlier(ctx context.Context, f *journal.Flow) bool {
-	p := naming.Of(ctx).Parent
-	return p != nil && p.Earlier != nil && p.Earlier(&journal.Operation{CreatedAt: f.CreatedAt, Tombstone: f.Tombstone})
-}

@@ -33,7 +33,7 @@ func saysNoEffect(err error) bool {
 }
 
 // tookEffect reports whether a completed operation took effect, as far as its answer tells.
-func (r *run) tookEffect(op *journal.Operation) bool {
+func tookEffect(c *core.Core, op *journal.Operation) bool {
 	a, u := op.Answer, core.Parsed(op.Request.URL)
 	switch {
 	case a == nil:
@@ -43,7 +43,7 @@ func (r *run) tookEffect(op *journal.Operation) bool {
 	case a.Cut, a.Omitted, u == nil:
 		return true
 	}
-	route := r.core.Router.Route(op.Request.Method, u)
+	route := c.Router.Route(op.Request.Method, u)
 	return !route.Listed || route.Provider.KeysUnder != op.Provider ||
 		!tables.Declined(route.Provider, tables.Answer{Status: a.Status, Header: a.Header, Body: a.Body})
 }

@@ -1,8 +1,10 @@
 package flow
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"sync"
 )
@@ -71,4 +73,17 @@ func takesNull(t reflect.Type) bool {
 		return t.NumField() == 0
 	}
 	return false
+}
+
+// decodeStrictly takes JSON apart, if it fits and nothing of it is left over.
+func decodeStrictly(encoded []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(encoded))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if len(bytes.TrimRight(encoded[d.InputOffset():], " \t\r\n")) > 0 {
+		return errors.New("something follows it")
+	}
+	return nil
 }

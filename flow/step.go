@@ -1,11 +1,9 @@
 package flow
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -196,17 +194,4 @@ func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, sp
 		return zero, st.failed
 	}
 	return result, nil
-}
-
-// decodeStrictly takes JSON apart, if it fits and nothing of it is left over.
-func decodeStrictly(encoded []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(encoded))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if len(bytes.TrimRight(encoded[d.InputOffset():], " \t\r\n")) > 0 {
-		return errors.New("something follows it")
-	}
-	return nil
 }

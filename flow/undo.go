@@ -106,7 +106,7 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 			return 0, nil, r.stop(f)
 		case op.State == journal.StateCompleted:
 			answers++
-			if r.tookEffect(&op) {
+			if tookEffect(r.core, &op) {
 				effects = append(effects, op.Ref)
 			}
 		}
