@@ -11,18 +11,18 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // restored puts a copy of the database, as it is now, behind a commit that the copy lacks.
-func (p *process) restored(db *mapdb.Database) {
+func (p *process) restored(db *faultdb.Database) {
 	old := db.Copy()
 	p.executed("lost")
 	db.Restore(old)
 }
 
 func TestAdoptWaitsForRowsThatOthersHold(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.decide(p.park(p.executed("a"), 0), machine.Recorded)
 		p.restored(db)
 		release := db.Hold([]int64{op.Handle}, nil)
@@ -40,7 +40,7 @@ func TestAdoptWaitsForRowsThatOthersHold(t *testing.T) {
 }
 
 func TestTwoAdoptionsAtOnceEndAsOne(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		op := a.executed("a")
 		a.restored(db)
 		release := db.Hold([]int64{op.Handle}, nil)
@@ -61,13 +61,13 @@ func TestTwoAdoptionsAtOnceEndAsOne(t *testing.T) {
 }
 
 func TestAnAdoptionThatFailsLeavesTheJournalRestored(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		for i := range 600 {
 			p.executed(fmt.Sprint("op-", i))
 		}
 		p.restored(db)
 		identity := db.Head().Identity
-		db.NextCommits(mapdb.Lands, mapdb.Lands, mapdb.Fails)
+		db.NextCommits(faultdb.Lands, faultdb.Lands, faultdb.Fails)
 		require.Error(t, p.j.Adopt(t.Context()))
 		_, err := p.j.Join(t.Context())
 		require.ErrorIs(t, err, journal.ErrRestored)
@@ -80,7 +80,7 @@ func TestAnAdoptionThatFailsLeavesTheJournalRestored(t *testing.T) {
 }
 
 func TestAdoptPassesOverADamagedRowAndSaysSo(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		damaged, sound := p.executed("a"), p.decide(p.park(p.executed("b"), 0), machine.Recorded)
 		p.restored(db)
 		db.Damage(damaged.Handle)
@@ -94,7 +94,7 @@ func TestAdoptPassesOverADamagedRowAndSaysSo(t *testing.T) {
 
 // The process of such a session runs elsewhere, or no more. Its operations are not claimed before the adoption.
 func TestAdoptTakesTheOperationsOfSessionsThatCameWithACopy(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		op := b.executed("a")
 		db.Strange(b.s.ID())
 		_, err := a.j.Claim(t.Context(), a.of(machine.EventClaim, journal.Operation{}), 10)
@@ -111,7 +111,7 @@ func TestAdoptTakesTheOperationsOfSessionsThatCameWithACopy(t *testing.T) {
 }
 
 func TestAdoptAsNamesTheDeployment(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.decide(p.park(p.executed("a"), 0), machine.Recorded)
 		require.NoError(t, p.j.AdoptAs(t.Context(), "blue"))
 		assert.Equal(t, "blue", db.Head().Deployment)
@@ -120,7 +120,7 @@ func TestAdoptAsNamesTheDeployment(t *testing.T) {
 }
 
 func TestARestoredJournalWritesNothingInTheApplicationsTransaction(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.executed("a")
 		p.restored(db)
 		tx, err := p.j.BeginTx(t.Context())

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // process is a process that uses a journal in a database.
@@ -49,7 +49,7 @@ func (w *warnings) count() int {
 	return strings.Count(w.text.String(), "\n")
 }
 
-func newProcess(t *testing.T, db *mapdb.Database) *process {
+func newProcess(t *testing.T, db *faultdb.Database) *process {
 	t.Helper()
 	log := new(warnings)
 	j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
@@ -60,10 +60,10 @@ func newProcess(t *testing.T, db *mapdb.Database) *process {
 }
 
 // history runs a test of a database in a bubble, with virtual time.
-func history(t *testing.T, test func(t *testing.T, db *mapdb.Database, p *process)) {
+func history(t *testing.T, test func(t *testing.T, db *faultdb.Database, p *process)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		db := mapdb.New()
+		db := faultdb.New()
 		p := newProcess(t, db)
 		defer p.j.Close()
 		test(t, db, p)
@@ -153,7 +153,7 @@ func (p *process) applied(ev machine.Event) <-chan reply {
 }
 
 // together applies events in one transaction: they arrive while another one commits.
-func (p *process) together(db *mapdb.Database, evs ...machine.Event) []reply {
+func (p *process) together(db *faultdb.Database, evs ...machine.Event) []reply {
 	p.t.Helper()
 	release := db.BlockCommits()
 	p.asker++
@@ -210,7 +210,7 @@ func (d *joining) Leave(ctx context.Context, id string) error {
 
 // A session that starts while its journal is closed is ended.
 func TestJoinOfAJournalThatIsBeingClosed(t *testing.T) {
-	d := &joining{Driver: mapdb.New().Open()}
+	d := &joining{Driver: faultdb.New().Open()}
 	j, err := rowstore.Open(t.Context(), d, rowstore.Options{})
 	require.NoError(t, err)
 	d.joined = func() { require.NoError(t, j.Close()) }

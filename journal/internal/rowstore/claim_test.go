@@ -12,12 +12,12 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // What another process does to an operation is decided on at once, whatever this process has seen of it.
 func TestADecisionReadsWhatOtherProcessesWrote(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		op := b.executed("x")
 		a.decide(a.begin("x"), machine.Wait)
 		assert.Empty(t, a.claim(10))
@@ -35,7 +35,7 @@ func TestADecisionReadsWhatOtherProcessesWrote(t *testing.T) {
 // Two processes claim one operation at a time, while each transaction of the other is open. Both get one as long as
 // there are some.
 func TestClaimsLockHardlyMoreRowsThanTheyTake(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		for i := range 30 {
 			a.decide(a.park(a.executed(fmt.Sprint("due-", i)), 0), machine.Recorded)
 		}
@@ -55,7 +55,7 @@ func TestClaimsLockHardlyMoreRowsThanTheyTake(t *testing.T) {
 }
 
 func TestAClaimSkipsRowsThatOthersHold(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		var held []int64
 		for i := range 20 {
 			op := p.decide(p.park(p.executed(fmt.Sprint("due-", i)), 0), machine.Recorded)
@@ -72,7 +72,7 @@ func TestAClaimSkipsRowsThatOthersHold(t *testing.T) {
 }
 
 func TestASessionOfWhichNoOneKnowsKeepsItsOperationsAlone(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		b.executed("unsure")
 		a.decide(a.park(a.executed("due"), 0), machine.Recorded)
 		db.Unsure(b.s.ID())
@@ -86,7 +86,7 @@ func TestASessionOfWhichNoOneKnowsKeepsItsOperationsAlone(t *testing.T) {
 }
 
 func TestADamagedRowIsPassedOverByClaims(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		damaged := p.decide(p.park(p.executed("damaged"), 0), machine.Recorded)
 		p.decide(p.park(p.executed("due"), 0), machine.Recorded)
 		db.Damage(damaged.Handle)
@@ -96,7 +96,7 @@ func TestADamagedRowIsPassedOverByClaims(t *testing.T) {
 
 // A claim goes past operations that another transaction holds, however many they are.
 func TestAClaimGoesPastManyThatAreHeld(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		var held []int64
 		for i := range 100 {
 			held = append(held, p.decide(p.park(p.executed(fmt.Sprint("held-", i)), 0), machine.Recorded).Handle)
@@ -112,7 +112,7 @@ func TestAClaimGoesPastManyThatAreHeld(t *testing.T) {
 
 // So it does if each of two indexes has only some of them.
 func TestAClaimGoesPastHeldOperationsOfTwoIndexes(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		var held []int64
 		for i := range 50 {
 			held = append(held, a.decide(a.park(a.executed(fmt.Sprint("due-", i)), 0), machine.Recorded).Handle, b.executed(fmt.Sprint("left-", i)).Handle)
@@ -129,7 +129,7 @@ func TestAClaimGoesPastHeldOperationsOfTwoIndexes(t *testing.T) {
 
 // A sweep leaves out no operation: it waits for those that others hold.
 func TestAResetOfTheClockWaitsForHeldRows(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		before := p.now
 		p.now = before.Add(2 * time.Hour)
 		var held journal.Operation
@@ -151,7 +151,7 @@ func TestAResetOfTheClockWaitsForHeldRows(t *testing.T) {
 }
 
 // owes has the commit of a leap fail that closes the window of x.
-func owes(t *testing.T, db *mapdb.Database, p *process) {
+func owes(t *testing.T, db *faultdb.Database, p *process) {
 	t.Helper()
 	before := p.now
 	p.now = before.Add(2 * time.Hour)
@@ -159,7 +159,7 @@ func owes(t *testing.T, db *mapdb.Database, p *process) {
 	p.now = before
 	p.executed("while the clock is behind")
 	p.now = before.Add(machine.Confirmation)
-	db.NextCommits(mapdb.Fails)
+	db.NextCommits(faultdb.Fails)
 	_, err := p.j.Apply(t.Context(), p.begin("once it is believed"))
 	require.Error(t, err)
 	require.False(t, p.get("x").WindowClosed)
@@ -167,7 +167,7 @@ func owes(t *testing.T, db *mapdb.Database, p *process) {
 
 // A caller whose clock leaps is answered although another transaction holds a row. The sweep tells the row once it is free.
 func TestALeapOfTheClockWaitsForNoHeldRow(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		before := p.now
 		p.now = before.Add(2 * time.Hour)
 		var held journal.Operation
@@ -192,7 +192,7 @@ func TestALeapOfTheClockWaitsForNoHeldRow(t *testing.T) {
 
 // A transaction of the application's is decided although its caller's clock shows a leap that is not recorded yet.
 func TestAnEnqueueIsRecordedThoughALeapIsDue(t *testing.T) {
-	history(t, func(t *testing.T, _ *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, _ *faultdb.Database, p *process) {
 		before := p.now
 		p.now = before.Add(2 * time.Hour)
 		p.decide(p.park(p.executed("x"), time.Minute), machine.Recorded)
@@ -214,7 +214,7 @@ func TestAnEnqueueIsRecordedThoughALeapIsDue(t *testing.T) {
 
 // A leap whose commit failed is recorded by the next transaction.
 func TestALeapThatFailedIsRepeated(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		owes(t, db, p)
 		p.executed("next")
 		assert.True(t, p.get("x").WindowClosed)
@@ -223,7 +223,7 @@ func TestALeapThatFailedIsRepeated(t *testing.T) {
 
 // A leap whose commit failed is not forgotten by a transaction that is rolled back because it has nothing to record.
 func TestALeapThatFailedOutlivesAnEventWithoutOperation(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		owes(t, db, p)
 		_, first, err := p.j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "evt_1"}, nil)
 		require.NoError(t, err)
@@ -235,12 +235,12 @@ func TestALeapThatFailedOutlivesAnEventWithoutOperation(t *testing.T) {
 
 // A reset of the clock whose commit failed changes nothing, however often it fails.
 func TestAResetOfTheClockThatFails(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		before := p.now
 		p.now = before.Add(2 * time.Hour)
 		p.decide(p.park(p.executed("x"), time.Minute), machine.Recorded)
 		for range 3 {
-			db.NextCommits(mapdb.Fails)
+			db.NextCommits(faultdb.Fails)
 			require.Error(t, p.j.ResetClock(t.Context(), before))
 		}
 		assert.Equal(t, p.now.UnixMilli(), p.apply(p.begin("y")).Last.UnixMilli())
@@ -254,7 +254,7 @@ func TestAResetOfTheClockThatFails(t *testing.T) {
 
 // If the clock is reset after a process has decided by it, and before that is committed, the process decides anew.
 func TestADecisionBeforeAResetIsNotCommittedAfterIt(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		right := a.now
 		a.now = right.Add(30 * time.Hour)
 		a.apply(machine.Event{Kind: machine.EventClock, At: a.now})
@@ -269,7 +269,7 @@ func TestADecisionBeforeAResetIsNotCommittedAfterIt(t *testing.T) {
 		go func() { reset <- b.j.ResetClock(t.Context(), right) }()
 		synctest.Wait()
 		require.Equal(t, 2, db.Commits())
-		db.LetCommit(1, mapdb.Lands)
+		db.LetCommit(1, faultdb.Lands)
 		synctest.Wait()
 		db.StepCommits(false)
 		require.NoError(t, <-reset)
@@ -280,7 +280,7 @@ func TestADecisionBeforeAResetIsNotCommittedAfterIt(t *testing.T) {
 
 // A reset goes behind what this process recorded last. It need not go behind what another process recorded before.
 func TestAProcessFollowsAResetBehindItsOwnLatestCommit(t *testing.T) {
-	pair(t, func(t *testing.T, _ *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, _ *faultdb.Database, a, b *process) {
 		before := a.now
 		a.executed("x")
 		a.now = before.Add(10 * time.Minute)
@@ -293,7 +293,7 @@ func TestAProcessFollowsAResetBehindItsOwnLatestCommit(t *testing.T) {
 }
 
 func TestAProcessFollowsTheClockOfAnother(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		b.now = b.now.Add(machine.Leap)
 		b.executed("w")
 		last := a.apply(a.begin("z")).Last
@@ -324,7 +324,7 @@ func (p *process) waits(id string) journal.Flow {
 // A clock ran ahead by days, and is reset. No flow waits for the days to pass, not even one that another transaction
 // holds.
 func TestAResetOfTheClockWaitsForHeldFlows(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, p, other *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, p, other *process) {
 		before := p.now
 		p.now = before.Add(3 * 24 * time.Hour)
 		f := p.waits("held")
@@ -347,7 +347,7 @@ func TestAResetOfTheClockWaitsForHeldFlows(t *testing.T) {
 
 // A sweep goes through more rows than it reads at once.
 func TestAResetOfTheClockSweepsManyRows(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		const many = 600
 		before := p.now
 		p.now = before.Add(3 * 24 * time.Hour)
@@ -367,7 +367,7 @@ func TestAResetOfTheClockSweepsManyRows(t *testing.T) {
 
 // A claim passes over an operation whose row the database refuses, and gets all others. It returns the error if there are none.
 func TestClaimPassesOverARefusedOperation(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		var refused int64
 		for n := range 20 {
 			op := p.executed(fmt.Sprint("invoice-", n))

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 func contextOf(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
@@ -22,9 +22,9 @@ func contextOf(t *testing.T, d time.Duration) (context.Context, context.CancelFu
 }
 
 func TestATransactionThatMissedIsDecidedAnew(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		evs := p.strangers(8)
-		db.NextCommits(mapdb.Lands, mapdb.Misses, mapdb.Misses, mapdb.Misses)
+		db.NextCommits(faultdb.Lands, faultdb.Misses, faultdb.Misses, faultdb.Misses)
 		requireExecuted(t, p.together(db, evs...))
 		for _, ev := range evs {
 			assert.Equal(t, int64(1), p.get(ev.Ref.ID).Claim)
@@ -34,10 +34,10 @@ func TestATransactionThatMissedIsDecidedAnew(t *testing.T) {
 
 // A transaction that always misses goes on in parts, and only a request that misses alone fails.
 func TestATransactionThatMissesForeverGoesOnInParts(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		fates := []mapdb.Fate{mapdb.Lands}
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
+		fates := []faultdb.Fate{faultdb.Lands}
 		for range 9 {
-			fates = append(fates, mapdb.Misses)
+			fates = append(fates, faultdb.Misses)
 		}
 		db.NextCommits(fates...)
 		requireExecuted(t, p.together(db, p.strangers(8)...))
@@ -45,8 +45,8 @@ func TestATransactionThatMissesForeverGoesOnInParts(t *testing.T) {
 }
 
 func TestACommitThatFailedRecordedNothing(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		db.NextCommits(mapdb.Fails)
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
+		db.NextCommits(faultdb.Fails)
 		ev := p.begin("a")
 		_, err := p.j.Apply(t.Context(), ev)
 		require.Error(t, err)
@@ -57,9 +57,9 @@ func TestACommitThatFailedRecordedNothing(t *testing.T) {
 
 // After a commit in doubt nothing is decided until the driver has found out whether it landed.
 func TestNothingIsDecidedBeforeACommitInDoubtIsResolved(t *testing.T) {
-	for name, fate := range map[string]mapdb.Fate{"it landed": mapdb.LosesAnswer, "it did not": mapdb.LosesCommit} {
+	for name, fate := range map[string]faultdb.Fate{"it landed": faultdb.LosesAnswer, "it did not": faultdb.LosesCommit} {
 		t.Run(name, func(t *testing.T) {
-			history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+			history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 				op := p.executed("a")
 				db.NextCommits(fate)
 				ev := p.begin("b")
@@ -71,7 +71,7 @@ func TestNothingIsDecidedBeforeACommitInDoubtIsResolved(t *testing.T) {
 				db.Unreachable(false)
 				cancel := p.of(machine.EventCancel, journal.Operation{Ref: ev.Ref})
 				cancel.Asker, cancel.Unsent = ev.Asker, true
-				if fate == mapdb.LosesAnswer {
+				if fate == faultdb.LosesAnswer {
 					p.decide(cancel, machine.Recorded)
 				} else {
 					p.decide(cancel, machine.Stale)
@@ -86,8 +86,8 @@ func TestNothingIsDecidedBeforeACommitInDoubtIsResolved(t *testing.T) {
 
 // A fence is no row's fault: the transaction is neither repeated nor taken apart.
 func TestAFencedProcessDecidesNothing(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
-		db.NextCommits(mapdb.Lands, mapdb.IsFenced)
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
+		db.NextCommits(faultdb.Lands, faultdb.IsFenced)
 		before := db.Begun()
 		for _, r := range p.together(db, p.strangers(16)...) {
 			assert.ErrorIs(t, r.err, rowstore.ErrFenced)
@@ -98,7 +98,7 @@ func TestAFencedProcessDecidesNothing(t *testing.T) {
 }
 
 // race has two processes decide before either commits, and returns both decisions. Either may commit first.
-func race(t *testing.T, db *mapdb.Database, a, b *process, ofA, ofB machine.Event) (decisions [2]machine.Decision) {
+func race(t *testing.T, db *faultdb.Database, a, b *process, ofA, ofB machine.Event) (decisions [2]machine.Decision) {
 	t.Helper()
 	release := db.BlockCommits()
 	first := a.applied(ofA)
@@ -114,9 +114,9 @@ func race(t *testing.T, db *mapdb.Database, a, b *process, ofA, ofB machine.Even
 	return decisions
 }
 
-func pair(t *testing.T, test func(t *testing.T, db *mapdb.Database, a, b *process)) {
+func pair(t *testing.T, test func(t *testing.T, db *faultdb.Database, a, b *process)) {
 	t.Helper()
-	history(t, func(t *testing.T, db *mapdb.Database, a *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, a *process) {
 		b := newProcess(t, db)
 		defer b.j.Close()
 		test(t, db, a, b)
@@ -134,7 +134,7 @@ func count(decisions [2]machine.Decision, of machine.Decision) (n int) {
 
 // A name and another operation's second name are one name, whoever comes first.
 func TestANameAndASecondNameAtTwoProcessesExecuteOnce(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		withAlias := func(p *process, id, key string) machine.Event {
 			ev := p.begin(id)
 			ev.Intent.Alias, ev.Intent.Key, ev.Intent.KeyCarried = ref(key), "key-of-"+key, true
@@ -158,7 +158,7 @@ func TestANameAndASecondNameAtTwoProcessesExecuteOnce(t *testing.T) {
 
 // A name that is new to one process and known to another executes once.
 func TestANameMadeUpTwiceExecutesOnce(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		made := a.begin("key")
 		made.New, made.Intent.Naming = true, journal.Generated
 		decisions := race(t, db, a, b, made, b.begin("key"))
@@ -171,7 +171,7 @@ func TestANameMadeUpTwiceExecutesOnce(t *testing.T) {
 }
 
 func TestOneNameAtTwoProcessesExecutesOnce(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		decisions := race(t, db, a, b, a.begin("a"), b.begin("a"))
 		assert.Equal(t, 1, count(decisions, machine.Execute))
 		assert.Equal(t, 1, count(decisions, machine.Wait))
@@ -196,7 +196,7 @@ func (p *process) proof(op journal.Operation, object string) machine.Event {
 }
 
 func TestAnObjectProvesOneOperationOfTwoProcesses(t *testing.T) {
-	pair(t, func(t *testing.T, db *mapdb.Database, a, b *process) {
+	pair(t, func(t *testing.T, db *faultdb.Database, a, b *process) {
 		x, y := a.unknown("x"), a.unknown("y")
 		race(t, db, a, b, a.proof(x, "charge ch_1"), b.proof(y, "charge ch_1"))
 		completed := 0
@@ -215,7 +215,7 @@ func TestAnObjectProvesOneOperationOfTwoProcesses(t *testing.T) {
 
 // Two operations in one transaction with the same object: the first of them is proven.
 func TestAnObjectProvesOneOperationOfATransaction(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		x, y := p.unknown("x"), p.unknown("y")
 		p.together(db, p.proof(x, "charge ch_1"), p.proof(y, "charge ch_1"))
 		assert.Equal(t, journal.StateCompleted, p.get("x").State)

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // counted is a database that counts the flows that transactions read in pages.
@@ -41,7 +41,7 @@ func (t *countedTx) Flows(ctx context.Context, scan rowstore.FlowScan) ([]*rowst
 // A claim reads no more flows than it needs, however many are due, and takes those that are due longest.
 func TestClaimOfFewAmongManyDueFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &counted{Driver: mapdb.New().Open()}
+		db := &counted{Driver: faultdb.New().Open()}
 		j, err := rowstore.Open(t.Context(), db, rowstore.Options{})
 		require.NoError(t, err)
 		defer j.Close()

@@ -14,11 +14,11 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 func TestRequestsThatArriveTogetherShareATransaction(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		before := db.Begun()
 		requireExecuted(t, p.together(db, p.strangers(64)...))
 		assert.Equal(t, 2, db.Begun()-before, "the first one's, and that of all others")
@@ -26,7 +26,7 @@ func TestRequestsThatArriveTogetherShareATransaction(t *testing.T) {
 }
 
 func TestADamagedRowFailsItsOwnRequestAlone(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.executed("damaged")
 		db.Damage(op.Handle)
 		byName, byHandle := p.begin("damaged"), p.complete(op)
@@ -41,7 +41,7 @@ func TestADamagedRowFailsItsOwnRequestAlone(t *testing.T) {
 
 // An index of names that lost an entry's row, or leads to another's, is damaged: the name does not execute again.
 func TestANameThatLeadsElsewhereIsNeverExecuted(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.executed("a")
 		other := p.executed("b")
 		for _, handle := range []int64{other.Handle, 4711} {
@@ -55,7 +55,7 @@ func TestANameThatLeadsElsewhereIsNeverExecuted(t *testing.T) {
 }
 
 func TestARefusedRowFailsItsOwnRequestAlone(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		db.Refuse(func(r *rowstore.Row) bool { return r.Provider == "refused" })
 		evs := p.strangers(100)
 		for _, i := range []int{0, 37, 99} {
@@ -74,7 +74,7 @@ func TestARefusedRowFailsItsOwnRequestAlone(t *testing.T) {
 
 // A request that has changed a row before it fails leaves the row as it was, and the others of its transaction go on.
 func TestAFailedRequestUndoesItsOwnChangesAlone(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.decide(p.park(p.executed("a"), 0), machine.Recorded)
 		panics := p.begin("a")
 		panics.Intent.Fingerprint = "v1:salted anew"
@@ -95,7 +95,7 @@ func (p *process) complete1(id string) journal.Operation {
 
 // A delivery and evidence share a commit. Neither is found with its answer, which stays.
 func TestTwoEventsOfACommitKeepTheAnswer(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		want := p.get("a").Answer.Body
 		for _, r := range p.together(db, p.of(machine.EventDeliver, op), p.proof(op, "charge ch_1")) {
@@ -110,7 +110,7 @@ func TestTwoEventsOfACommitKeepTheAnswer(t *testing.T) {
 }
 
 func TestARefusedDeliveryFailsNoOtherRequest(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		db.Refuse(func(r *rowstore.Row) bool { return r.Handle == op.Handle })
 		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
@@ -126,7 +126,7 @@ func TestARefusedDeliveryFailsNoOtherRequest(t *testing.T) {
 }
 
 func TestADeliveryWaitsForTheNextCommitWhileTheDatabaseIsAway(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		db.Unreachable(true)
@@ -141,9 +141,9 @@ func TestADeliveryWaitsForTheNextCommitWhileTheDatabaseIsAway(t *testing.T) {
 
 // Deliveries that come while a commit is about to fail take no other request's place.
 func TestADeliveryBesideACommitThatFails(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		first, second := p.complete1("a"), p.complete1("b")
-		db.NextCommits(mapdb.Fails, mapdb.Fails)
+		db.NextCommits(faultdb.Fails, faultdb.Fails)
 		release := db.BlockCommits()
 		p.decide(p.of(machine.EventDeliver, first), machine.Recorded)
 		begun := p.applied(p.begin("begun"))
@@ -160,24 +160,24 @@ func TestADeliveryBesideACommitThatFails(t *testing.T) {
 
 // A request that records nothing does not show that the database can be written: the delivery waits on, without a warning.
 func TestADeliveryWaitsUntilSomethingIsRecorded(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.decide(p.of(machine.EventDeliver, p.complete1("a")), machine.Recorded)
-		db.NextCommits(mapdb.Fails)
+		db.NextCommits(faultdb.Fails)
 		require.Error(t, p.j.Flush(t.Context()))
-		db.NextCommits(mapdb.Fails)
+		db.NextCommits(faultdb.Fails)
 		p.decide(p.begin("a"), machine.Replay)
 		assert.False(t, p.get("a").Delivered)
 		assert.Zero(t, p.log.count())
 		p.executed("b")
 		assert.True(t, p.get("a").Delivered)
 		p.decide(p.of(machine.EventDeliver, p.complete1("c")), machine.Recorded)
-		db.NextCommits(mapdb.Fails)
+		db.NextCommits(faultdb.Fails)
 		require.Error(t, p.j.Close(), "the delivery is lost")
 	})
 }
 
 func TestAHeldDeliveryDelaysNoOtherRequest(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		release := db.Hold([]int64{op.Handle}, nil)
 		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
@@ -194,7 +194,7 @@ func TestAHeldDeliveryDelaysNoOtherRequest(t *testing.T) {
 }
 
 func TestCloseRecordsADeliveryWhoseRowIsHeldForAMoment(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		time.AfterFunc(300*time.Millisecond, db.Hold([]int64{op.Handle}, nil))
@@ -206,7 +206,7 @@ func TestCloseRecordsADeliveryWhoseRowIsHeldForAMoment(t *testing.T) {
 }
 
 func TestCloseEndsHoweverLongARowIsHeld(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		delivered, asked := p.complete1("a"), p.executed("b")
 		p.decide(p.of(machine.EventDeliver, delivered), machine.Recorded)
 		release := db.Hold([]int64{delivered.Handle, asked.Handle}, nil)
@@ -220,7 +220,7 @@ func TestCloseEndsHoweverLongARowIsHeld(t *testing.T) {
 }
 
 func TestASessionsEndRecordsItsDeliveries(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		time.AfterFunc(time.Second, db.Hold([]int64{op.Handle}, nil))
 		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
@@ -231,7 +231,7 @@ func TestASessionsEndRecordsItsDeliveries(t *testing.T) {
 
 // A hundred callers ask for names that another transaction holds: rows that exist, and names that it is about to insert.
 func TestHeldNamesDelayNoOthers(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		var handles []int64
 		var names []rowstore.Digest
 		var evs []machine.Event
@@ -268,7 +268,7 @@ func TestHeldNamesDelayNoOthers(t *testing.T) {
 }
 
 func TestACallerThatLeavesWaitsForNoHeldRow(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		release := db.Hold([]int64{p.executed("a").Handle}, nil)
 		defer release()
 		ctx, cancel := contextOf(t, time.Second)
@@ -283,7 +283,7 @@ func TestACallerThatLeavesWaitsForNoHeldRow(t *testing.T) {
 // A program's test may leave a journal open. A bubble of package synctest fails if a goroutine of it stays.
 func TestAnIdleStoreRunsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := mapdb.New()
+		db := faultdb.New()
 		p := newProcess(t, db)
 		p.decide(p.of(machine.EventDeliver, p.complete1("a")), machine.Recorded)
 		requireExecuted(t, p.together(db, p.strangers(8)...))
@@ -292,7 +292,7 @@ func TestAnIdleStoreRunsNoGoroutine(t *testing.T) {
 }
 
 // delivers has a delivery ride with a begin, whose commit has the given fate.
-func (p *process) delivers(db *mapdb.Database, fate mapdb.Fate) (reply, journal.Operation) {
+func (p *process) delivers(db *faultdb.Database, fate faultdb.Fate) (reply, journal.Operation) {
 	p.t.Helper()
 	op := p.complete1("delivered")
 	p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
@@ -302,9 +302,9 @@ func (p *process) delivers(db *mapdb.Database, fate mapdb.Fate) (reply, journal.
 
 // A commit that failed with a delivery is made once more without it. The delivery is recorded on its own.
 func TestACommitThatFailsWithADeliveryIsRepeatedWithoutIt(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		before := db.Begun()
-		begun, delivered := p.delivers(db, mapdb.Fails)
+		begun, delivered := p.delivers(db, faultdb.Fails)
 		requireExecuted(t, []reply{begun})
 		synctest.Wait()
 		assert.Equal(t, 5, db.Begun()-before, "begin, complete, the failed one, that without the delivery, and the delivery")
@@ -315,9 +315,9 @@ func TestACommitThatFailsWithADeliveryIsRepeatedWithoutIt(t *testing.T) {
 
 // A commit in doubt is not repeated, since it may have landed. A delivery of it waits for the next one.
 func TestACommitInDoubtWithADeliveryIsNotRepeated(t *testing.T) {
-	for name, fate := range map[string]mapdb.Fate{"it landed": mapdb.LosesAnswer, "it did not": mapdb.LosesCommit} {
+	for name, fate := range map[string]faultdb.Fate{"it landed": faultdb.LosesAnswer, "it did not": faultdb.LosesCommit} {
 		t.Run(name, func(t *testing.T) {
-			history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+			history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 				begun, delivered := p.delivers(db, fate)
 				assert.ErrorIs(t, begun.err, rowstore.ErrUndecided)
 				p.executed("next")
@@ -329,7 +329,7 @@ func TestACommitInDoubtWithADeliveryIsNotRepeated(t *testing.T) {
 }
 
 func TestADeliveryOfADamagedRowIsAWarning(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
 		db.Damage(op.Handle)
@@ -340,7 +340,7 @@ func TestADeliveryOfADamagedRowIsAWarning(t *testing.T) {
 
 // Close records how far the clock has come, which other commits do once an hour.
 func TestCloseRecordsTheClock(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.executed("a")
 		p.now = p.now.Add(time.Minute)
 		p.decide(p.begin("a"), machine.Wait)
@@ -350,7 +350,7 @@ func TestCloseRecordsTheClock(t *testing.T) {
 }
 
 func TestCloseSaysThatItsCommitFailed(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.executed("a")
 		p.now = p.now.Add(time.Minute)
 		p.decide(p.begin("a"), machine.Wait)
@@ -362,7 +362,7 @@ func TestCloseSaysThatItsCommitFailed(t *testing.T) {
 
 // A request of several events is recorded as a whole, or not at all.
 func TestARequestThatFailsAtItsSecondEventChangesNothing(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		a, damaged := p.unknown("a"), p.unknown("b")
 		db.Damage(damaged.Handle)
 		heard := machine.Heard{Provider: "ledger", ID: "evt_1"}
@@ -377,7 +377,7 @@ func TestARequestThatFailsAtItsSecondEventChangesNothing(t *testing.T) {
 }
 
 func TestARequestWhoseCallerHasLeftIsNotDecided(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		release := p.j.Hold()
 		ctx, cancel := contextOf(t, time.Second)
 		defer cancel()
@@ -392,7 +392,7 @@ func TestARequestWhoseCallerHasLeftIsNotDecided(t *testing.T) {
 
 // A name that is held no more shares the transaction of others again.
 func TestANameThatWasHeldSharesTransactionsAgain(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		release := db.Hold([]int64{p.executed("a").Handle}, nil)
 		waits := p.applied(p.begin("a"))
 		synctest.Wait()
@@ -409,7 +409,7 @@ func TestANameThatWasHeldSharesTransactionsAgain(t *testing.T) {
 
 // Nothing is decided about an operation whose request is damaged, so that its look-up is not leased in vain.
 func TestADamagedRequestFailsItsOwnLookUpAlone(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.unknown("a")
 		p.unknown("b")
 		db.DamageRequest(op.Handle)
@@ -438,7 +438,7 @@ func (slow) Check(ctx context.Context, _ func(journal.Violation)) error {
 // Close ends a Verify, and does not wait for it.
 func TestCloseEndsAVerify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, err := rowstore.Open(t.Context(), slow{mapdb.New().Open()}, rowstore.Options{})
+		j, err := rowstore.Open(t.Context(), slow{faultdb.New().Open()}, rowstore.Options{})
 		require.NoError(t, err)
 		verified := make(chan error, 1)
 		go func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // weighed is a database that counts the bytes of the bodies that are read.
@@ -43,7 +43,7 @@ func (r *weighedReader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.
 
 // A list and a search read no bodies, however large these are.
 func TestListsReadNoBodies(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		var key string
 		for n := range 20 {
 			op := p.decide(p.complete(p.executed(fmt.Sprint("invoice-", n))), machine.Recorded)

@@ -9,12 +9,12 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // A caller's clock that is ahead of the database's is refused. It does not become the journal's latest time.
 func TestClockAheadOfTheDatabases(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		db.Tell(p.now)
 		for ahead, want := range map[time.Duration]error{time.Minute: nil, time.Minute + time.Second: rowstore.ErrClockAhead, 48 * time.Hour: rowstore.ErrClockAhead} {
 			ev := p.begin("ahead by " + ahead.String())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // passes lets time pass, and the journal believe it.
@@ -21,7 +21,7 @@ func (p *process) passes(d time.Duration) {
 }
 
 func TestAReapSeesTheDeliveriesBeforeIt(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		op := p.complete1("a")
 		p.passes(60 * 24 * time.Hour)
 		p.decide(p.of(machine.EventDeliver, op), machine.Recorded)
@@ -32,7 +32,7 @@ func TestAReapSeesTheDeliveriesBeforeIt(t *testing.T) {
 }
 
 func TestAReapForgetsEventsWhetherOrNotItReaches(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		heard := machine.Heard{Provider: "ledger", ID: "evt_1"}
 		ev := p.proof(p.unknown("a"), "charge ch_1")
 		hears := func() bool {
@@ -51,7 +51,7 @@ func TestAReapForgetsEventsWhetherOrNotItReaches(t *testing.T) {
 
 // The clock of a refused event shows nothing.
 func TestARefusedEventThatIsHeardMovesNoClock(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		ev := p.proof(p.unknown("a"), "charge ch_1")
 		last := p.apply(p.begin("b")).Last
 		ev.At, ev.Evidence = ev.At.Add(time.Hour), nil
@@ -64,7 +64,7 @@ func TestARefusedEventThatIsHeardMovesNoClock(t *testing.T) {
 // A clock ran ahead while the operation was sent, and its answer was cut off. A repeat in its window would come after
 // the provider has forgotten the key. The look-up before it closes the window, also once that time has passed.
 func TestALookUpClosesTheWindowOfAMissingAnswer(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		now := time.Now()
 		begin := p.begin("cut")
 		begin.At = now.Add(20 * time.Hour)

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // changing is a database in which rows change while they are read for the first time.
@@ -28,7 +28,7 @@ var errToRead = errors.New("opened to read")
 
 // A journal that only reads finds what another one writes. Rows that changed while they were read are read again.
 func TestStoreThatOnlyReads(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		require.NoError(t, p.j.KeepHook(t.Context(), true))
 		const many = 600 // more than two pages
 		for n := range many {
@@ -62,7 +62,7 @@ func TestStoreThatOnlyReads(t *testing.T) {
 
 // Each method that writes returns the given error, whatever it is called with.
 func TestStoreThatOnlyReadsRefusesToWrite(t *testing.T) {
-	j, err := rowstore.OpenToRead(t.Context(), mapdb.New().Open(), errToRead)
+	j, err := rowstore.OpenToRead(t.Context(), faultdb.New().Open(), errToRead)
 	require.NoError(t, err)
 	defer j.Close()
 	ctx := t.Context()

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // old completes operations, and lets their time pass.
@@ -28,7 +28,7 @@ func (p *process) reap(limit int) (int, error) {
 }
 
 func TestAReapTakesNoMoreThanItsLimitAndThoseSettledFirst(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.old("a", "b", "c")
 		reaped, err := p.reap(2)
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestAReapTakesNoMoreThanItsLimitAndThoseSettledFirst(t *testing.T) {
 }
 
 func TestAReapPassesOverAnOperationThatAnotherTransactionHolds(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.old("a", "b")
 		release := db.Hold([]int64{p.get("a").Handle}, nil)
 		reaped, err := p.reap(10)
@@ -56,7 +56,7 @@ func TestAReapPassesOverAnOperationThatAnotherTransactionHolds(t *testing.T) {
 }
 
 func TestAReapPassesOverADamagedRowAndSaysSo(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.old("a", "b")
 		db.Damage(p.get("a").Handle)
 		reaped, err := p.reap(1)
@@ -69,7 +69,7 @@ func TestAReapPassesOverADamagedRowAndSaysSo(t *testing.T) {
 }
 
 func TestAReapNeedsNoPartsSoADamagedRequestGoesToo(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		p.old("a")
 		db.DamageRequest(p.get("a").Handle)
 		reaped, err := p.reap(10)
@@ -81,7 +81,7 @@ func TestAReapNeedsNoPartsSoADamagedRequestGoesToo(t *testing.T) {
 
 // A commit reaps about a megabyte, since a database may overwrite it.
 func TestACommitReapsNoMoreThanAMegabyteOfSeveral(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		const many = 8
 		random := rand.New(rand.NewPCG(1, 2))
 		for i := range many {
@@ -103,7 +103,7 @@ func TestACommitReapsNoMoreThanAMegabyteOfSeveral(t *testing.T) {
 
 // Flows that another transaction holds don't keep later ones from being reaped, however many they are.
 func TestAReapOfFlowsGoesPastManyThatAreHeld(t *testing.T) {
-	history(t, func(t *testing.T, db *mapdb.Database, p *process) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		const held = 300
 		var handles []int64
 		for i := range held + 3 {

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
 // Processes share one database. A seeded scheduler has their commits land in any order, late, or not at all, loses the
@@ -38,7 +38,7 @@ func TestProcessesOnADatabaseWithFaults(t *testing.T) {
 type world struct {
 	t       *testing.T
 	rnd     *rand.Rand
-	db      *mapdb.Database
+	db      *faultdb.Database
 	pods    []*pod
 	all     []*pod // those that were killed too
 	release []func()
@@ -72,7 +72,7 @@ type held struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
-		t: t, rnd: rand.New(rand.NewPCG(seed, 0)), db: mapdb.New(),
+		t: t, rnd: rand.New(rand.NewPCG(seed, 0)), db: faultdb.New(),
 		effects: make(map[string]int), sent: make(map[string]time.Time), there: make(map[string]bool), paid: make(map[string]bool), known: make(map[string]int64),
 	}
 	for range 3 {
@@ -137,11 +137,11 @@ func (w *world) step() {
 }
 
 // fate is that of a commit. Most land.
-func (w *world) fate() mapdb.Fate {
+func (w *world) fate() faultdb.Fate {
 	if !w.one(5) {
-		return mapdb.Lands
+		return faultdb.Lands
 	}
-	return mapdb.Fate(w.rnd.IntN(int(mapdb.LosesCommit) + 1))
+	return faultdb.Fate(w.rnd.IntN(int(faultdb.LosesCommit) + 1))
 }
 
 // hold has a transaction of another program's hold some rows and names.

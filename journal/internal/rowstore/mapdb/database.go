@@ -1,13 +1,10 @@
-// Package mapdb is a database in maps, with the row locks and the concurrent transactions of a server. A test has it
-// hold, refuse and damage rows, and abort or lose commits.
+// Package mapdb is a database in maps, with the row locks and the concurrent transactions of a server.
 package mapdb
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -18,126 +15,80 @@ import (
 
 // Database is the rows of a journal. Several drivers may use it at once, as processes use a server.
 type Database struct {
-	mu    sync.Mutex
-	ended chan struct{} // closed when a transaction ends; nil if none waits for that
-
-	content
-	known int64           // the number of the latest commit, as a witness beside the database has it
-	alive map[string]bool // sessions, by ID
-
-	held   map[any]*tx // who holds a handle, a name or a mark
-	faults faults
+	mu       sync.Mutex
+	content                  // what was committed
+	sessions map[string]bool // whether the process of each lives
+	held     map[any]*tx     // the transactions that hold a row, a name or another key
 }
 
-// content is what was committed.
+// content is what a database keeps.
 type content struct {
-	head  rowstore.Head
-	rows  map[int64]*rowstore.Row
-	names map[rowstore.Digest]int64
-	marks map[int64]map[int64]bool
-	heard map[string]int64 // when an event was heard, by its digest
-
-	receipts map[journal.ReceiptKey]*rowstore.Receipt
-	heads    map[entity]int64
-	receipt  int64 // the latest handle of one
-	flows    map[int64]*rowstore.Flow
-	steps    map[int64][]rowstore.Step
-	flow     int64 // the latest handle of one
+	tables
+	head                      rowstore.Head
+	latestReceipt, latestFlow int64 // handles
 }
-
-// mark is a mark as something to be held. Handles are int64 too.
-type mark int64
 
 // New returns an empty database.
 func New() *Database {
-	return of(content{
-		head: rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()},
-		rows: make(map[int64]*rowstore.Row), names: make(map[rowstore.Digest]int64), marks: make(map[int64]map[int64]bool), heard: make(map[string]int64),
-		receipts: make(map[journal.ReceiptKey]*rowstore.Receipt), heads: make(map[entity]int64),
-		flows: make(map[int64]*rowstore.Flow), steps: make(map[int64][]rowstore.Step),
-	})
+	return of(content{head: rowstore.Head{Identity: rand.Text(), Key: format.NewHashKey()}})
 }
 
 func of(c content) *Database {
-	return &Database{content: c, known: c.head.Number, alive: make(map[string]bool), held: make(map[any]*tx)}
+	return &Database{content: c, sessions: make(map[string]bool), held: make(map[any]*tx)}
 }
 
-// clone returns a copy. Rows never change: a commit replaces them.
-func (c content) clone() content {
-	c.rows, c.names, c.heard = maps.Clone(c.rows), maps.Clone(c.names), maps.Clone(c.heard)
-	c.receipts, c.heads = maps.Clone(c.receipts), maps.Clone(c.heads)
-	c.flows, c.steps = maps.Clone(c.flows), maps.Clone(c.steps)
-	marks := make(map[int64]map[int64]bool, len(c.marks))
-	for m, handles := range c.marks {
-		marks[m] = maps.Clone(handles)
-	}
-	c.marks = marks
-	return c
-}
-
-// Copy returns a database with what was committed, as if all processes were killed now.
+// Copy returns a database with all committed rows, as if all processes were killed now.
 func (db *Database) Copy() *Database {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return of(db.content.clone())
+	defer db.lock()()
+	c := db.content
+	c.tables = c.tables.clone()
+	return of(c)
 }
 
-// Restore has the database be as the copy, while its witness stays as it is.
+// Restore replaces what was committed by a copy, which the database then owns. Sessions stay.
 func (db *Database) Restore(from *Database) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.content = from.content.clone()
+	defer db.lock()()
+	db.content = from.content
 }
 
-// Key returns the key of the names' digests.
-func (db *Database) Key() *format.HashKey { return &db.head.Key }
-
-// Head returns the head as it was committed.
-func (db *Database) Head() rowstore.Head {
+func (db *Database) lock() (unlock func()) {
 	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.head
+	return db.mu.Unlock
 }
 
 // take has t hold something. It waits if t does, and otherwise reports whether it holds it. If both would wait for each
 // other, it returns ErrLocked, as a server does that detects a deadlock. The caller holds db.mu.
 func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Lock) (bool, error) {
 	for {
-		switch holder := db.held[what]; holder {
-		case nil:
-			db.held[what] = t
-			t.holds = append(t.holds, what)
+		holder := db.held[what]
+		switch {
+		case holder == nil:
+			db.held[what], t.holds = t, append(t.holds, what)
 			return true, nil
-		case t:
+		case holder == t:
 			return true, nil
-		}
-		if lock < rowstore.WaitLock {
+		case lock < rowstore.WaitLock:
 			return false, nil
-		}
-		if t.waits = db.held[what]; t.waits.waitsFor(t) {
-			t.waits = nil
+		case holder.waitsFor(t):
 			return false, rowstore.ErrLocked
 		}
-		if db.ended == nil {
-			db.ended = make(chan struct{})
+		var late <-chan time.Time
+		if t.lock == rowstore.TryLock {
+			late = time.After(sharedWait)
 		}
-		ended, late := db.ended, false
-		db.faults.waiting++
+		var err error
+		t.waits = holder
 		db.mu.Unlock()
 		select {
-		case <-ended:
-		case <-t.patience():
-			late = true
+		case <-holder.ended:
+		case <-late:
+			err = rowstore.ErrLocked
 		case <-ctx.Done():
+			err = ctx.Err()
 		}
 		db.mu.Lock()
-		db.faults.waiting--
-		t.waits = nil
-		switch {
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		case late:
-			return false, rowstore.ErrLocked
+		if t.waits = nil; err != nil {
+			return false, err
 		}
 	}
 }
@@ -145,13 +96,6 @@ func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Loc
 // sharedWait is how long a transaction of several requests waits for what another one holds. A transaction that was
 // begun with WaitLock, or is the application's, waits for as long as its context permits.
 const sharedWait = 5 * time.Millisecond
-
-func (t *tx) patience() <-chan time.Time {
-	if t.lock == rowstore.TryLock {
-		return time.After(sharedWait)
-	}
-	return nil
-}
 
 // waitsFor reports whether t waits for the other one, or for one that does.
 func (t *tx) waitsFor(other *tx) bool {
@@ -172,17 +116,21 @@ func (db *Database) end(t *tx) {
 	for _, what := range t.holds {
 		delete(db.held, what)
 	}
-	if db.ended != nil {
-		close(db.ended)
-		db.ended = nil
+	close(t.ended)
+}
+
+// Kill ends a session as the death of its process does. The session knows.
+func (db *Database) Kill(session string) {
+	defer db.lock()()
+	if _, is := db.sessions[session]; is {
+		db.sessions[session] = false
 	}
 }
 
-// Driver is one process's access to a database.
+// Driver is one process's access to a database. It implements rowstore.Driver.
 type Driver struct {
-	db        *Database
-	undecided bool
-	closed    bool
+	db     *Database
+	closed bool
 }
 
 var _ rowstore.Driver = (*Driver)(nil)
@@ -192,119 +140,84 @@ func (db *Database) Open() *Driver { return &Driver{db: db} }
 
 var errClosed = errors.New("mapdb: the driver was closed")
 
-// Begin implements rowstore.Driver.
+// Begin starts a transaction.
 func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
-	db := d.db
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.faults.begun++
-	if err := d.usable(); err != nil {
+	defer d.db.lock()()
+	t, err := d.begin(keys.Lock)
+	if err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &tx{d: d, lock: keys.Lock, head: db.found(), view: view{db: db}}
-	t.t = t
 	found, err := t.find(ctx, keys)
 	if err != nil {
-		db.end(t)
+		d.db.end(t)
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
 	return t, t.head, found, nil
 }
 
-// found returns the head, and records whether the witness knows of commits that are missing. The caller holds db.mu.
-func (db *Database) found() rowstore.Head {
-	if db.head.Restored == "" && db.head.Number < db.known {
-		db.head.Restored = fmt.Sprintf("it has %d commits, and %d were made", db.head.Number, db.known)
+func (d *Driver) begin(lock rowstore.Lock) (*tx, error) {
+	if d.closed {
+		return nil, errClosed
 	}
-	return db.head
+	t := &tx{view: view{db: d.db}, d: d, lock: lock, head: d.db.head, ended: make(chan struct{})}
+	t.tx = t
+	return t, nil
 }
 
-// usable resolves a commit in doubt, if the database can be reached.
-func (d *Driver) usable() error {
-	f := &d.db.faults
-	switch {
-	case d.closed:
-		return errClosed
-	case f.unreachable && d.undecided:
-		return rowstore.ErrUndecided
-	case f.unreachable:
-		return errors.New("mapdb: the database can't be reached")
-	case d.undecided:
-		d.undecided = false
-		f.resolved++
-	}
-	return nil
-}
-
-// Read implements rowstore.Driver.
+// Read reads what was committed.
 func (d *Driver) Read(_ context.Context, f func(rowstore.Reader) error) error {
 	return f(&view{db: d.db})
 }
 
-// Snapshot implements rowstore.Driver.
+// Snapshot reads a copy.
 func (d *Driver) Snapshot(_ context.Context, f func(rowstore.Reader) error) error {
 	return f(&view{db: d.db.Copy()})
 }
 
-// Check implements rowstore.Driver. Maps have nothing of their own that can be damaged.
+// Check finds nothing: maps have nothing of their own that can be damaged.
 func (d *Driver) Check(context.Context, func(journal.Violation)) error { return nil }
 
-// Now implements rowstore.Driver.
-func (d *Driver) Now() time.Time {
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
-	return d.db.faults.now
-}
+// Now returns zero: maps have no clock.
+func (d *Driver) Now() time.Time { return time.Time{} }
 
-// Join implements rowstore.Driver.
+// Join starts a session.
 func (d *Driver) Join(context.Context) (string, error) {
+	defer d.db.lock()()
 	id := rand.Text()
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
-	d.db.alive[id] = true
+	d.db.sessions[id] = true
 	return id, nil
 }
 
-// Leave implements rowstore.Driver.
+// Leave ends a session.
 func (d *Driver) Leave(_ context.Context, id string) error {
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
-	delete(d.db.alive, id)
+	defer d.db.lock()()
+	delete(d.db.sessions, id)
 	return nil
 }
 
-// Lost implements rowstore.Driver.
+// Lost reports whether a session was killed.
 func (d *Driver) Lost(id string) bool {
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
-	return d.db.faults.lost[id]
+	defer d.db.lock()()
+	lives, is := d.db.sessions[id]
+	return is && !lives
 }
 
-// Rank implements rowstore.Driver.
+// Rank returns that a session is alone.
 func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
 
-// Alive implements rowstore.Driver.
+// Alive returns what is known of sessions.
 func (d *Driver) Alive(ids []string) []rowstore.Life {
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
+	defer d.db.lock()()
 	lives := make([]rowstore.Life, len(ids))
 	for i, id := range ids {
-		switch {
-		case d.db.faults.strange[id]:
-			lives[i].Err = fmt.Errorf("%w: the session came with the copy", journal.ErrRestored)
-		case d.db.faults.unsure[id]:
-			lives[i].Err = errors.New("mapdb: no one knows whether the session lives")
-		default:
-			lives[i].Lives = d.db.alive[id]
-		}
+		lives[i].Lives = d.db.sessions[id]
 	}
 	return lives
 }
 
-// Close implements rowstore.Driver. The database stays.
+// Close closes the driver. The database stays.
 func (d *Driver) Close() error {
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
+	defer d.db.lock()()
 	d.closed = true
 	return nil
 }

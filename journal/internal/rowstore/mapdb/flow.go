@@ -3,107 +3,62 @@ package mapdb
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// flowHandle and flowName are a flow and its name as something to be held.
-type (
-	flowHandle int64
-	flowName   rowstore.Digest
-)
+func (v *view) allFlows() iter.Seq2[int64, *flow] { return all(v.changed.flows, v.db.flows) }
 
-// allFlows yields each flow as the view has it.
-func (v *view) allFlows(yield func(*rowstore.Flow) bool) {
-	var staged map[int64]*rowstore.Flow
-	if v.t != nil {
-		staged = v.t.flows
+// flow returns the flow of a handle, or of a name if that is 0.
+func (v *view) flow(handle int64, name rowstore.Digest) *flow {
+	if handle != 0 {
+		return get(v.changed.flows, v.db.flows, handle)
 	}
-	for _, f := range staged {
-		if !yield(f) {
-			return
-		}
-	}
-	for handle, f := range v.db.flows {
-		if staged[handle] == nil && !yield(f) {
-			return
-		}
-	}
-}
-
-func (v *view) findFlow(handle int64, name rowstore.Digest) *rowstore.Flow {
-	for f := range v.allFlows {
-		if f.Handle == handle || handle == 0 && f.Name == name {
+	for _, f := range v.allFlows() {
+		if f.Name == name {
 			return f
 		}
 	}
 	return nil
 }
 
-// Flow implements rowstore.Reader.
 func (v *view) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (*rowstore.Flow, error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	f := v.findFlow(handle, name)
+	defer v.db.lock()()
+	f := v.flow(handle, name)
 	if f == nil {
 		return nil, nil
 	}
-	if v.t != nil && lock != rowstore.NoLock {
-		switch is, err := v.db.take(ctx, v.t, flowHandle(f.Handle), lock); {
-		case err != nil:
-			return nil, err
-		case !is:
-			return &rowstore.Flow{Handle: f.Handle, Locked: true}, nil
+	if v.tx != nil && lock != rowstore.NoLock {
+		if is, err := v.db.take(ctx, v.tx, flowHandle(f.Handle), lock); err != nil || !is {
+			return &rowstore.Flow{Handle: f.Handle, Locked: true}, err
 		}
 	}
-	own := *v.findFlow(f.Handle, name)
+	own := v.flow(f.Handle, name).Flow
 	return &own, nil
 }
 
-// Steps implements rowstore.Reader.
 func (v *view) Steps(_ context.Context, handle int64) ([]rowstore.Step, error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	return slices.Clone(v.stepsOf(handle)), nil
+	defer v.db.lock()()
+	if f := v.flow(handle, rowstore.Digest{}); f != nil {
+		return slices.Clone(f.steps), nil
+	}
+	return nil, nil
 }
 
-func (v *view) stepsOf(handle int64) []rowstore.Step {
-	if v.t != nil {
-		if steps, staged := v.t.steps[handle]; staged {
-			return steps
-		}
+func (v *view) Flows(_ context.Context, scan rowstore.FlowScan) (found []*rowstore.Flow, err error) {
+	defer v.db.lock()()
+	place := func(f *flow) (rowstore.Position, bool) { return flowPlace(f, &scan) }
+	for _, p := range page(v.allFlows(), place, scan.After, scan.Newest, scan.Limit) {
+		own := p.row.Flow
+		found = append(found, &own)
 	}
-	return v.db.steps[handle]
+	return found, nil
 }
 
-// Flows implements rowstore.Reader.
-func (v *view) Flows(_ context.Context, scan rowstore.FlowScan) (page []*rowstore.Flow, err error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	type placed struct {
-		at rowstore.Position
-		f  *rowstore.Flow
-	}
-	var all []placed
-	for f := range v.allFlows {
-		if at, is := flowPlace(f, &scan); is && (scan.Newest || compare(at, scan.After) > 0) {
-			own := *f
-			all = append(all, placed{at, &own})
-		}
-	}
-	slices.SortFunc(all, func(a, b placed) int { return compare(a.at, b.at) })
-	if scan.Newest {
-		slices.Reverse(all)
-	}
-	for _, p := range all[:min(len(all), scan.Limit)] {
-		page = append(page, p.f)
-	}
-	return page, nil
-}
-
-func flowPlace(f *rowstore.Flow, s *rowstore.FlowScan) (at rowstore.Position, is bool) {
+func flowPlace(f *flow, s *rowstore.FlowScan) (at rowstore.Position, is bool) {
 	at = rowstore.Position{Handle: f.Handle}
 	state := journal.FlowState(f.State)
 	switch s.Index {
@@ -121,12 +76,10 @@ func flowPlace(f *rowstore.Flow, s *rowstore.FlowScan) (at rowstore.Position, is
 	return at, s.Before == 0 || f.Handle < s.Before
 }
 
-// CountFlows implements rowstore.Reader.
 func (v *view) CountFlows(_ context.Context, late int64) (n rowstore.FlowCount, err error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	n.Begun = v.db.flow
-	for f := range v.allFlows {
+	defer v.db.lock()()
+	n.Begun = v.db.latestFlow
+	for _, f := range v.allFlows() {
 		switch journal.FlowState(f.State) {
 		case journal.FlowStateRunning:
 			n.Running++
@@ -142,62 +95,47 @@ func (v *view) CountFlows(_ context.Context, late int64) (n rowstore.FlowCount, 
 	return n, nil
 }
 
-// FlowHandle implements rowstore.Tx.
 func (t *tx) FlowHandle(context.Context) (int64, error) {
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
-	t.db.flow++ // as a sequence
-	return t.db.flow, nil
+	defer t.db.lock()()
+	t.db.latestFlow++ // as a sequence
+	return t.db.latestFlow, nil
 }
 
-// PutFlow implements rowstore.Tx.
 func (t *tx) PutFlow(ctx context.Context, f *rowstore.Flow, insert bool) error {
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
+	defer t.db.lock()()
+	is := &flow{Flow: *f}
 	if insert {
-		if is, err := t.db.take(ctx, t, flowName(f.Name), t.lock); err != nil || !is {
+		if held, err := t.db.take(ctx, t, flowName(f.Name), t.lock); err != nil || !held {
 			return cmp.Or(err, rowstore.ErrLocked)
 		}
-		if t.findFlow(0, f.Name) != nil {
+		if t.flow(0, f.Name) != nil {
 			return rowstore.ErrMissed
 		}
+	} else {
+		is.steps = t.flow(f.Handle, f.Name).steps
 	}
-	if t.flows == nil {
-		t.flows = make(map[int64]*rowstore.Flow)
-	}
-	own := *f
-	t.flows[f.Handle] = &own
+	set(&t.changed.flows, f.Handle, is)
 	return nil
 }
 
-// AddSteps implements rowstore.Tx.
 func (t *tx) AddSteps(_ context.Context, handle int64, steps []rowstore.Step) error {
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
-	all := slices.Clone(t.stepsOf(handle))
+	defer t.db.lock()()
+	is := *t.flow(handle, rowstore.Digest{})
+	is.steps = slices.Clone(is.steps)
 	for _, s := range steps {
-		if !slices.ContainsFunc(all, func(other rowstore.Step) bool { return other.Seq == s.Seq }) {
+		at, there := slices.BinarySearchFunc(is.steps, s.Seq, func(s rowstore.Step, seq int) int { return cmp.Compare(s.Seq, seq) })
+		if !there {
 			s.Result = slices.Clone(s.Result)
 			s.At = s.At.Truncate(1e6).UTC()
-			all = append(all, s)
+			is.steps = slices.Insert(is.steps, at, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b rowstore.Step) int { return cmp.Compare(a.Seq, b.Seq) })
-	t.setSteps(handle, all)
+	set(&t.changed.flows, handle, &is)
 	return nil
 }
 
-// RemoveSteps implements rowstore.Tx.
 func (t *tx) RemoveSteps(_ context.Context, handle int64) error {
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
-	t.setSteps(handle, nil)
+	defer t.db.lock()()
+	set(&t.changed.flows, handle, &flow{Flow: t.flow(handle, rowstore.Digest{}).Flow})
 	return nil
-}
-
-func (t *tx) setSteps(handle int64, steps []rowstore.Step) {
-	if t.steps == nil {
-		t.steps = make(map[int64][]rowstore.Step)
-	}
-	t.steps[handle] = steps
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -19,25 +18,21 @@ type theirs struct {
 
 var errEnded = errors.New("mapdb: the transaction was committed or rolled back before: begin another")
 
-// BeginTx implements rowstore.Driver. There is nothing for the application to write, so Driver returns nil.
+// BeginTx starts a transaction for the application. It has nothing to write, so Driver returns nil.
 func (d *Driver) BeginTx(context.Context, bool) (journal.Tx, error) {
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
-	if err := d.usable(); err != nil {
+	defer d.db.lock()()
+	t, err := d.begin(rowstore.WaitLock)
+	if err != nil {
 		return nil, err
 	}
-	t := &tx{d: d, lock: rowstore.WaitLock, view: view{db: d.db}}
-	t.t = t
 	return &theirs{t: t}, nil
 }
 
 func (o *theirs) Driver() any { return nil }
 
-// Commit makes the changes visible.
 func (o *theirs) Commit(ctx context.Context) error {
 	db := o.t.db
-	db.mu.Lock()
-	defer db.mu.Unlock()
+	defer db.lock()()
 	if o.t.over {
 		return errEnded
 	}
@@ -48,14 +43,11 @@ func (o *theirs) Commit(ctx context.Context) error {
 	if o.t.d.closed {
 		return journal.ErrClosed
 	}
-	db.applyRows(o.t)
-	if least := &db.head.Clock.LeastMargin; o.margin != 0 && (*least == 0 || o.margin < *least) {
-		*least = o.margin
-	}
+	db.merge(&o.t.changed)
+	db.head.Clock.LeastMargin = least(db.head.Clock.LeastMargin, o.margin)
 	return nil
 }
 
-// Rollback discards the changes.
 func (o *theirs) Rollback(context.Context) error {
 	o.t.Rollback()
 	return nil
@@ -67,36 +59,28 @@ type within struct {
 	theirs *theirs
 }
 
-// Within implements rowstore.Driver.
+// Within returns the journal's part of a transaction of BeginTx.
 func (d *Driver) Within(ctx context.Context, of journal.Tx, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	o, is := of.(*theirs)
 	if !is || o == nil || o.t.db != d.db {
 		return nil, rowstore.Head{}, rowstore.Found{}, fmt.Errorf("mapdb: the transaction is a %T, and not one of this journal's BeginTx", of)
 	}
-	d.db.mu.Lock()
-	defer d.db.mu.Unlock()
+	defer d.db.lock()()
 	if o.t.over {
 		return nil, rowstore.Head{}, rowstore.Found{}, errEnded
 	}
 	found, err := o.t.find(ctx, keys)
-	head := d.db.found()
-	if o.margin != 0 && (head.Clock.LeastMargin == 0 || o.margin < head.Clock.LeastMargin) {
-		head.Clock.LeastMargin = o.margin
-	}
+	head := d.db.head
+	head.Clock.LeastMargin = least(head.Clock.LeastMargin, o.margin)
 	return &within{o.t, o}, head, found, err
 }
 
 // Commit stages all of the changes or none.
 func (w *within) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
-	t := w.tx
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
-	rows, names, marks := maps.Clone(t.rows), maps.Clone(t.names), maps.Clone(t.marks)
-	for m, handles := range marks {
-		marks[m] = maps.Clone(handles)
-	}
-	if err := t.put(ctx, changes); err != nil {
-		t.rows, t.names, t.marks = rows, names, marks
+	defer w.db.lock()()
+	was := w.changed.clone()
+	if err := w.put(ctx, changes); err != nil {
+		w.changed = was
 		return err
 	}
 	w.theirs.margin = head.Clock.LeastMargin

@@ -11,116 +11,83 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// Scan implements rowstore.Reader.
-func (v *view) Scan(_ context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	for row := range v.all {
-		if at, is := place(row, &scan); is && (scan.Newest || after(at, scan.After)) {
-			page = append(page, at)
-		}
+func (v *view) Scan(_ context.Context, scan rowstore.Scan) (found []rowstore.Position, err error) {
+	defer v.db.lock()()
+	in := func(row *rowstore.Row) (rowstore.Position, bool) { return place(row, &scan) }
+	for _, p := range page(v.all(), in, scan.After, scan.Newest, scan.Limit) {
+		found = append(found, p.at)
 	}
-	slices.SortFunc(page, compare)
-	if scan.Newest {
-		slices.Reverse(page)
-	}
-	return page[:min(len(page), scan.Limit)], nil
+	return found, nil
 }
 
-// Count implements rowstore.Reader.
 func (v *view) Count(_ context.Context, scans []rowstore.Scan) ([]rowstore.Count, error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
+	defer v.db.lock()()
 	counts := make([]rowstore.Count, len(scans))
-	for row := range v.all {
-		for i := range scans {
-			if at, is := place(row, &scans[i]); !is || !after(at, scans[i].After) {
-				continue
-			}
-			c := &counts[i]
-			c.Rows++
-			if row.Settled != 0 && (c.Settled == 0 || row.Settled < c.Settled) {
-				c.Settled = row.Settled
+	for i, scan := range scans {
+		for _, row := range v.all() {
+			if at, is := place(row, &scan); is && compare(at, scan.After) > 0 {
+				counts[i].Rows++
+				counts[i].Settled = least(counts[i].Settled, row.Settled)
 			}
 		}
 	}
 	return counts, nil
 }
 
-// Head implements rowstore.Reader.
 func (v *view) Head(context.Context) (rowstore.Head, error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	return v.db.found(), nil
+	defer v.db.lock()()
+	return v.db.head, nil
 }
 
-// Restored implements rowstore.Reader.
 func (v *view) Restored(ctx context.Context) (string, error) {
 	head, err := v.Head(ctx)
 	return head.Restored, err
 }
 
-// Totals implements rowstore.Reader.
 func (v *view) Totals(context.Context) (rowstore.Totals, error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	return rowstore.Totals{Begun: v.db.head.Newest, Sessions: int64(len(v.db.alive)), Last: v.db.head.Clock.Last}, nil
+	defer v.db.lock()()
+	return rowstore.Totals{Begun: v.db.head.Newest, Sessions: int64(len(v.db.sessions)), Last: v.db.head.Clock.Last}, nil
 }
 
-// Names implements rowstore.Reader.
-func (v *view) Names(_ context.Context, after []byte, limit int) (page []rowstore.Name, err error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	for digest := range v.db.names {
-		if handle := v.name(digest); handle != 0 && bytes.Compare(digest[:], after) > 0 {
-			page = append(page, rowstore.Name{Digest: digest, Handle: handle})
+func (v *view) Names(_ context.Context, after []byte, limit int) (found []rowstore.Name, err error) {
+	defer v.db.lock()()
+	for key, handles := range v.db.index {
+		if name, is := key.(rowstore.Digest); is && bytes.Compare(name[:], after) > 0 {
+			for handle := range handles {
+				found = append(found, rowstore.Name{Digest: name, Handle: handle})
+			}
 		}
 	}
-	slices.SortFunc(page, func(a, b rowstore.Name) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
-	return page[:min(len(page), limit)], nil
+	slices.SortFunc(found, func(a, b rowstore.Name) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
+	return found[:min(len(found), limit)], nil
 }
 
-// Marks implements rowstore.Reader.
-func (v *view) Marks(_ context.Context, after rowstore.Mark, limit int) (page []rowstore.Mark, err error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	for m := range v.db.marks {
-		for _, handle := range v.marked(m) {
-			page = append(page, rowstore.Mark{Mark: m, Handle: handle})
-		}
-	}
+func (v *view) Marks(_ context.Context, after rowstore.Mark, limit int) (found []rowstore.Mark, err error) {
+	defer v.db.lock()()
 	order := func(a, b rowstore.Mark) int {
 		return cmp.Or(cmp.Compare(a.Mark, b.Mark), cmp.Compare(a.Handle, b.Handle))
 	}
-	page = slices.DeleteFunc(page, func(m rowstore.Mark) bool { return order(m, after) <= 0 })
-	slices.SortFunc(page, order)
-	return page[:min(len(page), limit)], nil
-}
-
-// all yields each row as the view has it.
-func (v *view) all(yield func(*rowstore.Row) bool) {
-	var staged map[int64]*rowstore.Row
-	if v.t != nil {
-		staged = v.t.rows
-	}
-	for _, row := range staged {
-		if row != nil && !yield(row) {
-			return
+	for key, handles := range v.db.index {
+		if m, is := key.(mark); is {
+			for handle := range handles {
+				if at := (rowstore.Mark{Mark: int64(m), Handle: handle}); order(at, after) > 0 {
+					found = append(found, at)
+				}
+			}
 		}
 	}
-	for handle, row := range v.db.rows {
-		if _, is := staged[handle]; !is && !yield(row) {
-			return
-		}
+	slices.SortFunc(found, order)
+	return found[:min(len(found), limit)], nil
+}
+
+func (v *view) Holders(context.Context) ([]string, error) {
+	defer v.db.lock()()
+	holders := make(map[string]bool)
+	for _, row := range v.all() {
+		holders[row.Holder] = true
 	}
-}
-
-func compare(a, b rowstore.Position) int {
-	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Handle, b.Handle))
-}
-
-func after(at, bound rowstore.Position) bool {
-	return bound == rowstore.Position{} || compare(at, bound) > 0
+	delete(holders, "")
+	return slices.Sorted(maps.Keys(holders)), nil
 }
 
 // place returns the row's place in the index of a scan, if it has one.
@@ -171,17 +138,4 @@ func bodyOf(p *rowstore.Part) int64 {
 		return 0
 	}
 	return int64(len(p.Body))
-}
-
-// Holders implements rowstore.Reader.
-func (v *view) Holders(context.Context) ([]string, error) {
-	v.db.mu.Lock()
-	defer v.db.mu.Unlock()
-	holders := make(map[string]bool)
-	for row := range v.all {
-		if row.Holder != "" {
-			holders[row.Holder] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(holders)), nil
 }

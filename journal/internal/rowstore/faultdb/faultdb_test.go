@@ -1,4 +1,4 @@
-package mapdb_test
+package faultdb_test
 
 import (
 	"testing"
@@ -8,12 +8,12 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/internal/rowstore/mapdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
 )
 
-func open(t *testing.T, db *mapdb.Database) *rowstore.Store {
+func open(t *testing.T, db *faultdb.Database) *rowstore.Store {
 	t.Helper()
 	s, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{})
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func open(t *testing.T, db *mapdb.Database) *rowstore.Store {
 }
 
 func harness(t *testing.T) journaltest.Harness {
-	db := mapdb.New()
+	db := faultdb.New()
 	first := open(t, db)
 	return journaltest.Harness{
 		Journal: first,
@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 
 func TestHistories(t *testing.T) {
 	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
-		db := mapdb.New()
+		db := faultdb.New()
 		return rowstoretest.Database{
 			Open:          func(t *testing.T) *rowstore.Store { return open(t, db) },
 			Driver:        func(*testing.T) rowstore.Driver { return db.Open() },
