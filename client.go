@@ -14,6 +14,8 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/call"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
@@ -116,10 +118,12 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.deliveries = delivery.New(c.core, c.finder, hooks)
-	c.engine = engine.New(c.core, c.finder, c.deliveries, engine.Settings{
+	c.engine = engine.New(&exchange.Client{
+		Core: c.core, Finder: c.finder, Deliveries: c.deliveries,
+		ErrorOf: func(f *exchange.Failure) error { return errorOf(f) },
+	}, call.Settings{
 		FillsMissing: c.cfg.Reconcile != nil && c.cfg.Reconcile.FillReferences,
 		CheckKey:     func(key string) error { return Key(key).Validate() },
-		Explain:      func(f *engine.Failure) error { return errorOf(f) },
 	})
 	c.worker = background.New(c.core, c.engine, c.finder, c.deliveries, c.trace.progress())
 	c.core.Base = cmp.Or(c.core.Base, http.DefaultTransport)

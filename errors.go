@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/journal"
 )
@@ -63,7 +63,7 @@ type Error struct {
 }
 
 // errorOf makes the Error of a failed call or of an operation without an answer.
-func errorOf(f *engine.Failure) *Error {
+func errorOf(f *exchange.Failure) *Error {
 	e := &Error{Operation: operationOf(&f.Operation), Kind: f.Kind, Err: f.Cause, Differs: f.Differs, InBackground: f.InBackground, target: f.Target}
 	if f.Response != nil {
 		answered := Response(*f.Response)

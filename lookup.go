@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -43,7 +43,7 @@ func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 }
 
 func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
-	e := errorOf(engine.FailureOf(c.core, op, cause))
+	e := errorOf(exchange.FailureOf(c.core, op, cause))
 	return e.Operation, e
 }
 

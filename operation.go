@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
@@ -198,7 +198,7 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 	if resp == nil || resp.Request == nil {
 		return Operation{}, false
 	}
-	of, ok := resp.Request.Context().Value(engine.OperationKey).(*operationContext)
+	of, ok := resp.Request.Context().Value(exchange.OperationKey).(*operationContext)
 	if !ok {
 		return Operation{}, false
 	}
@@ -229,7 +229,7 @@ const (
 type Resolved = journal.Resolved
 
 // requestFor returns req with a context in which OperationOf finds the operation.
-func requestFor(req *http.Request, a *engine.Answer) *http.Request {
+func requestFor(req *http.Request, a *exchange.Answer) *http.Request {
 	of := &struct { // in one allocation
 		http.Request
 		ctx operationContext
@@ -246,7 +246,7 @@ type operationContext struct {
 }
 
 func (ctx *operationContext) Value(key any) any {
-	if key == engine.OperationKey {
+	if key == exchange.OperationKey {
 		return ctx
 	}
 	return ctx.Context.Value(key)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/onceward/onceward/internal/background"
 	"github.com/onceward/onceward/internal/core"
-	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -124,7 +124,7 @@ const (
 )
 
 // callResult returns the result of a call, and the operation for hooks.
-func callResult(a *engine.Answer) (Operation, CallResult) {
+func callResult(a *exchange.Answer) (Operation, CallResult) {
 	if e, is := a.Err.(*Error); is {
 		op := e.Operation
 		op.Answer = nil
@@ -133,9 +133,9 @@ func callResult(a *engine.Answer) (Operation, CallResult) {
 	op := withoutAnswer(a.Operation)
 	op.Replayed = a.Replayed
 	switch {
-	case a.Source == engine.Recorded:
+	case a.Source == exchange.Recorded:
 		return op, CallReplayed
-	case a.Source == engine.Shared:
+	case a.Source == exchange.Shared:
 		return op, CallShared
 	case op.State == StateCancelled:
 		return op, CallCancelled

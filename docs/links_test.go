@@ -226,7 +226,7 @@ func TestLogEventsAreDocumented(t *testing.T) {
 
 	// No log line is without a key, because Core.Note and Core.Say write them all.
 	direct := regexp.MustCompile(`\b[lL]og(ger)?\.(Debug|Info|Warn|Error|Log|LogAttrs)(Context)?\(`)
-	for _, folder := range []string{".", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/naming", "internal/reconcile", "internal/throttle", "internal/wire"} {
+	for _, folder := range []string{".", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/engine/call", "internal/engine/exchange", "internal/engine/run", "internal/naming", "internal/reconcile", "internal/throttle", "internal/wire"} {
 		for _, name := range goFiles(t, folder) {
 			assert.Equal(t, name == "internal/core/observer.go", direct.MatchString(content(t, name)), "%s logs by itself", name)
 		}

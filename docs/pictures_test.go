@@ -140,7 +140,7 @@ var parts = []struct {
 	{1, "flow, server, consume", "flows of steps; endpoints and messages that take effect once", []string{"flow", "server", "consume"}},
 	{2, "onceward", "the names that users meet: client, operations, errors, hooks", []string{"."}},
 	{3, "internal/background", "work that no caller waits for: claims, look-ups, deliveries", []string{"internal/background"}},
-	{4, "internal/engine", "the way of a request, from its operation to its answer", []string{"internal/engine"}},
+	{4, "internal/engine", "the way of a request, from its operation to its answer", []string{"internal/engine", "internal/engine/call", "internal/engine/run", "internal/engine/exchange"}},
 	{5, "internal/reconcile, delivery", "evidence about unknown operations; who gets an outcome", []string{"internal/reconcile", "internal/delivery"}},
 	{6, "internal/core, wire, throttle, naming", "shared state; requests as bytes; limits; names and keys",
 		[]string{"internal/core", "internal/wire", "internal/throttle", "internal/naming", "internal/seam"}},

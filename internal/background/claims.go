@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
-	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/exchange"
+	"github.com/onceward/onceward/internal/engine/run"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/machine"
@@ -386,7 +387,7 @@ func (p *pass) obstacle(op *journal.Operation) error {
 // passOver reports an operation that is passed over, if it is.
 func (p *pass) passOver(op *journal.Operation) {
 	err := p.obstacle(op)
-	passes := slices.Contains([]error{errRests, errWorkedOn, engine.ErrLimited, fault.ErrCredentialRefused}, err) // by itself
+	passes := slices.Contains([]error{errRests, errWorkedOn, run.ErrLimited, fault.ErrCredentialRefused}, err) // by itself
 	if err == nil || p.runs && passes {
 		return
 	}
@@ -404,7 +405,7 @@ func (p *pass) passOver(op *journal.Operation) {
 		p.worker.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "the operation was not claimed, because this process cannot send it", op, "reason", err)
 	}
 	if first || !p.runs && !passes {
-		p.count(func(c *Counts) { c.problem(engine.FailureOf(p.worker.Core, op, err)) })
+		p.count(func(c *Counts) { c.problem(exchange.FailureOf(p.worker.Core, op, err)) })
 	}
 	if !p.runs {
 		p.count(func(c *Counts) { c.PassedOver++ })

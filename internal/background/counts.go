@@ -3,7 +3,7 @@ package background
 import (
 	"time"
 
-	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/seam"
 )
 
@@ -15,7 +15,7 @@ type Counts struct {
 	Reaped                                         int
 	PassedOver                                     int
 
-	Problems []*engine.Failure
+	Problems []*exchange.Failure
 	Flows    FlowCounts
 	Elapsed  time.Duration
 }
@@ -30,7 +30,7 @@ type FlowCounts struct {
 const maxProblems = 100
 
 // problem adds why an operation has no answer.
-func (c *Counts) problem(f *engine.Failure) {
+func (c *Counts) problem(f *exchange.Failure) {
 	if len(c.Problems) < maxProblems {
 		c.Problems = append(c.Problems, f)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/delivery"
 	"github.com/onceward/onceward/internal/engine"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
@@ -326,7 +327,7 @@ func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 		default:
 			c.Parked++
 		}
-		f := engine.FailureOf(p.worker.Core, op, cause)
+		f := exchange.FailureOf(p.worker.Core, op, cause)
 		if errors.Is(cause, wire.ErrCredentialChanged) || errors.Is(cause, wire.ErrModeChanged) {
 			f.InBackground = false // its credential is gone: its caller has to ask again
 		}

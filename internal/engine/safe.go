@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-retryablehttp"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/engine/call"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/retry"
 )
 
@@ -45,7 +48,7 @@ func (e *Engine) pass(req *http.Request) (*http.Response, error) {
 			}
 		}
 		if ok, _ := budget.Take(e.Now()); !ok {
-			closeBody(next)
+			exchange.CloseBody(next)
 			return resp, err
 		}
 		due := time.After(wait)
@@ -55,7 +58,7 @@ func (e *Engine) pass(req *http.Request) (*http.Response, error) {
 		case <-req.Context().Done():
 		}
 		if req.Context().Err() != nil {
-			closeBody(next)
+			exchange.CloseBody(next)
 			return nil, context.Cause(req.Context())
 		}
 		sent = next
@@ -69,7 +72,7 @@ func (e *Engine) safeBudget(req *http.Request) *retry.Bucket {
 	default:
 		return nil
 	}
-	if req.URL == nil || req.URL.Host == "" || streams(req) || hasBody(req) && req.GetBody == nil {
+	if req.URL == nil || req.URL.Host == "" || call.Streams(req) || hasBody(req) && req.GetBody == nil {
 		return nil
 	}
 	p := e.Router.Route(req.Method, req.URL).Provider
@@ -95,7 +98,7 @@ func (e *Engine) repeatsSafe(req *http.Request, resp *http.Response, err error, 
 		// Its words on what can't be mended are about http.Client's errors.
 		err = &url.Error{Op: req.Method, URL: req.URL.Redacted(), Err: err}
 	}
-	if !mayRepeat(req.Context(), resp, err) {
+	if again, _ := retryablehttp.DefaultRetryPolicy(req.Context(), resp, err); !again {
 		return 0, false
 	}
 	wait := delays.Next()

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite testdata/texts.txt")
 
 // speaking are the packages whose texts a user or an operator reads.
 var speaking = []string{
-	"", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/fault", "internal/lookup", "internal/naming",
+	"", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/engine/*", "internal/fault", "internal/lookup", "internal/naming",
 	"internal/receipts", "internal/reconcile", "internal/shown", "internal/throttle", "internal/wire", "flow", "server", "consume",
 	"journal", "journal/memory", "journal/sqlite", "journal/postgres", "providers", "webhook", "internal/tables", "internal/template", "internal/secret",
 	"internal/fingerprint", "journal/internal/*", "journal/sqlite/internal/*", "journal/postgres/internal/*",

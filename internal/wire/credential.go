@@ -86,6 +86,11 @@ func NewSalt() []byte {
 	return salt
 }
 
+// NewDigest returns the CredentialDigest of a request under a route, with a salt of its own, for the journal.
+func NewDigest(req *http.Request, route *tables.Route) string {
+	return CredentialDigest(NewSalt(), req, OwnerOf(route))
+}
+
 // Owner says which parts of a request show whose it is.
 type Owner struct {
 	// Key is where the key stands, which is no credential.

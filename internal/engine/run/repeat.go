@@ -1,8 +1,7 @@
-package engine
+package run
 
 import (
 	"context"
-	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -27,7 +26,7 @@ type repeater struct {
 	http    http.Client
 	request retryablehttp.Request
 
-	run   *run
+	run   *Run
 	first *try // until the library has asked for it
 	last  try
 }
@@ -42,7 +41,7 @@ type try struct {
 }
 
 // repeat goes on after a first attempt: it pauses and makes attempts until there is no other or the pauses end.
-func (r *run) repeat(first try) {
+func (r *Run) repeat(first try) {
 	e := &repeater{run: r, first: &first}
 	e.http = http.Client{Transport: e, CheckRedirect: answerRedirect}
 	e.client = retryablehttp.Client{
@@ -56,6 +55,20 @@ func (r *run) repeat(first try) {
 	_, _ = e.client.Do(&e.request) // its results are known from the attempt already
 }
 
+// next makes an attempt, and says whether and when there is another. go-retryablehttp makes the pauses, and calls it
+// after each: see repeat.go.
+func (r *Run) next() try {
+	// Attempt: the frozen request is composed anew (wire.Composer) and sent.
+	resp, err := r.makeAttempt()
+
+	// Judge: the meaning of the answer by the provider's table, and then whether there is
+	// another attempt by the resend rule.
+	r.classify()
+	r.judge()
+	r.tally.underWay = false
+	return try{resp: resp, err: err, again: r.end == nil, pause: r.wait}
+}
+
 // RoundTrip stands in for the network. It makes the next attempt, and does not send the request that it is given.
 func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 	if first := e.first; first != nil {
@@ -66,15 +79,7 @@ func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 	return e.last.resp, e.last.err
 }
 
-var errEnded = errors.New("onceward: the run has ended")
-
 // noHeader is the empty header of the request that is never sent. No code writes to it.
 var noHeader = http.Header{}
 
 func answerRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// mayRepeat asks go-retryablehttp's own policy about a safe request. Only the policy is used for those: see pass.
-func mayRepeat(ctx context.Context, resp *http.Response, err error) bool {
-	again, _ := retryablehttp.DefaultRetryPolicy(ctx, resp, err)
-	return again
-}

@@ -1,4 +1,4 @@
-package engine
+package run
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 // fetch gets the object that an AlreadyDone answer points to, if the contract allows that, and makes it the attempt's
 // answer. It sends one request without a key, within the attempt's time; that is not an attempt itself. Unless it
 // gets a whole success, which the table takes for the provider's, the attempt's answer stays as it is.
-func (r *run) fetch() {
+func (r *Run) fetch() {
 	a := &r.attempt
 	if a.judged.Verdict != providers.AlreadyDone || !r.route.Endpoint.FetchPointer || a.cut != nil || a.partial {
 		return
@@ -34,7 +34,7 @@ func (r *run) fetch() {
 		return
 	}
 	req.Body, req.GetBody = nil, nil
-	resp, err := r.engine.Base.RoundTrip(req)
+	resp, err := r.client.Base.RoundTrip(req)
 	if err != nil {
 		return
 	}
@@ -42,8 +42,8 @@ func (r *run) fetch() {
 	if resp.StatusCode/100 != 2 {
 		return
 	}
-	body, err := wire.ReadUpTo(resp.Body, r.engine.MaxResponseBody, resp.ContentLength)
-	if err != nil || int64(len(body)) > r.engine.MaxResponseBody || wire.EndsWithin(resp.Header, body) {
+	body, err := wire.ReadUpTo(resp.Body, r.client.MaxResponseBody, resp.ContentLength)
+	if err != nil || int64(len(body)) > r.client.MaxResponseBody || wire.EndsWithin(resp.Header, body) {
 		return
 	}
 	answer, read := wire.Legible(tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: true}, body, *r.route)

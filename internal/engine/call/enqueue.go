@@ -1,4 +1,4 @@
-package engine
+package call
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/wire"
@@ -15,42 +16,42 @@ import (
 // Enqueue records the operation of a request in a transaction of the caller's, and sends nothing. It reads the
 // request's body, and gives callers another body with the same bytes, so that a transaction that is tried again may
 // enqueue it again.
-func (e *Engine) Enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
-	call, err := e.identify(req)
-	if call == nil {
-		defer closeBody(req)
+func (f *Factory) Enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
+	k, err := f.Identify(req)
+	if k == nil {
+		defer exchange.CloseBody(req)
 	} else {
-		defer call.shut()
+		defer k.Shut()
 	}
 	var op journal.Operation
 	if err == nil {
-		op, err = call.enqueue(outbox, tx, req, callers)
+		op, err = k.enqueue(outbox, tx, req, callers)
 	}
 	if err != nil {
-		return journal.Operation{}, e.explain(err)
+		return journal.Operation{}, f.Explain(err)
 	}
 	return op, nil
 }
 
-func (k *call) enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (op journal.Operation, err error) {
+func (k *Call) enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (op journal.Operation, err error) {
 	if err := k.enqueueable(req); err != nil {
 		return op, err
 	}
-	if err := k.engine.Lifecycle.Enter(); err != nil {
-		return op, k.fail(fault.ErrShutdown, nil)
+	if err := k.client.Lifecycle.Enter(); err != nil {
+		return op, k.Fail(fault.ErrShutdown, nil)
 	}
-	defer k.engine.Lifecycle.Leave()
-	if err := k.read(); err != nil {
+	defer k.client.Lifecycle.Leave()
+	if err := k.Read(); err != nil {
 		return op, err
 	}
 	if k.body != nil { // else a transaction that is tried again would enqueue it without its body
 		callers.Body = io.NopCloser(bytes.NewReader(k.body))
 	}
-	switch effect, err := k.understand(); {
+	switch effect, err := k.Understand(); {
 	case err != nil:
 		return op, err
 	case !effect:
-		return op, k.fail(fault.ErrInvalidRequest, errNoEffect)
+		return op, k.Fail(fault.ErrInvalidRequest, errNoEffect)
 	}
 	return k.enqueueIn(outbox, tx)
 }
@@ -66,62 +67,62 @@ var (
 
 // enqueueable refuses what could not be enqueued, whatever its body says. The call is nil for
 // what passes through.
-func (k *call) enqueueable(req *http.Request) error {
+func (k *Call) enqueueable(req *http.Request) error {
 	if k == nil {
-		k = &call{req: req}
+		k = &Call{req: req}
 		if req.URL == nil {
-			return &Failure{Kind: fault.ErrInvalidRequest, Cause: errors.New("it has no URL"), Target: req.Method}
+			return &exchange.Failure{Kind: fault.ErrInvalidRequest, Cause: errors.New("it has no URL"), Target: req.Method}
 		}
-		return k.fail(fault.ErrInvalidRequest, errNoEffect)
+		return k.Fail(fault.ErrInvalidRequest, errNoEffect)
 	}
 	switch {
 	case k.name.Parent != nil && k.name.Parent.Flow != nil:
-		return k.fail(fault.ErrInvalidRequest, errFlow)
+		return k.Fail(fault.ErrInvalidRequest, errFlow)
 	case !k.name.Named:
-		return k.fail(fault.ErrNameNeeded, errors.New("a transaction that is tried again would enqueue it twice"))
+		return k.Fail(fault.ErrNameNeeded, errors.New("a transaction that is tried again would enqueue it twice"))
 	}
 	return nil
 }
 
 // enqueueIn records the intent, as begin does, in the caller's transaction. Nothing else is asked of
 // the journal meanwhile, which may wait for it.
-func (k *call) enqueueIn(outbox machine.Outbox, tx journal.Tx) (journal.Operation, error) {
-	e := k.engine
-	k.ends, k.enqueues = e.EndOfWait(k.ctx), true
-	k.intent.Trace = e.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
+func (k *Call) enqueueIn(outbox machine.Outbox, tx journal.Tx) (journal.Operation, error) {
+	c := k.client
+	k.ends, k.enqueues = c.EndOfWait(k.ctx), true
+	k.intent.Trace = c.TraceParent(k.ctx, k.req.Header.Get("Traceparent"))
 	frozen := &k.intent.Request
 	switch {
 	case k.carried != "":
-		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, errBringsKey)
+		return journal.Operation{}, k.Fail(fault.ErrInvalidRequest, errBringsKey)
 	case k.intent.BodyWithheld:
-		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, errSecretBody)
-	case !e.MayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, &k.clean):
-		return journal.Operation{}, k.fail(fault.ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: &k.clean})))
+		return journal.Operation{}, k.Fail(fault.ErrInvalidRequest, errSecretBody)
+	case !c.MayAdd(&journal.Operation{Provider: k.intent.Provider, Request: *frozen}, &k.clean):
+		return journal.Operation{}, k.Fail(fault.ErrCredentialMissing, errors.New(wire.MissingCredential(frozen, &http.Request{URL: &k.clean})))
 	}
 	if err := k.sign(); err != nil {
 		return journal.Operation{}, err
 	}
 	res, err := outbox.EnqueueTx(k.ctx, tx, machine.Event{
-		Kind: machine.EventEnqueue, Ref: k.ref, At: e.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: e.finder.FirstLook(),
+		Kind: machine.EventEnqueue, Ref: k.ref, At: c.Now(), Due: k.name.Due, Intent: &k.intent, LookAfter: c.Finder.FirstLook(),
 	})
 	op := &res.Operation
 	switch {
 	case errors.Is(err, journal.ErrRestored):
-		return journal.Operation{}, k.fail(journal.ErrRestored, err)
+		return journal.Operation{}, k.Fail(journal.ErrRestored, err)
 	case errors.Is(err, journal.ErrInvalidEvent):
-		return journal.Operation{}, k.fail(fault.ErrInvalidRequest, err)
+		return journal.Operation{}, k.Fail(fault.ErrInvalidRequest, err)
 	case err != nil:
-		return journal.Operation{}, k.fail(fault.ErrJournal, err)
+		return journal.Operation{}, k.Fail(fault.ErrJournal, err)
 	case res.Decision != machine.Recorded && k.isEarlier(op):
 		f := k.failWith(op, fault.ErrKeyReused, errEarlier)
 		f.Operation.Answer, f.Differs = nil, []string{"inbound request"} // another request learns nothing of it
 		return journal.Operation{}, f
 	case res.Decision == machine.Misuse, res.Decision == machine.Withdrawn, res.Decision == machine.Gone:
-		_, err := k.answerFrom(op, res.Decision)
+		_, err := k.Answer(op, res.Decision)
 		return journal.Operation{}, err
 	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
 		return journal.Operation{}, k.failWith(op, fault.ErrInFlight, errNotByItself)
-	case op.State == journal.StatePending && !e.MayAdd(op, &k.clean): // a call with a credential of its own has begun it
+	case op.State == journal.StatePending && !c.MayAdd(op, &k.clean): // a call with a credential of its own has begun it
 		return journal.Operation{}, k.failWith(op, fault.ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: &k.clean})))
 	}
 	return *op, nil
@@ -129,7 +130,7 @@ func (k *call) enqueueIn(outbox machine.Outbox, tx journal.Tx) (journal.Operatio
 
 // isEarlier reports whether an operation is of an earlier request with the same inbound key. If so, package server refuses
 // the present request.
-func (k *call) isEarlier(op *journal.Operation) bool {
+func (k *Call) isEarlier(op *journal.Operation) bool {
 	p := k.name.Parent
 	return p != nil && p.Earlier != nil && p.Earlier(op)
 }

@@ -1,4 +1,4 @@
-package engine
+package call
 
 import (
 	"bytes"
@@ -20,38 +20,38 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// read takes the body into memory, once.
-func (k *call) read() error {
+// Read takes the body into memory, once.
+func (k *Call) Read() error {
 	req := k.req
 	if req.Body != nil && req.Body != http.NoBody {
-		limit := k.engine.MaxRequestBody
+		limit := k.client.MaxRequestBody
 		// One that gives nothing more, as a pipe without a writer, is not waited for beyond the call's time: to
 		// close it meanwhile is what net/http does, too.
 		stop := func() bool { return true }
 		if k.ctx.Done() != nil {
-			stop = context.AfterFunc(k.ctx, k.shut)
+			stop = context.AfterFunc(k.ctx, k.Shut)
 		}
 		body, err := wire.ReadUpTo(req.Body, limit, req.ContentLength)
 		stop()
 		switch {
 		case err != nil && k.ctx.Err() != nil:
-			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body can't be read: %w: %w", context.Cause(k.ctx), err))
+			return k.Fail(fault.ErrInvalidRequest, fmt.Errorf("its body can't be read: %w: %w", context.Cause(k.ctx), err))
 		case err != nil:
-			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body can't be read: %w", err))
+			return k.Fail(fault.ErrInvalidRequest, fmt.Errorf("its body can't be read: %w", err))
 		case int64(len(body)) > limit:
-			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body has more than %d bytes (Config.MaxRequestBody)", limit))
+			return k.Fail(fault.ErrInvalidRequest, fmt.Errorf("its body has more than %d bytes (Config.MaxRequestBody)", limit))
 		case req.ContentLength > 0 && int64(len(body)) != req.ContentLength:
-			return k.fail(fault.ErrInvalidRequest, fmt.Errorf("its body has %d bytes and announces %d", len(body), req.ContentLength))
+			return k.Fail(fault.ErrInvalidRequest, fmt.Errorf("its body has %d bytes and announces %d", len(body), req.ContentLength))
 		}
 		k.body = body
 	}
 	return nil
 }
 
-// understand reads the facts that only the body holds, and freezes the request. It returns false for a request
+// Understand reads the facts that only the body holds, and freezes the request. It returns false for a request
 // without an effect, such as a GraphQL query or a tidy token request. Otherwise it also finds the key that the
 // request carries.
-func (k *call) understand() (effect bool, err error) {
+func (k *Call) Understand() (effect bool, err error) {
 	m := k.message()
 	k.route = k.route.For(m)
 	if !k.route.Effect {
@@ -68,7 +68,7 @@ func (k *call) understand() (effect bool, err error) {
 		return false, nil
 	}
 	switch {
-	case streams(k.req):
+	case Streams(k.req):
 		err = errStreams
 	case k.req.URL.User != nil:
 		err = errors.New("the URL holds a user or password: add credentials in Config.Authorize")
@@ -77,7 +77,7 @@ func (k *call) understand() (effect bool, err error) {
 	case k.route.SecretInQuery(m):
 		err = errSecretInQuery
 	case err == nil && isCarried:
-		err = k.engine.settings.CheckKey(carried)
+		err = k.factory.settings.CheckKey(carried)
 	}
 	if err == nil {
 		err = k.name.Check()
@@ -92,7 +92,7 @@ func (k *call) understand() (effect bool, err error) {
 		err = k.freeze(m)
 	}
 	if err != nil && !errors.Is(err, context.Cause(k.ctx)) {
-		return true, k.fail(fault.ErrInvalidRequest, err)
+		return true, k.Fail(fault.ErrInvalidRequest, err)
 	}
 	return true, nil
 }
@@ -102,13 +102,13 @@ func (k *call) understand() (effect bool, err error) {
 
 // passesForAToken reports whether a call without a name is a token request that is not an operation. Such a request
 // is tidy, has no key, and goes to a host and path that no contract names.
-func (k *call) passesForAToken(m tables.Message, isCarried bool) bool {
+func (k *Call) passesForAToken(m tables.Message, isCarried bool) bool {
 	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
 	return !named && !k.name.Named && !isCarried && wire.IsTidyTokenRequest(k.req.Method, m)
 }
 
 // message returns the parts of the request besides its method and path.
-func (k *call) message() tables.Message {
+func (k *Call) message() tables.Message {
 	return tables.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: core.AsRead(k.body)}
 }
 
@@ -149,7 +149,7 @@ func checkHeader(h http.Header) error {
 
 // freeze fills in the journaled part of the request and its fingerprint. The fingerprint leaves the key out, wherever
 // the request carries it.
-func (k *call) freeze(m tables.Message) error {
+func (k *Call) freeze(m tables.Message) error {
 	req, endpoint := k.req, k.route.Endpoint
 	keyless := m
 	switch endpoint.Key.Place {
@@ -176,7 +176,7 @@ func (k *call) freeze(m tables.Message) error {
 
 	in := &k.intent
 	in.Request, in.Endpoint, in.Form = frozen, endpoint.Pattern, k.route.KeyForm()
-	in.Terms, in.Patience = core.TermsOf(k.route), retry.Patience(k.engine.Backoff)
+	in.Terms, in.Patience = core.TermsOf(k.route), retry.Patience(k.client.Backoff)
 	in.NotAfter = k.name.NotAfter
 	if p := k.route.Provider; p != nil && k.route.Listed {
 		in.Provider = p.KeysUnder
@@ -196,14 +196,14 @@ func (k *call) freeze(m tables.Message) error {
 		Body:            keyless.Body,
 		OmitFields:      endpoint.OmitFields,
 		Secret:          k.secrets.Found,
-		Key:             k.engine.Secret,
+		Key:             k.client.Secret,
 	})
 	in.Fingerprint, in.Same = k.print.Fingerprint(), k.print.Same
 	return err
 }
 
-// unread returns the caller's request with the body that was taken from it.
-func (k *call) unread() *http.Request {
+// Unread returns the caller's request with the body that was taken from it.
+func (k *Call) Unread() *http.Request {
 	req := k.req.Clone(k.ctx)
 	req.Body = io.NopCloser(bytes.NewReader(k.body))
 	return req

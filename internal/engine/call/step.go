@@ -1,10 +1,12 @@
-package engine
+package call
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/naming"
 	"github.com/onceward/onceward/internal/seam"
@@ -12,18 +14,18 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// nameStep gives an unnamed call under a parent its name. The caller calls leave with
+// NameStep gives an unnamed call under a parent its name. The caller calls leave with
 // the call's operation, if it has an answer, and its error.
-func (k *call) nameStep() (leave func(*journal.Operation, error), err error) {
+func (k *Call) NameStep() (leave func(*journal.Operation, error), err error) {
 	if leave, err = k.takeStep(); err != nil && k.ctx.Err() != nil {
 		err = k.notBegun(context.Cause(k.ctx))
 	}
 	return leave, err
 }
 
-func (k *call) takeStep() (leave func(*journal.Operation, error), err error) {
+func (k *Call) takeStep() (leave func(*journal.Operation, error), err error) {
 	if seam.IsInTransaction(k.ctx) {
-		return nil, k.fail(fault.ErrOpenTransaction, nil)
+		return nil, k.Fail(fault.ErrOpenTransaction, nil)
 	}
 	p := k.name.Parent
 	if p != nil && p.Flow != nil {
@@ -35,7 +37,7 @@ func (k *call) takeStep() (leave func(*journal.Operation, error), err error) {
 	what := naming.StepOf(k.req.Method, k.req.URL)
 	ordinal, err := p.Steps.Take(what, k.carried)
 	if err != nil {
-		return nil, k.fail(fault.ErrNameNeeded, err)
+		return nil, k.Fail(fault.ErrNameNeeded, err)
 	}
 	leave = func(op *journal.Operation, _ error) { p.Steps.Leave(what, ordinal, isWhole(op)) }
 	k.name.ID, k.name.Named = what, true
@@ -44,39 +46,39 @@ func (k *call) takeStep() (leave func(*journal.Operation, error), err error) {
 	}
 	if err := k.name.Check(); err != nil {
 		leave(nil, nil)
-		return nil, k.fail(fault.ErrNameNeeded, err)
+		return nil, k.Fail(fault.ErrNameNeeded, err)
 	}
 	if err := k.decideKey(k.carried, k.carried != ""); err != nil {
 		leave(nil, nil)
-		return nil, k.fail(fault.ErrInvalidRequest, err)
+		return nil, k.Fail(fault.ErrInvalidRequest, err)
 	}
 	return leave, nil
 }
 
 // takeFlowStep gives a call within a flow its name: that of its step. The caller calls
 // leave with what the call came to.
-func (k *call) takeFlowStep() (leave func(*journal.Operation, error), err error) {
+func (k *Call) takeFlowStep() (leave func(*journal.Operation, error), err error) {
 	flow := k.name.Parent.Flow
 	step := flow.Step
 	switch {
 	case step == nil:
-		return nil, k.fail(fault.ErrNameNeeded, errors.New("it is made in a flow and outside its steps: make it in a Step"))
-	case k.engine.Journal != flow.Journal:
-		return nil, k.fail(fault.ErrInvalidRequest, errors.New("its flow is in another journal than its client's"))
+		return nil, k.Fail(fault.ErrNameNeeded, errors.New("it is made in a flow and outside its steps: make it in a Step"))
+	case k.client.Journal != flow.Journal:
+		return nil, k.Fail(fault.ErrInvalidRequest, errors.New("its flow is in another journal than its client's"))
 	case k.name.Scope != flow.Scope:
-		return nil, k.fail(fault.ErrInvalidRequest, errors.New("the scope of an operation in a flow is the flow's: leave out WithScope"))
+		return nil, k.Fail(fault.ErrInvalidRequest, errors.New("the scope of an operation in a flow is the flow's: leave out WithScope"))
 	}
 	id, named := step.ID(), k.name.Named
 	if named {
 		id += "/" + k.name.ID
 	}
 	if err := step.Take(named); err != nil {
-		return nil, k.fail(fault.ErrNameNeeded, err)
+		return nil, k.Fail(fault.ErrNameNeeded, err)
 	}
 	k.name.ID, k.name.Named = id, true
 	leave = func(op *journal.Operation, err error) {
 		var left journal.Operation
-		if f, is := err.(*Failure); is {
+		if f, is := err.(*exchange.Failure); is {
 			left = f.Operation
 		} else if op != nil {
 			left = *op
@@ -90,16 +92,28 @@ func (k *call) takeFlowStep() (leave func(*journal.Operation, error), err error)
 	}
 	if err != nil {
 		leave(nil, nil)
-		return nil, k.fail(fault.ErrInvalidRequest, err)
+		return nil, k.Fail(fault.ErrInvalidRequest, err)
 	}
 	if err := step.Note(k.ctx, k.ref); err != nil {
 		leave(nil, nil)
 		if errors.Is(err, fault.ErrNotSent) {
-			return nil, k.fail(fault.ErrNotSent, err)
+			return nil, k.Fail(fault.ErrNotSent, err)
 		}
-		return nil, k.fail(fault.ErrJournal, err)
+		return nil, k.Fail(fault.ErrJournal, err)
 	}
 	return leave, nil
+}
+
+// answerAgain returns when to ask again for the answer of a completed operation that the call did not get. Zero means that no ask
+// brings it.
+func (k *Call) answerAgain(op *journal.Operation) time.Time {
+	switch {
+	case k.Missing.Asked:
+		return k.Missing.Again
+	case op.AnswerMissing() && k.client.Finder.Enabled(): // no repeat would bring it: this call would have made one
+		return k.client.Now()
+	}
+	return time.Time{}
 }
 
 // isWhole reports whether a caller gets all of the operation's answer. It returns false without an operation.

@@ -1,4 +1,4 @@
-package engine
+package call
 
 import (
 	"errors"
@@ -44,28 +44,28 @@ func (g *gaps) isFirst(gap string) bool {
 
 // gap checks whether a request that may have an effect goes without the protection that its caller may expect. With
 // Config.Strict it returns an error then. Otherwise it logs that once a host.
-func (k *call) gap() error {
+func (k *Call) gap() error {
 	why := k.misses()
 	if why == "" {
 		return nil
 	}
-	if k.engine.Strict {
-		return k.fail(fault.ErrUnprotected, errors.New(why))
+	if k.client.Strict {
+		return k.Fail(fault.ErrUnprotected, errors.New(why))
 	}
 	host := k.req.URL.Host
-	if !k.engine.gaps.isFirst(host) {
+	if !k.factory.gaps.isFirst(host) {
 		return nil
 	}
-	k.engine.Say(k.ctx, slog.LevelWarn, core.LogUnprotected, "a request may take effect more than once: name it, or list its endpoint in a table. Config.Strict rejects such requests; this host is not logged again",
+	k.client.Say(k.ctx, slog.LevelWarn, core.LogUnprotected, "a request may take effect more than once: name it, or list its endpoint in a table. Config.Strict rejects such requests; this host is not logged again",
 		"host", host, "request", core.Target(k.req.Method, k.req.URL), "reason", why)
 	return nil
 }
 
 // misses returns a text that names the missing protection and its remedy, or "" if none is missing.
-func (k *call) misses() string {
+func (k *Call) misses() string {
 	route, u, named := k.route, k.req.URL, k.name.IsNamed()
 	if route.Listed {
-		if !named && streams(k.req) {
+		if !named && Streams(k.req) {
 			return "it is sent in chunks, with a trailer or for an Upgrade, and passes through: give it a body of a known length"
 		}
 		return k.wrongKeyHeader()
@@ -80,7 +80,7 @@ func (k *call) misses() string {
 		return "no provider of Config.Providers serves its host, and it has no name: " +
 			"add a table for the host, such as providers.Raw(24*time.Hour, host), or name the request by WithOperation; send what needs no protection by a client of its own"
 	}
-	if tidy := cleaned(u); tidy != nil && k.engine.Router.Route(k.req.Method, tidy).Listed {
+	if tidy := cleaned(u); tidy != nil && k.client.Router.Route(k.req.Method, tidy).Listed {
 		return fmt.Sprintf("a server may read its path as another one, so no endpoint of %s matches it: write it as %s", route.Provider.Name, secret.URL(tidy))
 	}
 	if named {
@@ -90,10 +90,10 @@ func (k *call) misses() string {
 }
 
 // otherPort finds a host of the tables that is u's but for the port.
-func (k *call) otherPort(u *url.URL) string {
+func (k *Call) otherPort(u *url.URL) string {
 	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	for i := range k.engine.Providers {
-		for _, host := range k.engine.Providers[i].Hosts {
+	for i := range k.client.Providers {
+		for _, host := range k.client.Providers[i].Hosts {
 			listed := (&url.URL{Host: strings.ToLower(host)}).Hostname()
 			if parent, below := strings.CutPrefix(listed, "*."); listed == name || below && strings.HasSuffix(name, "."+parent) {
 				return host
@@ -125,7 +125,7 @@ var keyHeaders = []string{"paypal-request-id", "repeatability-request-id"}
 
 // wrongKeyHeader returns a text about a header that looks like a key's, if the table has the key elsewhere and it is
 // not there. Otherwise it returns "".
-func (k *call) wrongKeyHeader() string {
+func (k *Call) wrongKeyHeader() string {
 	key := k.route.Endpoint.Key
 	if key.Place == providers.KeyNone {
 		return "" // the table says that no key is taken, and the request is sent once
@@ -152,15 +152,15 @@ var errSecretInQuery = errors.New("the URL's query holds a secret, such as a car
 
 // withholdBody keeps a secret body (a card's number) out of the journal. Only a caller that brings the body along can have the
 // operation sent. If no table says that it is one, the first of an endpoint is logged.
-func (k *call) withholdBody() {
+func (k *Call) withholdBody() {
 	k.intent.BodyWithheld, k.intent.Request.Body = true, nil
 	field, host := k.secrets.Field, k.req.URL.Host
 	if k.secrets.Unread {
 		field = "*"
 	}
-	if field == "" || !k.engine.gaps.isFirst("body of "+host+" "+k.intent.Endpoint) {
+	if field == "" || !k.factory.gaps.isFirst("body of "+host+" "+k.intent.Endpoint) {
 		return
 	}
-	k.engine.Say(k.ctx, slog.LevelWarn, core.LogWithheld, "a body is not kept, since it can't be read or a field has a credential's name, so only its caller can repeat the operation. "+
+	k.client.Say(k.ctx, slog.LevelWarn, core.LogWithheld, "a body is not kept, since it can't be read or a field has a credential's name, so only its caller can repeat the operation. "+
 		"List the field in Endpoint.OpenRequest if it is no secret; this endpoint is not logged again", "host", host, "endpoint", k.intent.Endpoint, "field", field)
 }

@@ -1,4 +1,6 @@
-package engine
+// Package run works off one claim of an operation: attempt, judge, record and answer. It asks the journal for the claim no more:
+// package engine has it, or the background.
+package run
 
 import (
 	"context"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/retry"
 	"github.com/onceward/onceward/internal/tables"
@@ -16,10 +19,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// run is one claim that is being worked off: the record at the time of the claim, the attempt under way, and the
+// Run is one claim that is being worked off: the record at the time of the claim, the attempt under way, and the
 // operation's end. One goroutine works a run off. Shutdown reaches it by pauses and sending.
-type run struct {
-	engine *Engine
+type Run struct {
+	client *exchange.Client
 
 	// The claim.
 	ctx         context.Context // the caller's, or Resume's
@@ -46,7 +49,7 @@ type run struct {
 	sending  atomic.Pointer[wire.AttemptContext] // of the one under way
 	first    wire.AttemptContext                 // of the first one; each other has its own
 	attempt  attempt                             // the last one
-	answered *Response                           // by the provider to an earlier one
+	answered *exchange.Response                  // by the provider to an earlier one
 	tally    tally
 	delays   *retry.Delays
 	asked    time.Time        // before which the provider asked not to be, at the last one
@@ -59,8 +62,27 @@ type run struct {
 
 	// Of a run that only gets a completed operation's answer: see recover.
 	heldBack bool
-	regained *Answer
-	missing  missing
+	Regained *exchange.Answer
+	Missing  exchange.Missing
+}
+
+// attempt is one try and its result.
+type attempt struct {
+	started time.Time
+	ctx     *wire.AttemptContext // nil: it was not made
+	traced  context.Context      // made of ctx by Trace.AttemptStarted; nil: it was not
+	local   error                // it was not made, because of this
+	err     error                // the transport's own
+	resp    *http.Response
+	body    []byte // the part of the response's body that was read
+	whole   []byte // partial: the part that was read to judge the answer
+	cut     error  // why the body ended early
+	lost    bool   // it was not made, because another process has the claim by now
+	unsent  bool   // with err: proven that nothing left
+	partial bool   // body is only its beginning: it is over the limit
+	open    bool   // its missing or unreadable part may change the verdict
+	closed  bool   // the rest of a partial body was given up
+	judged  tables.Judgement
 }
 
 // tally counts the attempts of one run, and holds their results so far.
@@ -88,15 +110,6 @@ func (t *tally) breakOff() {
 	t.maybeSent = t.maybeSent || t.underWay
 }
 
-// newRun works off what the journal has just let be sent. Its route and target are the
-// caller's to fill in, and whose request it is.
-func newRun(ctx context.Context, e *Engine, res *machine.Result, f *core.Flight, ends time.Time) *run {
-	r := &run{engine: e, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
-	r.idleSince = e.Idle.Since(&r.op, r.began)
-	r.pauses = e.Lifecycle.NewPauses(ctx)
-	return r
-}
-
 // ending is the end of a run, as it is recorded and returned to the caller.
 type ending struct {
 	kind    machine.EventKind
@@ -118,11 +131,54 @@ func (e *ending) kindFor(state journal.State) error {
 	return e.errKind
 }
 
+// newRun works off what the journal has just let be sent. Its route and target are the
+// caller's to fill in, and whose request it is.
+func newRun(ctx context.Context, c *exchange.Client, res *machine.Result, f *core.Flight, ends time.Time) *Run {
+	r := &Run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
+	r.idleSince = c.Idle.Since(&r.op, r.began)
+	r.pauses = c.Lifecycle.NewPauses(ctx)
+	return r
+}
+
+// Start returns the run of a caller's operation that the journal has just allowed.
+func Start(c *exchange.Client, res *machine.Result, f *core.Flight, req *exchange.Request) *Run {
+	r := newRun(req.Context, c, res, f, req.Ends)
+	r.caller, r.route, r.target, r.query, r.secrets, r.permit, r.heldBack = req.Caller, req.Route, req.Target, req.Query, req.Secrets, req.Permit, req.HeldBack
+	intent := req.Intent
+	if r.op.Request.Method == "" {
+		r.op.Request = intent.Request
+	} else if r.op.Request.URL != intent.Request.URL {
+		r.target = core.Parsed(r.op.Request.URL)
+	}
+	if r.op.BodyWithheld {
+		r.op.Request = wire.WithBody(r.op.Request, intent.Request, req.Body)
+	}
+	if r.op.Credential == intent.Credential { // which is salted: the record is of this call's request
+		r.composed = req.Composed
+	}
+	r.replaced = req.Carried != "" && r.op.Key != "" && req.Carried != r.op.Key
+	// The operation stays pending then for other callers, who set no such time. A person who resolved it by SendAgain ends the limit.
+	by, again := intent.NotAfter, r.op.Resolved != nil && r.op.Resolved.Resolution == journal.SendAgain
+	if !by.IsZero() && !again && (r.notAfter.IsZero() || by.Before(r.notAfter)) {
+		r.notAfter = by
+	}
+	return r
+}
+
+// NotBefore returns two times: asked, when the provider allows the next request, and wake, when Run and Resume come back to the
+// operation. A time is zero if none was set.
+func (r *Run) NotBefore() (asked, wake time.Time) {
+	if r.end != nil {
+		wake = r.end.wake
+	}
+	return r.asked, wake
+}
+
 // Pauses returns the run's pauses, for core.Lifecycle, as BreakOff is.
-func (r *run) Pauses() *core.PauseContext { return &r.pauses }
+func (r *Run) Pauses() *core.PauseContext { return &r.pauses }
 
 // BreakOff ends the attempt that is under way.
-func (r *run) BreakOff(cause error) {
+func (r *Run) BreakOff(cause error) {
 	if l := r.sending.Load(); l != nil {
 		l.Cancel(cause)
 	}

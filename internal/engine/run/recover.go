@@ -1,4 +1,4 @@
-package engine
+package run
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/machine"
@@ -19,108 +20,89 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// missing says how a call stands that asks for the answer of a completed operation, if the journal lacks that.
-type missing struct {
-	asked bool      // it was asked for in vain
-	again time.Time // when to ask again; zero: no ask brings it
-	why   error
-}
-
-// answerAgain returns when to ask again for the answer of a completed operation that the call did not get. Zero means that no ask
-// brings it.
-func (k *call) answerAgain(op *journal.Operation) time.Time {
-	switch {
-	case k.missing.asked:
-		return k.missing.again
-	case op.AnswerMissing() && k.engine.finder.Enabled(): // no repeat would bring it: this call would have made one
-		return k.engine.Now()
-	}
-	return time.Time{}
-}
-
 // recoverFor gets the missing answer of an operation that was completed while this run attempted it, by a webhook for instance.
 // A run in the background has no caller to give it to.
-func (r *run) recoverFor(res *machine.Result) {
+func (r *Run) recoverFor(res *machine.Result) {
 	if r.caller == nil || res.Decision == machine.Recorded || !res.Operation.AnswerMissing() {
 		return
 	}
-	again := newRun(r.ctx, r.engine, res, nil, r.ends)
+	again := newRun(r.ctx, r.client, res, nil, r.ends)
 	again.caller, again.route, again.target, again.query, again.secrets, again.permit = r.caller, r.route, r.target, r.query, r.secrets, r.permit
 	if again.op.BodyWithheld {
 		again.op.Request = r.op.Request // with the caller's body
 	}
-	again.recover(&res.Operation, "its own call")
-	r.regained, r.missing = again.regained, again.missing
+	again.Recover(&res.Operation, "its own call")
+	r.Regained, r.Missing = again.Regained, again.Missing
 }
 
 // Recover gets the missing answer of a completed operation, for a person. It returns the operation as it stands then, and why
 // the answer is still missing.
-func (e *Engine) Recover(ctx context.Context, op *journal.Operation, actor string) (journal.Operation, error) {
-	r := newRun(ctx, e, &machine.Result{Operation: *op}, nil, e.EndOfWait(ctx))
+func Recover(ctx context.Context, c *exchange.Client, op *journal.Operation, actor string) (journal.Operation, error) {
+	r := newRun(ctx, c, &machine.Result{Operation: *op}, nil, c.EndOfWait(ctx))
 	r.target, r.route = core.Parsed(op.Request.URL), new(tables.Route)
 	if r.target != nil {
-		*r.route = e.Contract(&op.Request, r.target)
+		*r.route = c.Contract(&op.Request, r.target)
 	}
 	stood := *op
-	r.recover(&stood, actor)
-	if r.regained != nil {
-		r.regained.Response.Body.Close()
+	r.Recover(&stood, actor)
+	if r.Regained != nil {
+		r.Regained.Response.Body.Close()
 	}
-	return stood, r.missing.why
+	return stood, r.Missing.Why
 }
 
-// recover gets the answer of a completed operation that the journal lacks, and makes op the operation as it stands then. It
+// Recover gets the answer of a completed operation that the journal lacks, and makes op the operation as it stands then. It
 // repeats the request under its key, if the resend rule permits that. Otherwise, or if the repeat brings no answer, it looks for
 // the object. All processes together ask at most once a minute.
 //
-// An answer that can't be recorded, such as a secret, is left in r.regained. If there is no answer, r.missing says why.
-func (r *run) recover(op *journal.Operation, actor string) {
-	e := r.engine
-	r.missing = missing{asked: true, again: e.Now().Add(machine.AskedLook), why: wire.ErrOutOfTime}
-	if !e.Now().Before(r.ends) {
+// An answer that can't be recorded, such as a secret, is left in r.Regained. If there is no answer, r.Missing says why.
+func (r *Run) Recover(op *journal.Operation, actor string) {
+	c := r.client
+	r.Missing = exchange.Missing{Asked: true, Again: c.Now().Add(machine.AskedLook), Why: wire.ErrOutOfTime}
+	if !c.Now().Before(r.ends) {
 		return
 	}
-	leased, err := e.finder.Lease(r.ctx, op, r.ends)
+	leased, err := c.Finder.Lease(r.ctx, op, r.ends)
 	if err != nil {
-		r.missing.why = fmt.Errorf("the journal failed: %w", err)
+		r.Missing.Why = fmt.Errorf("the journal failed: %w", err)
 		return
 	}
 	defer func() { // whoever has recorded the answer
-		if stands, err := e.Read(r.ctx, op.Ref); err == nil && stands.State == journal.StateCompleted {
+		if stands, err := c.Read(r.ctx, op.Ref); err == nil && stands.State == journal.StateCompleted {
 			*op = stands
 		}
-		if !op.AnswerMissing() || r.regained != nil {
-			r.missing = missing{}
+		if !op.AnswerMissing() || r.Regained != nil {
+			r.Missing = exchange.Missing{}
 		}
 	}()
 	if leased.Decision != machine.Look {
-		r.missing.again = leased.Operation.LookedAt.Add(machine.AskedLook)
-		r.missing.why = fmt.Errorf("its provider was asked for it less than %v ago: ask again later", machine.AskedLook)
+		r.Missing.Again = leased.Operation.LookedAt.Add(machine.AskedLook)
+		r.Missing.Why = fmt.Errorf("its provider was asked for it less than %v ago: ask again later", machine.AskedLook)
 		return
 	}
 	if err := r.renew(&leased); err != nil {
-		r.missing.why = err
+		r.Missing.Why = err
 		return
 	}
 	later, spent, why := r.askProvider(&leased)
 	if why == nil {
 		return
 	}
-	found, final := e.finder.FindAnswer(r.ctx, &reconcile.Pass{Caller: r.caller, Query: r.query, Actor: actor, Ends: r.ends}, &r.op)
+	found, final := c.Finder.FindAnswer(r.ctx, &reconcile.Pass{Caller: r.caller, Query: r.query, Actor: actor, Ends: r.ends}, &r.op)
 	if final && spent {
-		r.missing.again = time.Time{}
+		r.Missing.Again = time.Time{}
 	} else if final && !later.IsZero() {
-		r.missing.again = core.Later(later, r.missing.again)
+		r.Missing.Again = core.Later(later, r.Missing.Again)
 	}
 	if found != "" {
 		why = fmt.Errorf("%w; %s", why, found)
 	}
-	r.missing.why = why
+	r.Missing.Why = why
 }
 
 // renew takes over the record as it stands under the lease, whole.
-func (r *run) renew(leased *machine.Result) error {
-	whole, err := r.engine.Read(r.ctx, r.op.Ref)
+func (r *Run) renew(leased *machine.Result) error {
+	whole, err := r.client.Read(r.ctx, r.op.Ref)
 	if err != nil {
 		return fmt.Errorf("the journal failed: %w", err)
 	}
@@ -128,22 +110,22 @@ func (r *run) renew(leased *machine.Result) error {
 		whole.Request = r.op.Request // with the caller's body
 	}
 	r.op, r.last, r.unconfirmed, r.began = whole, leased.Last, leased.Unconfirmed, time.Now()
-	r.idleSince = r.engine.Idle.Since(&r.op, r.began)
+	r.idleSince = r.client.Idle.Since(&r.op, r.began)
 	return nil
 }
 
 // askProvider repeats the request of r.op once, if the resend rule permits it, and records the answer. The repeat needs no claim,
 // since the record counts the operation as sent already. askProvider returns why there is no answer, or nil. spent says that no
 // later repeat brings it. Otherwise later is when the rule permits one, if that is later.
-func (r *run) askProvider(leased *machine.Result) (later time.Time, spent bool, why error) {
-	e := r.engine
+func (r *Run) askProvider(leased *machine.Result) (later time.Time, spent bool, why error) {
+	c := r.client
 	if r.target == nil || !core.SameContract(&r.op, *r.route) {
 		return later, true, core.ErrContractGone
 	}
 	if r.op.BodyWithheld && len(r.op.Request.Body) == 0 {
 		return later, true, errors.New("its body is a secret, and only its caller has it")
 	}
-	now := e.Now()
+	now := c.Now()
 	r.op.Terms = r.op.Terms.Narrow(core.TermsOf(*r.route))
 	switch p := machine.MayRepeat(&r.op, machine.Today{Terms: r.op.Terms, Form: r.route.KeyForm()}, now, leased.Last, leased.Unconfirmed); p.Answer {
 	case machine.Never:
@@ -154,16 +136,16 @@ func (r *run) askProvider(leased *machine.Result) (later time.Time, spent bool, 
 	if r.heldBack {
 		return later, false, errHeldBack
 	}
-	if ok, _ := e.Budget(*r.route).Take(now); !ok {
+	if ok, _ := c.Budget(*r.route).Take(now); !ok {
 		return later, false, fault.ErrRetryBudget
 	}
 	was := r.op.Answer
 	r.op.Found = journal.Found{State: journal.StateCompleted, MayHaveRun: true, Failed: r.op.Failed, FirstSentAt: r.op.FirstSentAt}
-	if err := e.Session.Do(r.ctx, func(session string) error { r.op.Holder = session; return nil }); err != nil {
+	if err := c.Session.Do(r.ctx, func(session string) error { r.op.Holder = session; return nil }); err != nil {
 		return later, false, err
 	}
-	e.Lifecycle.Begin(r)
-	defer e.Lifecycle.End(r)
+	c.Lifecycle.Begin(r)
+	defer c.Lifecycle.End(r)
 	defer r.permit.Free()  // it was used
 	_, _ = r.makeAttempt() // its results are the attempt's
 	r.classify()
@@ -182,7 +164,7 @@ func (r *run) askProvider(leased *machine.Result) (later time.Time, spent bool, 
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		e.Budget(*r.route).Success(r.tally.ended)
+		c.Budget(*r.route).Success(r.tally.ended)
 		r.fetch()
 		r.complete()
 		return later, true, r.keepAnswer(was)
@@ -200,25 +182,25 @@ func (r *run) askProvider(leased *machine.Result) (later time.Time, spent bool, 
 }
 
 // keepAnswer records the answer to a repeat. It returns why that does not count, or nil.
-func (r *run) keepAnswer(was *journal.Answer) error {
+func (r *Run) keepAnswer(was *journal.Answer) error {
 	answer := r.end.answer
 	ev := machine.Event{
-		Kind: machine.EventComplete, Ref: r.op.Ref, Handle: r.op.Handle, At: r.engine.Now(), Session: r.op.Holder, Claim: r.op.Claim,
+		Kind: machine.EventComplete, Ref: r.op.Ref, Handle: r.op.Handle, At: r.client.Now(), Session: r.op.Holder, Claim: r.op.Claim,
 		Generation: r.op.Generation, Answer: answer, Attempts: r.tally.made, Object: r.answeredObject(answer), Account: r.op.Account, Mode: r.mode,
 	}
 	ctx, cancel := grace.After(r.ctx)
 	defer cancel()
-	res, err := r.engine.Journal.Apply(ctx, ev)
+	res, err := r.client.Journal.Apply(ctx, ev)
 	op := &res.Operation
 	if err != nil { // this caller gets it all the same, and the next one asks again
-		r.engine.JournalFailed(r.ctx, &r.op, machine.EventComplete, "an answer could not be recorded; the next caller who asks for it asks the provider again", err)
+		r.client.JournalFailed(r.ctx, &r.op, machine.EventComplete, "an answer could not be recorded; the next caller who asks for it asks the provider again", err)
 		res, op = machine.Result{Decision: machine.Recorded}, &r.op
 	}
 	switch second := res.Decision == machine.SecondEffect; {
 	case second, res.Decision == machine.Contradicted, answer.Refused != was.Refused:
 		r.attempt.discard()
-		r.engine.Note(r.ctx, slog.LevelError, core.LogConflict, "the answer to a repeat contradicts the record; compare the two at the provider", &r.op, "status", answer.Status, "second_effect", second)
-		r.engine.Conflicted(r.ctx, &r.op, answer.Status, second)
+		r.client.Note(r.ctx, slog.LevelError, core.LogConflict, "the answer to a repeat contradicts the record; compare the two at the provider", &r.op, "status", answer.Status, "second_effect", second)
+		r.client.Conflicted(r.ctx, &r.op, answer.Status, second)
 		return errors.New("a repeat was answered otherwise than the evidence says: compare the two at the provider")
 	case res.Decision != machine.Recorded && !answer.Omitted: // another caller was faster
 		r.attempt.discard()
@@ -227,7 +209,7 @@ func (r *run) keepAnswer(was *journal.Answer) error {
 		op.Request.Method = cmp.Or(op.Request.Method, r.op.Request.Method)
 		stood := *op
 		stood.Answer = answer
-		r.regained = &Answer{Response: r.respond(&stood), Operation: &stood, Replayed: true}
+		r.Regained = &exchange.Answer{Response: r.respond(&stood), Operation: &stood, Replayed: true}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package engine
+package exchange
 
 import (
 	"net/http"
@@ -43,19 +43,5 @@ func FailureOf(c *core.Core, op *journal.Operation, cause error) *Failure {
 	if u := core.Parsed(op.Request.URL); u != nil {
 		f.Target = core.Target(op.Request.Method, u)
 	}
-	return f
-}
-
-// fail returns the failure of a call whose operation is not known.
-func (k *call) fail(kind, cause error) *Failure {
-	return &Failure{Kind: kind, Cause: cause, Target: core.Target(k.req.Method, k.req.URL),
-		Operation: journal.Operation{Ref: k.ref, Flow: k.intent.Flow, Naming: k.intent.Naming}}
-}
-
-// failWith returns the failure of a call whose operation stands as op says.
-func (k *call) failWith(op *journal.Operation, kind, cause error) *Failure {
-	f := k.fail(kind, cause)
-	f.Operation = *op
-	f.InBackground = op.State == journal.StatePending && k.engine.InBackground(op, &k.intent.Request)
 	return f
 }

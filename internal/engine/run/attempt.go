@@ -1,4 +1,4 @@
-package engine
+package run
 
 import (
 	"bytes"
@@ -11,34 +11,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/engine/exchange"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 )
 
-// attempt is one try and its result.
-type attempt struct {
-	started time.Time
-	ctx     *wire.AttemptContext // nil: it was not made
-	traced  context.Context      // made of ctx by Trace.AttemptStarted; nil: it was not
-	local   error                // it was not made, because of this
-	err     error                // the transport's own
-	resp    *http.Response
-	body    []byte // the part of the response's body that was read
-	whole   []byte // partial: the part that was read to judge the answer
-	cut     error  // why the body ended early
-	lost    bool   // it was not made, because another process has the claim by now
-	unsent  bool   // with err: proven that nothing left
-	partial bool   // body is only its beginning: it is over the limit
-	open    bool   // its missing or unreadable part may change the verdict
-	closed  bool   // the rest of a partial body was given up
-	judged  tables.Judgement
-}
-
 // makeAttempt sends the frozen request, if it may still be sent, and reads the answer. It leaves the result in
 // r.attempt. It returns the transport's response and error, or the reason why there was no attempt.
-func (r *run) makeAttempt() (*http.Response, error) {
+func (r *Run) makeAttempt() (*http.Response, error) {
 	r.answered = r.lastResponse()
 	r.attempt = attempt{}
 	a := &r.attempt
@@ -52,14 +35,14 @@ func (r *run) makeAttempt() (*http.Response, error) {
 	if !r.mayHaveRun() {
 		by = r.notAfter
 	}
-	req, err := r.compose(a.ctx, a.ctx.Follow(guard{r.engine}, r.op.Holder, by), r.target)
+	req, err := r.compose(a.ctx, a.ctx.Follow(guard{r.client}, r.op.Holder, by), r.target)
 	if err != nil {
 		a.ctx.Cancel(errEnded)
 		a.local = err
 		return nil, err
 	}
 	r.permit.Supplied()
-	if ctx := r.engine.AttemptStarted(req.Context(), &r.op, r.tally.made+1); ctx != nil {
+	if ctx := r.client.AttemptStarted(req.Context(), &r.op, r.tally.made+1); ctx != nil {
 		a.traced = ctx
 		req = req.WithContext(a.ctx.Traced(req.Context(), ctx))
 	}
@@ -88,34 +71,34 @@ func (r *run) makeAttempt() (*http.Response, error) {
 }
 
 // guard implements wire.Guard. The facts that an attempt's hooks ask for do not change with its run.
-type guard struct{ engine *Engine }
+type guard struct{ client *exchange.Client }
 
-func (g guard) Holds(session string) bool { return g.engine.Session.Holds(session) }
+func (g guard) Holds(session string) bool { return g.client.Session.Holds(session) }
 
-func (g guard) Late(by time.Time) error { return afterwards(g.engine.Now(), by) }
+func (g guard) Late(by time.Time) error { return afterwards(g.client.Now(), by) }
 
 // attemptEnded notes when the last attempt did.
-func (r *run) attemptEnded() {
-	r.tally.ended = r.engine.Now()
+func (r *Run) attemptEnded() {
+	r.tally.ended = r.client.Now()
 	if r.tally.maybeSent {
 		r.idleSince = time.Now()
 	}
 }
 
 // mayGoOn returns why an attempt must not be made. If it returns nil, the attempt has started.
-func (r *run) mayGoOn() error {
+func (r *Run) mayGoOn() error {
 	if r.pauses.Err() != nil {
 		return errInterrupted
 	}
-	if !r.engine.Now().Before(r.ends) {
+	if !r.client.Now().Before(r.ends) {
 		return wire.ErrOutOfTime
 	}
-	if !r.engine.Session.Holds(r.op.Holder) {
+	if !r.client.Session.Holds(r.op.Holder) {
 		r.attempt.lost = true
 		return errors.New("the session is lost")
 	}
 	if r.tally.made > 0 {
-		op, err := r.engine.Journal.Get(&r.pauses, r.op.Ref)
+		op, err := r.client.Journal.Get(&r.pauses, r.op.Ref)
 		if err != nil {
 			return fmt.Errorf("the claim can't be checked: %w", err)
 		}
@@ -129,7 +112,7 @@ func (r *run) mayGoOn() error {
 	}
 	// Last, since time has passed since the attempt was decided on: a paused
 	// process must not send what its window has closed for.
-	r.attempt.started = r.engine.Now()
+	r.attempt.started = r.client.Now()
 	if err := r.tooLate(r.attempt.started); err != nil {
 		return err
 	}
@@ -141,7 +124,7 @@ func (r *run) mayGoOn() error {
 
 // tooLate returns an error if nothing of the operation has been sent and t is too late for sending it for the first
 // time.
-func (r *run) tooLate(t time.Time) error {
+func (r *Run) tooLate(t time.Time) error {
 	if r.mayHaveRun() {
 		return nil
 	}
@@ -165,6 +148,7 @@ func (e *notAllowed) Error() string { return e.Reason }
 var (
 	errTooLate     = errors.New("it was not to be sent after")
 	errInterrupted = errors.New("it was interrupted")
+	errEnded       = errors.New("onceward: the run has ended")
 	errHeard       = errors.New("its outcome arrived by a webhook meanwhile")
 )
 
@@ -172,9 +156,9 @@ const maxHops = 5
 
 // exchange sends the request and follows 307 and 308 within its origin: the same
 // operation at another path. Authorize sees ctx.
-func (r *run) exchange(ctx *wire.AttemptContext, req *http.Request) (*http.Response, error) {
+func (r *Run) exchange(ctx *wire.AttemptContext, req *http.Request) (*http.Response, error) {
 	for hop := 0; ; hop++ {
-		resp, err := r.engine.Base.RoundTrip(req)
+		resp, err := r.client.Base.RoundTrip(req)
 		if resp != nil && resp.Body == nil {
 			resp.Body = http.NoBody // as net/http's own client takes it
 		}
@@ -210,15 +194,15 @@ func sameOrigin(req *http.Request, resp *http.Response) *url.URL {
 
 // readAnswer reads the response's body up to Config.MaxResponseBody. The rest of a longer body stays a stream for the
 // caller, without the attempt's deadline.
-func (r *run) readAnswer() {
+func (r *Run) readAnswer() {
 	a := &r.attempt
 	ctx := a.ctx
 	var err error
 	if a.resp.StatusCode != http.StatusSwitchingProtocols { // no caller asked for that, and its body is the connection: it never ends
-		a.body, err = wire.ReadUpTo(a.resp.Body, r.engine.MaxResponseBody, a.resp.ContentLength)
+		a.body, err = wire.ReadUpTo(a.resp.Body, r.client.MaxResponseBody, a.resp.ContentLength)
 	}
 	switch {
-	case int64(len(a.body)) > r.engine.MaxResponseBody:
+	case int64(len(a.body)) > r.client.MaxResponseBody:
 		a.partial = true
 		err = r.readOn(a.resp.Body)
 	case err == nil && wire.EndsWithin(a.resp.Header, a.body):
@@ -242,7 +226,7 @@ func (r *run) readAnswer() {
 
 // readOn reads more of a body that is longer than MaxResponseBody, if the answer's meaning depends on it. The
 // caller's stream repeats those bytes.
-func (r *run) readOn(body io.Reader) error {
+func (r *Run) readOn(body io.Reader) error {
 	a := &r.attempt
 	a.whole = a.body
 	limit := int64(tables.MaxAnswerBody)
@@ -258,7 +242,7 @@ func (r *run) readOn(body io.Reader) error {
 }
 
 // answerHead returns the status and headers of the response in the form that the provider's table reads.
-func (r *run) answerHead() tables.Answer {
+func (r *Run) answerHead() tables.Answer {
 	resp := r.attempt.resp
 	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
 }
@@ -279,16 +263,16 @@ func (s *stream) Close() error {
 // startContext makes the context of the attempt that was started. It ends after the attempt's timeout, which makes
 // room for another attempt. If another one would not be allowed, the attempt may take all of the call's time once it
 // has a connection.
-func (r *run) startContext() *wire.AttemptContext {
+func (r *Run) startContext() *wire.AttemptContext {
 	c := r.newContext()
-	if rest := r.ends.Sub(r.attempt.started) - r.engine.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.engine.AttemptTimeout)) {
-		c.ExtendDeadline(r.engine.AttemptTimeout, rest)
+	if rest := r.ends.Sub(r.attempt.started) - r.client.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.client.AttemptTimeout)) {
+		c.ExtendDeadline(r.client.AttemptTimeout, rest)
 	}
 	return c
 }
 
 // mayFollow asks the resend rule for another attempt after one that is broken off.
-func (r *run) mayFollow(brokenOff time.Time) bool {
+func (r *Run) mayFollow(brokenOff time.Time) bool {
 	q := r.question(brokenOff)
 	q.MayHaveRun, q.LastEndedAt = true, brokenOff
 	return machine.MaySend(q).Answer != machine.Never
@@ -296,8 +280,8 @@ func (r *run) mayFollow(brokenOff time.Time) bool {
 
 // newContext makes a context that ends after the attempt's timeout, or with the run's time. Shutdown can break off what
 // is under way under it.
-func (r *run) newContext() *wire.AttemptContext {
-	left, cause := r.engine.AttemptTimeout, wire.ErrAttemptTimeout
+func (r *Run) newContext() *wire.AttemptContext {
+	left, cause := r.client.AttemptTimeout, wire.ErrAttemptTimeout
 	if rest := r.ends.Sub(r.attempt.started); rest < left {
 		left, cause = rest, wire.ErrOutOfTime
 	}
@@ -308,4 +292,25 @@ func (r *run) newContext() *wire.AttemptContext {
 	c.Start(r.ctx, left, cause)
 	r.sending.Store(c)
 	return c
+}
+
+// describe returns the text that the journal keeps of an error: its nature, never its own text, which may hold
+// anything.
+func describe(err error, unsent bool) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, wire.ErrAttemptTimeout), errors.Is(err, wire.ErrOutOfTime):
+		return "timed out"
+	case errors.Is(err, fault.ErrShutdown):
+		return "interrupted by shutdown"
+	case unsent && fault.IsMarkedNotSent(err):
+		return "refused locally, not sent"
+	case unsent && errors.As(err, &timeout) && timeout.Timeout():
+		return "not sent: timed out connecting"
+	case unsent:
+		return "not sent"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer: timed out"
+	}
+	return "no answer: the connection failed"
 }

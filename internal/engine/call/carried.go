@@ -1,4 +1,4 @@
-package engine
+package call
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/onceward/onceward/internal/engine/exchange"
 	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/naming"
@@ -16,9 +17,9 @@ import (
 
 var errKeyHeld = errors.New("another operation has the request's key, and the provider would take the two for one: give each operation a key of its own")
 
-// byItsKey reports whether a call without a name means a named operation that had its key first, of the same scope
+// ByItsKey reports whether a call without a name means a named operation that had its key first, of the same scope
 // and the same request. The call then goes on under that name.
-func (k *call) byItsKey(res *machine.Result) bool {
+func (k *Call) ByItsKey(res *machine.Result) bool {
 	op := &res.Operation
 	if res.Decision != machine.Misuse || k.intent.Naming != journal.Carried || op.Ref == k.ref ||
 		op.Scope != k.ref.Scope || !k.print.Same(op.Fingerprint) {
@@ -30,9 +31,9 @@ func (k *call) byItsKey(res *machine.Result) bool {
 
 // keyHeld returns the error for a request whose key another operation has. It reveals nothing of an operation in
 // another scope.
-func (k *call) keyHeld(op *journal.Operation) *Failure {
+func (k *Call) keyHeld(op *journal.Operation) *exchange.Failure {
 	if op.Scope != k.ref.Scope {
-		return k.fail(fault.ErrKeyReused, errKeyHeld)
+		return k.Fail(fault.ErrKeyReused, errKeyHeld)
 	}
 	f := k.failWith(op, fault.ErrKeyReused, errKeyHeld)
 	f.Operation.Answer = nil
@@ -45,7 +46,7 @@ func (k *call) keyHeld(op *journal.Operation) *Failure {
 //
 // It also returns an operation without a name whose key was made for it. A caller may have read that key in an error
 // and now uses it together with a name. Such an operation has no alias.
-func (k *call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
+func (k *Call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
 	if k.intent.Alias == (journal.Ref{}) {
 		return nil, nil
 	}
@@ -88,7 +89,7 @@ func sends(op *journal.Operation, headers http.Header) bool {
 
 // holderAs returns the operation that has the call's key on behalf of account and may have taken effect, or still
 // may. It returns nil if there is none.
-func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.Operation, err error) {
+func (k *Call) holderAs(ctx context.Context, account http.Header) (op *journal.Operation, err error) {
 	_, alias := naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried)
 	for _, ref := range append(naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried), alias) {
 		if op, err = k.holder(ctx, ref); op != nil || err != nil {
@@ -98,8 +99,8 @@ func (k *call) holderAs(ctx context.Context, account http.Header) (op *journal.O
 	return op, err
 }
 
-func (k *call) holder(ctx context.Context, ref journal.Ref) (*journal.Operation, error) {
-	op, err := k.engine.Journal.Get(ctx, ref)
+func (k *Call) holder(ctx context.Context, ref journal.Ref) (*journal.Operation, error) {
+	op, err := k.client.Journal.Get(ctx, ref)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, nil
@@ -111,7 +112,7 @@ func (k *call) holder(ctx context.Context, ref journal.Ref) (*journal.Operation,
 
 // ofItsVersion returns an error if the request's own key has another UUID version than the table asks for. It returns
 // nil if an operation was begun with that key before and is not cancelled.
-func (k *call) ofItsVersion() error {
+func (k *Call) ofItsVersion() error {
 	if k.carried == "" {
 		return nil
 	}
@@ -124,24 +125,24 @@ func (k *call) ofItsVersion() error {
 	case err != nil && !errors.Is(err, journal.ErrNotFound):
 		return k.failed(err)
 	case err != nil, op.State == journal.StateCancelled:
-		return k.fail(fault.ErrInvalidRequest, wrongVersion)
+		return k.Fail(fault.ErrInvalidRequest, wrongVersion)
 	}
 	return nil
 }
 
 // get looks up what the call would ask for: by its name or, without one, by its key.
-func (k *call) get(ctx context.Context) (journal.Operation, error) {
+func (k *Call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
-		return k.engine.Journal.Get(ctx, k.ref)
+		return k.client.Journal.Get(ctx, k.ref)
 	}
-	return k.engine.getByKey(ctx, append([]journal.Ref{k.ref, k.intent.Alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
+	return getByKey(ctx, k.client.Journal, append([]journal.Ref{k.ref, k.intent.Alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
 }
 
 // getByKey looks for an operation by its key. It tries first the reference that it has without a name, and then its
 // aliases, except those of another scope.
-func (e *Engine) getByKey(ctx context.Context, refs []journal.Ref) (op journal.Operation, err error) {
+func getByKey(ctx context.Context, j machine.Store, refs []journal.Ref) (op journal.Operation, err error) {
 	for _, ref := range refs {
-		op, err = e.Journal.Get(ctx, ref)
+		op, err = j.Get(ctx, ref)
 		if err == nil && op.Scope != refs[0].Scope {
 			op, err = journal.Operation{}, journal.ErrNotFound
 		}
@@ -154,13 +155,13 @@ func (e *Engine) getByKey(ctx context.Context, refs []journal.Ref) (op journal.O
 
 // OperationByKey returns the operation whose request had key when it was first asked for. Of req the method, URL, account headers
 // and context count. The error of one that the journal does not have in that scope is journal.ErrNotFound.
-func (e *Engine) OperationByKey(req *http.Request, key string) (journal.Operation, error) {
+func (f *Factory) OperationByKey(req *http.Request, key string) (journal.Operation, error) {
 	n, err := naming.Of(req.Context()).ForLookup()
 	if err != nil {
 		return journal.Operation{}, err
 	}
-	route := e.Router.Route(req.Method, req.URL)
+	route := f.Router.Route(req.Method, req.URL)
 	account := naming.AccountOf(route.Provider, req.Header, n.Account)
 	ref, alias := naming.RefsOfKey(route.Provider, req.URL, n.Scope, account, key)
-	return e.getByKey(req.Context(), append([]journal.Ref{ref, alias}, naming.FormerAliases(route.Provider, req.URL, n.Scope, account, key)...))
+	return getByKey(req.Context(), f.Journal, append([]journal.Ref{ref, alias}, naming.FormerAliases(route.Provider, req.URL, n.Scope, account, key)...))
 }

@@ -1,37 +1,35 @@
-package engine
+package run
 
 import (
 	"errors"
 	"log/slog"
 
 	"github.com/onceward/onceward/internal/core"
-	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/reconcile"
-	"github.com/onceward/onceward/internal/wire"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 )
 
 // begun calls the hooks for a claim whose first attempt is next.
-func (r *run) begun() {
-	e := r.engine
-	r.ctx = e.Started(r.ctx, &r.op, r.caller == nil)
+func (r *Run) begun() {
+	c := r.client
+	r.ctx = c.Started(r.ctx, &r.op, r.caller == nil)
 	r.pauses.Under(r.ctx)
 	if r.replaced {
-		e.KeyReplaced(r.ctx, &r.op)
+		c.KeyReplaced(r.ctx, &r.op)
 	}
 }
 
 // record writes the end of the run to the journal. An event that the journal fails to record is kept and tried again,
 // and the caller gets the same answer. result holds the recorded state even if a hook panics.
-func (r *run) record(result *machine.Result) {
-	e, elsewhere := r.end, r.engine.Hook.Elsewhere(r.ctx)
+func (r *Run) record(result *machine.Result) {
+	e, elsewhere := r.end, r.client.Hook.Elsewhere(r.ctx)
 	ev := machine.Event{
 		Kind:       e.kind,
 		Ref:        r.op.Ref,
 		Handle:     r.op.Handle,
-		At:         r.engine.Now(),
+		At:         r.client.Now(),
 		Session:    r.op.Holder,
 		Claim:      r.op.Claim,
 		Generation: r.op.Generation,
@@ -49,8 +47,8 @@ func (r *run) record(result *machine.Result) {
 		Retention:  r.tally.declared,
 		Mode:       r.mode,
 		Told:       r.caller != nil,
-		Delivered:  !r.engine.deliveries.Settles() && !elsewhere,
-		LookAfter:  r.engine.finder.FirstLook(),
+		Delivered:  !r.client.Deliveries.Settles() && !elsewhere,
+		LookAfter:  r.client.Finder.FirstLook(),
 		Account:    r.op.Account,
 
 		HookElsewhere: elsewhere,
@@ -63,14 +61,14 @@ func (r *run) record(result *machine.Result) {
 	if e.kind == machine.EventDoubt || e.kind == machine.EventComplete && e.answer.Refused {
 		ev.Due = r.soonest() // for a caller that may repeat it
 	}
-	ctx, cancel := r.engine.Ending(r.ctx, r.ends)
+	ctx, cancel := r.client.Ending(r.ctx, r.ends)
 	defer cancel()
-	res, err := r.engine.Journal.Apply(ctx, ev)
+	res, err := r.client.Journal.Apply(ctx, ev)
 	if err != nil {
 		op, decision, impossible := machine.Next(r.op, true, ev)
 		res = machine.Result{Operation: op, Decision: decision}
-		r.engine.KeepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
-		if op.State == journal.StateCancelled && !r.engine.Session.Holds(r.op.Holder) {
+		r.client.KeepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
+		if op.State == journal.StateCancelled && !r.client.Session.Holds(r.op.Holder) {
 			// Others may have taken it over, and send it: no process may go by its cancel.
 			res = machine.Result{Operation: r.op, Decision: machine.Stale}
 		}
@@ -79,7 +77,7 @@ func (r *run) record(result *machine.Result) {
 		res.Operation.Request = r.op.Request
 	}
 	if res.Operation.Claim == r.op.Claim {
-		r.engine.Idle.Note(&res.Operation, r.idleSince)
+		r.client.Idle.Note(&res.Operation, r.idleSince)
 	}
 	if e.answer != nil && res.Decision == machine.Recorded && res.Operation.State == journal.StateCompleted {
 		res.Operation.Answer = e.answer
@@ -89,23 +87,23 @@ func (r *run) record(result *machine.Result) {
 }
 
 // answeredObject returns kind and id of the object that an attempt's answer shows, or "".
-func (r *run) answeredObject(answer *journal.Answer) string {
-	if r.attempt.judged.Verdict == providers.AnswerGone || !r.engine.finder.LooksFor(*r.route) {
+func (r *Run) answeredObject(answer *journal.Answer) string {
+	if r.attempt.judged.Verdict == providers.AnswerGone || !r.client.Finder.LooksFor(*r.route) {
 		return ""
 	}
 	return reconcile.AnsweredObject(r.route.Endpoint, answer, r.attempt.body)
 }
 
 // recorded logs the recorded end of the run, and calls the hooks for it.
-func (r *run) recorded(res *machine.Result) {
+func (r *Run) recorded(res *machine.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == machine.Replay || res.Decision == machine.SecondEffect || res.Decision == machine.Gone) {
 		second := res.Decision == machine.SecondEffect
-		r.engine.Note(r.ctx, slog.LevelWarn, core.LogConflict, "a second answer came, and the recorded one counts; compare the two at the provider", op, "status", r.end.answer.Status, "second_effect", second)
-		r.engine.Conflicted(r.ctx, op, r.end.answer.Status, second)
+		r.client.Note(r.ctx, slog.LevelWarn, core.LogConflict, "a second answer came, and the recorded one counts; compare the two at the provider", op, "status", r.end.answer.Status, "second_effect", second)
+		r.client.Conflicted(r.ctx, op, r.end.answer.Status, second)
 	}
 	if op.State == journal.StatePending {
-		r.engine.Wake()
+		r.client.Wake()
 	}
 	var err error
 	if op.State != journal.StateCompleted {
@@ -115,11 +113,11 @@ func (r *run) recorded(res *machine.Result) {
 		}
 		err = errors.Join(err, r.end.err)
 	}
-	r.engine.Ended(r.ctx, op, err, r.attempt.judged.Replayed)
+	r.client.Ended(r.ctx, op, err, r.attempt.judged.Replayed)
 }
 
 // attempted calls the hooks for an attempt that has ended.
-func (r *run) attempted() {
+func (r *Run) attempted() {
 	a, ctx := &r.attempt, r.ctx
 	if a.traced != nil {
 		ctx = a.traced
@@ -128,26 +126,5 @@ func (r *run) attempted() {
 	if a.resp != nil {
 		done.Status, done.Proto = a.resp.StatusCode, a.resp.Proto
 	}
-	r.engine.AttemptEnded(ctx, &r.op, done)
-}
-
-// describe returns the text that the journal keeps of an error: its nature, never its own text, which may hold
-// anything.
-func describe(err error, unsent bool) string {
-	var timeout interface{ Timeout() bool }
-	switch {
-	case errors.Is(err, wire.ErrAttemptTimeout), errors.Is(err, wire.ErrOutOfTime):
-		return "timed out"
-	case errors.Is(err, fault.ErrShutdown):
-		return "interrupted by shutdown"
-	case unsent && fault.IsMarkedNotSent(err):
-		return "refused locally, not sent"
-	case unsent && errors.As(err, &timeout) && timeout.Timeout():
-		return "not sent: timed out connecting"
-	case unsent:
-		return "not sent"
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer: timed out"
-	}
-	return "no answer: the connection failed"
+	r.client.AttemptEnded(ctx, &r.op, done)
 }

@@ -1,4 +1,4 @@
-package engine
+package call
 
 import (
 	"github.com/onceward/onceward/internal/naming"
@@ -10,8 +10,8 @@ import (
 
 // refer finds the reference that the request has, or decides to fill one in. The journal records it before anything
 // is sent, so that a look-up searches for the value in the request, even if the table has changed.
-func (k *call) refer(m tables.Message) {
-	if !k.engine.finder.LooksFor(k.route) {
+func (k *Call) refer(m tables.Message) {
+	if !k.client.Finder.LooksFor(k.route) {
 		return
 	}
 	in, ref := &k.intent, k.route.Endpoint.Reference
@@ -27,7 +27,7 @@ func (k *call) refer(m tables.Message) {
 	case err != nil:
 	case present:
 		in.Reference, in.ReferenceName = value, form
-	case (ref.Fill || k.engine.settings.FillsMissing) && !ref.Visible && !secret.Signed(m.Header, m.Query):
+	case (ref.Fill || k.factory.settings.FillsMissing) && !ref.Visible && !secret.Signed(m.Header, m.Query):
 		sample := naming.NewKey()
 		for _, like := range []string{sample, naming.SpelledLike("", sample)} {
 			trial := m
@@ -35,7 +35,7 @@ func (k *call) refer(m tables.Message) {
 			if at.Set(&trial, like) == nil {
 				in.ReferenceName, in.ReferenceOurs = form, true
 				in.NextReference = func(key string, generation int) string {
-					return naming.SpelledLike(like, naming.NewReference(k.engine.Secret, k.ref, in.Naming, key, generation))
+					return naming.SpelledLike(like, naming.NewReference(k.client.Secret, k.ref, in.Naming, key, generation))
 				}
 				break
 			}

@@ -1,0 +1,36 @@
+package run
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/naming"
+)
+
+// mayHaveRun reports whether the operation may have run: before the claim, or in one of the claim's own attempts. The
+// resend rule takes it while the claim lives.
+func (r *Run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.tally.mayHaveRun }
+
+// undated reports whether the provider has not registered the key by any attempt of this
+// claim, so that the window has not begun.
+func (r *Run) undated() bool {
+	return !r.tally.maybeSent || r.tally.departed == r.tally.refused && !r.tally.mayHaveRun && !r.tally.underWay
+}
+
+// question asks the resend rule about an attempt at the given time.
+func (r *Run) question(at time.Time) machine.Question {
+	p := machine.Progress{
+		Open: r.tally.mayHaveRun, Failed: r.tally.failed, Sent: r.tally.maybeSent,
+		Now: r.client.Now(), Last: r.last, Unconfirmed: r.unconfirmed,
+		Held: time.Since(r.began), Idle: time.Since(r.idleSince),
+		Idempotent: r.caller != nil &&
+			(r.op.Request.Method == http.MethodPut || r.op.Request.Method == http.MethodDelete || r.route.Endpoint.Idempotent),
+	}
+	return p.Question(&r.op, at)
+}
+
+// madeKey reports whether the key was made here and at random, so that no other party can have used it.
+func (r *Run) madeKey() bool {
+	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
+}
