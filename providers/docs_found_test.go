@@ -13,10 +13,17 @@ import (
 
 // foundOf says how the operations of a provider are found again if their outcome is unknown.
 func foundOf(b *strings.Builder, s *section) {
-	var made, carried, looked, means grouped
+	var made, carried, moved, looked, means grouped
 	for i, e := range s.provider.Endpoints {
 		if e.Reference.Place != providers.KeyNone {
 			carried.add(fmt.Sprintf("%s | %s", referenceCell(e.Reference), s.sources.cite(e.Reference.Source)), fmt.Sprint(i))
+		}
+		if a := e.Amount; a != (providers.Amount{}) {
+			unit := "smallest unit"
+			if a.Decimal {
+				unit = "decimal"
+			}
+			moved.add(fmt.Sprintf("%s | %s | %s | %s", pathCell(a.Value), pathCell(a.Currency), unit, s.sources.cite(a.Source)), fmt.Sprint(i))
 		}
 		if e.Object != "" || e.ObjectID != "" {
 			made.add(cmp.Or(e.Object, "–")+" | "+pathCell(e.ObjectID), fmt.Sprint(i))
@@ -37,6 +44,13 @@ func foundOf(b *strings.Builder, s *section) {
 		b.WriteString("\n| requests | reference | source |\n|---|---|---|\n")
 		for _, fact := range carried.facts {
 			fmt.Fprintf(b, "| %s | %s |\n", s.namesAt(carried.texts[fact]), fact)
+		}
+	}
+	if len(moved.facts) > 0 {
+		b.WriteString("\n### Amounts\n\nThe request names the money that it moves in these fields.\n")
+		b.WriteString("\n| requests | amount | currency | number | source |\n|---|---|---|---|---|\n")
+		for _, fact := range moved.facts {
+			fmt.Fprintf(b, "| %s | %s |\n", s.namesAt(moved.texts[fact]), fact)
 		}
 	}
 	if len(looked.facts) > 0 {

@@ -35,6 +35,7 @@ func sourcesOf(p providers.Provider) (texts []string) {
 	}
 	for _, e := range p.Endpoints {
 		add(e.Reference.Source)
+		add(e.Amount.Source)
 	}
 	for _, e := range p.Endpoints {
 		for _, look := range e.Lookups {

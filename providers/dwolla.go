@@ -38,6 +38,7 @@ func Dwolla() Provider {
 	transfer := keyed
 	transfer.Pattern, transfer.Object = "POST /transfers", "transfer"
 	transfer.Reference, transfer.Lookups = dwollaReference, []Lookup{dwollaTransfers}
+	transfer.Amount = Amount{Value: "amount.value", Currency: "amount.currency", Decimal: true, Source: sourceDwollaSpec + " initiateTransfer"}
 	mass := keyed
 	mass.Pattern, mass.Object = "POST /mass-payments", "mass-payment"
 	mass.Reference, mass.Lookups = dwollaMassReference, []Lookup{dwollaMassPayments}

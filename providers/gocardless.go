@@ -36,6 +36,7 @@ func GoCardless() Provider {
 	fetched.FetchPointer = true
 	payment, refund := fetched, fetched
 	payment.Object, payment.ObjectID, payment.Reference, payment.Lookups = "payment", "payments.id", gocardlessReference("payment"), []Lookup{gocardlessPayments}
+	payment.Amount = Amount{Value: "payments.amount", Currency: "payments.currency", Source: sourceGoCardlessSDK + " payment_service.go: in the smallest unit"}
 	refund.Object, refund.ObjectID, refund.Reference, refund.Lookups = "refund", "refunds.id", gocardlessReference("refund"), gocardlessRefunds
 	action := Endpoint{
 		Key:    creation.Key,

@@ -40,6 +40,7 @@ func Mollie() Provider {
 	webhook.Source += "; webhookSecret: " + sourceMollieSpec
 	payment, refund, capture := keyed, keyed, keyed
 	payment.Object, payment.Reference, payment.Lookups = "payment", mollieReference, molliePayments
+	payment.Amount = Amount{Value: "amount.value", Currency: "amount.currency", Decimal: true, Source: sourceMollieSpec + " payment-request"}
 	refund.Object, refund.Reference, refund.Lookups = "refund", molliePartReference, mollieParts("refund", mollieRefundStates)
 	capture.Object, capture.Reference, capture.Lookups = "capture", molliePartReference, mollieParts("capture", mollieCaptureStates)
 	return Provider{

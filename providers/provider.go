@@ -187,6 +187,9 @@ type Endpoint struct {
 	// Reference defines the field by which the object can be recognised.
 	Reference Reference
 
+	// Amount defines where the request names the money that it moves.
+	Amount Amount
+
 	// Lookups find out, by reading, whether a request took effect. They run in order, and the first
 	// conclusive answer decides.
 	Lookups []Lookup

@@ -93,6 +93,12 @@ func Stripe() Provider {
 		if len(found.Lookups) > 1 {
 			found.Reference = stripeReference
 		}
+		if len(o.same) > 0 {
+			found.Amount = Amount{
+				Value: "amount", Currency: "currency",
+				Source: "stripe-go a1e3932 " + o.kind + ".go [S]: the amount to move in the smallest unit; a capture or tip may move another one",
+			}
+		}
 		p.Endpoints = append(p.Endpoints, found)
 	}
 	p.Endpoints = append(p.Endpoints, each(secretly(v1, "; the answer holds a secret, or a URL that is one: stripe-go v85.0.0 [S]"), posts("/v1/",

@@ -17,6 +17,7 @@ import (
 // another operation's object or miss its own.
 func (v *validation) reconciles(at string, e Endpoint) {
 	v.reference(at+"Reference.", e)
+	v.amount(at+"Amount.", e.Amount)
 	v.check(e.ObjectID != "" && !fieldPath(e.ObjectID), at+"ObjectID", "%q is not a dotted path", e.ObjectID)
 	v.check(e.ObjectID != "" && e.NoEffect, at+"ObjectID", "what has no effect creates nothing")
 	if e.Object == "" && e.Reference == (Reference{}) && len(e.Lookups) == 0 {

@@ -13,6 +13,7 @@ import (
 // leave their imports out.
 var packages = map[string]string{
 	"backoff":      "github.com/onceward/onceward/backoff",
+	"compare":      "github.com/onceward/onceward/compare",
 	"consume":      "github.com/onceward/onceward/consume",
 	"context":      "context",
 	"errors":       "errors",
@@ -20,6 +21,7 @@ var packages = map[string]string{
 	"fmt":          "fmt",
 	"http":         "net/http",
 	"io":           "io",
+	"iter":         "iter",
 	"journal":      "github.com/onceward/onceward/journal",
 	"log":          "log",
 	"sql":          "database/sql",

@@ -1,0 +1,461 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// run is one comparison.
+type run struct {
+	opts      *Options
+	provider  string // in the journals
+	router    *tables.Router
+	endpoints map[string][]*providers.Endpoint // by pattern
+	foreign   bool                             // the list may have objects of other scopes
+
+	operations                 []*operation
+	objects, keys, references  map[string][]*operation // by the object's id, the key and the reference
+	listed                     map[string]bool         // kinds that the list has
+	keysListed, ownMarksListed bool
+	otherAccounts              bool // an operation of another account was seen
+	read                       int
+
+	firstObject *time.Time // when the first operation with an object was created; nil: not looked for yet
+	known, said map[string]bool
+	report      *Report
+}
+
+func newRun(opts *Options) *run {
+	r := &run{
+		opts: opts, provider: cmp.Or(opts.Provider.KeysUnder, opts.Provider.Name), endpoints: map[string][]*providers.Endpoint{},
+		foreign: opts.Scope != nil && !opts.Provider.KeysPerScope,
+		objects: map[string][]*operation{}, keys: map[string][]*operation{}, references: map[string][]*operation{},
+		listed: map[string]bool{}, known: map[string]bool{}, said: map[string]bool{},
+		report: &Report{NotCompared: map[string]int{}, Unlisted: map[string]int{}, OnlyThere: map[string]Sum{}, empty: opts.AllowEmpty},
+	}
+	r.router, _ = tables.NewRouter([]providers.Provider{opts.Provider}) // which check has validated
+	for i := range opts.Provider.Endpoints {
+		e := &opts.Provider.Endpoints[i]
+		r.endpoints[e.Pattern] = append(r.endpoints[e.Pattern], e)
+	}
+	for _, id := range opts.Known {
+		r.known[id] = true
+	}
+	return r
+}
+
+// hold keeps an operation, to be found by its object and marks.
+func (r *run) hold(one *operation, op *journal.Operation) {
+	r.operations = append(r.operations, one)
+	if one.id != "" {
+		r.objects[one.id] = append(r.objects[one.id], one)
+	}
+	mark := func(by map[string][]*operation, value string) {
+		if value != "" {
+			by[value] = append(by[value], one)
+		}
+	}
+	mark(r.keys, op.Key)
+	mark(r.references, op.Reference)
+	for _, round := range op.Rounds {
+		if round.Key != op.Key {
+			mark(r.keys, round.Key)
+		}
+		if round.Reference != op.Reference {
+			mark(r.references, round.Reference)
+		}
+	}
+	if one.inWindow && one.expects {
+		r.report.Operations++
+	}
+}
+
+// object compares one object with its operation.
+func (r *run) object(ctx context.Context, o *Object) error {
+	inside := r.opts.Window.has(o.At)
+	if inside {
+		r.report.Objects++
+	}
+	if o.Kind != "" {
+		r.listed[o.Kind] = true
+	}
+	r.keysListed = r.keysListed || o.Key != ""
+	r.ownMarksListed = r.ownMarksListed || o.Reference != ""
+	if len(r.opts.Kinds) > 0 && o.Kind != "" && !slices.Contains(r.opts.Kinds, o.Kind) {
+		r.report.NotCompared["objects of other kinds"]++
+		return nil
+	}
+	one := r.byObject(o)
+	if one == nil {
+		one = r.byMark(o)
+	}
+	if one != nil {
+		return r.judge(ctx, o, one, inside)
+	}
+	if inside {
+		return r.unmatched(ctx, o)
+	}
+	return nil
+}
+
+// fits reports whether the object may be of the operation's kind.
+func (one *operation) fits(o *Object) bool {
+	return o.Kind == "" || one.kind == "" || o.Kind == one.kind
+}
+
+// byObject returns the operation whose object it is. If several operations have the object, it is of the one with its
+// mark, else of the first. The others share it, unless they are the same request in another journal.
+func (r *run) byObject(o *Object) (found *operation) {
+	var all []*operation
+	for _, one := range r.objects[o.ID] {
+		if one.fits(o) && one.standing == executed {
+			all = append(all, one)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	found = slices.MinFunc(all, func(a, b *operation) int {
+		marked := func(one *operation) int {
+			if o.Key != "" && o.Key == one.key || o.Reference != "" && o.Reference == one.reference {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(marked(a), marked(b)), a.firstSent.Compare(b.firstSent))
+	})
+	for _, other := range all {
+		switch {
+		case other == found || !other.expects:
+		case other.key != "" && other.key == found.key && other.ref.Scope == found.ref.Scope:
+			r.match(other)
+		default:
+			other.shares = true
+		}
+	}
+	return found
+}
+
+// byMark returns the operation that has the object's key, or else its reference. A caller may use a reference again: the
+// operation without an object yet comes first.
+func (r *run) byMark(o *Object) *operation {
+	for _, all := range [][]*operation{r.keys[o.Key], r.references[o.Reference]} {
+		var found *operation
+		for _, one := range all {
+			switch {
+			case !one.fits(o):
+			case cmp.Or(one.id, one.seen) == o.ID:
+				return one
+			case found == nil || found.seen+found.id != "" && one.seen+one.id == "":
+				found = one
+			}
+		}
+		if found != nil {
+			return found
+		}
+		if len(all) > 0 {
+			return all[0] // of another kind
+		}
+	}
+	return nil
+}
+
+func (r *run) match(one *operation) {
+	if one.matched {
+		return
+	}
+	one.matched = true
+	r.listed[one.kind] = true
+	if one.inWindow && one.standing == executed {
+		if !one.expects { // its mark says that it made the object
+			one.expects = true
+			r.report.Operations++
+		}
+		r.report.Matched++
+	}
+}
+
+// judge compares the object with an operation that has its id or a mark of it.
+func (r *run) judge(ctx context.Context, o *Object, one *operation, inside bool) error {
+	if !one.fits(o) {
+		r.report.NotCompared["objects with the mark of an operation that makes another kind"]++
+		return nil
+	}
+	if one.standing == open { // it may have got its outcome meanwhile
+		if err := r.refresh(ctx, one); err != nil {
+			return err
+		}
+	}
+	of := cmp.Or(one.id, one.seen)
+	one.seen = cmp.Or(one.seen, o.ID)
+	if of == "" || of == o.ID {
+		first := !one.matched
+		if one.standing == executed {
+			r.match(one)
+		}
+		return r.state(ctx, o, one, inside || one.inWindow, first)
+	}
+	if o.State != providers.Refused && (inside || one.inWindow) {
+		r.find(Finding{
+			Kind: SeveralThere, Grave: true, Ref: one.ref, Object: nameOf(o.Kind, o.ID), There: o.Money, At: o.At,
+			Why: fmt.Sprintf("the operation's object is %s, and the provider has this one for it too", nameOf(one.kind, of)),
+		}, nameOf(o.Kind, o.ID))
+	}
+	return nil
+}
+
+// state compares what the object's state says with the operation's outcome.
+func (r *run) state(ctx context.Context, o *Object, one *operation, tells, first bool) error {
+	finding := Finding{Ref: one.ref, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), There: o.Money, At: o.At}
+	switch {
+	case !tells:
+		return nil
+	case one.standing == open:
+		if o.State == providers.Refused {
+			return nil // which the look-ups find
+		}
+		finding.Kind, finding.Grave = Unsettled, true
+		finding.Why = "the operation has no outcome here, and the provider has its object: have it looked for, by client.Reconcile"
+		one.told = true
+	case one.standing == none && o.State == providers.Refused:
+		return nil
+	case one.standing == none:
+		finding.Kind, finding.Grave = OnlyThere, true
+		finding.Why = "the operation had no effect here, and the provider has its object"
+	case o.State == providers.Refused:
+		finding.Kind, finding.Grave = ReversedThere, true
+		finding.Why = "the operation took effect here, and the provider refused it"
+	case o.State == providers.Reversed && !one.reversed:
+		finding.Kind = ReversedThere
+		finding.Why = "the operation took effect here, and was reversed there; no event said so"
+	}
+	if finding.Kind != 0 {
+		r.find(finding, finding.Object)
+		return nil
+	}
+	return r.amount(ctx, o, one, first)
+}
+
+// amount compares the object's amount with the request's.
+func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool) error {
+	if one.unread {
+		if err := r.readMoney(ctx, one); err != nil {
+			return fmt.Errorf("compare: journal %d: %w", one.journal, err)
+		}
+	}
+	unknown := one.amountUnknown
+	if unknown == "" && o.Money.Currency == "" {
+		unknown = "amounts of objects that show none, or in currencies without known decimals"
+	}
+	if unknown != "" {
+		if first && one.inWindow {
+			r.report.NotCompared[unknown]++
+		}
+		return nil
+	}
+	if first && one.inWindow {
+		r.report.AmountsCompared++
+	}
+	if one.money != o.Money {
+		r.find(Finding{
+			Kind: OtherAmount, Grave: true, Ref: one.ref, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), Here: one.money, There: o.Money, At: o.At,
+			Why: fmt.Sprintf("the request says %s, and the provider moved %s", one.money, o.Money),
+		}, o.ID, one.money.Currency, strconv.FormatInt(one.money.Minor, 10), o.Money.Currency, strconv.FormatInt(o.Money.Minor, 10))
+	}
+	return nil
+}
+
+// refresh reads an operation that had no outcome once more.
+func (r *run) refresh(ctx context.Context, one *operation) error {
+	now, err := r.whole(ctx, one.journal, &journal.Operation{Ref: one.ref})
+	if err != nil {
+		return fmt.Errorf("compare: journal %d: %w", one.journal, err)
+	}
+	if now.State == journal.StateAbsent || standingOf(&now) == open {
+		return nil
+	}
+	fresh, err := r.operationOf(ctx, one.journal, &now)
+	if err != nil {
+		return fmt.Errorf("compare: journal %d: %w", one.journal, err)
+	}
+	fresh.inWindow, fresh.seen = fresh.inWindow || one.inWindow, one.seen
+	*one = *fresh
+	if one.inWindow && one.expects {
+		r.report.Operations++
+	}
+	return nil
+}
+
+// unmatched looks for the object's operation outside the window.
+func (r *run) unmatched(ctx context.Context, o *Object) error {
+	if o.Key == "" && o.Reference == "" {
+		if r.foreign {
+			r.report.NotCompared["objects that may be of other scopes"]++
+			return nil
+		}
+		sum := r.report.OnlyThere[cmp.Or(o.Kind, journal.NoKind)]
+		sum.add(o.Money)
+		r.report.OnlyThere[cmp.Or(o.Kind, journal.NoKind)] = sum
+		return nil
+	}
+	elsewhere := false
+	for i, j := range r.opts.Journals {
+		for _, by := range []struct {
+			by    machine.By
+			value string
+		}{{machine.ByObject, nameOf(o.Kind, o.ID)}, {machine.ByKey, o.Key}, {machine.ByReference, o.Reference}} {
+			if by.value == "" {
+				continue
+			}
+			matches, err := j.(machine.Reconciler).FindBy(ctx, r.provider, by.by, by.value)
+			if err != nil {
+				return fmt.Errorf("compare: journal %d: %w", i, err)
+			}
+			for k := range matches {
+				op := &matches[k].Operation
+				if r.opts.Scope != nil && op.Scope != *r.opts.Scope || !r.isOurs(op) {
+					elsewhere = true
+					continue
+				}
+				one, err := r.operationOf(ctx, i, op)
+				if err != nil {
+					return fmt.Errorf("compare: journal %d: %w", i, err)
+				}
+				return r.judge(ctx, o, one, true)
+			}
+		}
+	}
+	switch {
+	case elsewhere || r.foreign:
+		r.report.NotCompared["objects that may be of other scopes"]++
+		return nil
+	case r.firstObject == nil:
+		if err := r.findFirstObject(ctx); err != nil {
+			return err
+		}
+	}
+	if r.firstObject.IsZero() || o.At.Before(*r.firstObject) {
+		r.report.NotCompared["objects made before the first operation with an object (before Config.Reconcile, or reaped)"]++
+		return nil
+	}
+	r.find(Finding{
+		Kind: OnlyThere, Grave: r.opts.Alone, Object: nameOf(o.Kind, o.ID), There: o.Money, At: o.At,
+		Why: "the object has a mark, and no journal has its operation: is a journal missing, or was one lost?",
+	}, nameOf(o.Kind, o.ID))
+	return nil
+}
+
+// findFirstObject finds when the first operation with an object was created, in any journal.
+func (r *run) findFirstObject(ctx context.Context) error {
+	r.firstObject = new(time.Time)
+	for i, j := range r.opts.Journals {
+		for op, err := range j.List(ctx, journal.Filter{Provider: r.provider}) {
+			if err != nil {
+				return fmt.Errorf("compare: journal %d: %w", i, err)
+			}
+			if op.Object != "" {
+				if r.firstObject.IsZero() || op.CreatedAt.Before(*r.firstObject) {
+					*r.firstObject = op.CreatedAt
+				}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// finish judges the operations that no object was listed for.
+func (r *run) finish(ctx context.Context) error {
+	slices.SortStableFunc(r.operations, func(a, b *operation) int { return a.firstSent.Compare(b.firstSent) })
+	for _, one := range r.operations {
+		switch {
+		case !one.inWindow || one.matched:
+		case one.standing == open && !one.told:
+			if len(r.opts.Kinds) == 0 || one.kind == "" || slices.Contains(r.opts.Kinds, one.kind) {
+				r.find(Finding{
+					Kind: Unsettled, Ref: one.ref, Object: one.object(), Here: one.money, At: one.firstSent,
+					Why: "the operation has no outcome here, and the list has no object of it",
+				}, one.ref.Scope, one.ref.Parent, one.ref.ID)
+			}
+		case one.standing == executed && one.expects:
+			if err := r.missing(ctx, one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// missing judges an operation whose object is not listed.
+func (r *run) missing(ctx context.Context, one *operation) error {
+	byMark := one.key != "" && r.keysListed || one.reference != "" && r.ownMarksListed
+	why := "the operation took effect here, and the list does not have its object"
+	switch {
+	case one.shares:
+		why = "the operation took effect here, and its object is another operation's too"
+	case !one.certain:
+		r.report.NotCompared["operations whose object may lie outside the window"]++
+		return nil
+	case one.reaped && r.otherAccounts:
+		r.report.NotCompared["operations whose account was reaped"]++
+		return nil
+	case one.id == "" && !byMark:
+		r.report.NotCompared["operations whose object is not recorded"]++
+		return nil
+	case !r.listed[one.kind]:
+		r.report.Unlisted[one.kind]++
+		return nil
+	case one.id != "" && r.opts.Exists != nil:
+		exists, err := r.opts.Exists(ctx, one.kind, one.id)
+		if err != nil {
+			return fmt.Errorf("compare: %s could not be fetched: %w", one.object(), err)
+		}
+		if exists {
+			r.report.NotCompared["operations whose object the provider has and did not list"]++
+			return nil
+		}
+		why += ", nor has the provider"
+	default:
+		why += ": fetch the object before you act"
+	}
+	r.find(Finding{Kind: OnlyHere, Grave: true, Ref: one.ref, Object: one.object(), Here: one.money, At: one.firstSent, Why: why},
+		one.ref.Scope, one.ref.Parent, one.ref.ID, one.object())
+	return nil
+}
+
+// find adds a finding, once. what tells it from others of its kind.
+func (r *run) find(f Finding, what ...string) {
+	f.ID = idOf(f.Kind, append([]string{r.provider, r.opts.Account}, what...)...)
+	if r.said[f.ID] {
+		return
+	}
+	switch {
+	case r.known[f.ID]:
+		r.report.Hidden++
+	case len(r.report.Findings) == maxFindings:
+		r.report.Omitted++
+		return
+	default:
+		r.report.Findings = append(r.report.Findings, f)
+	}
+	r.said[f.ID] = true
+}
+
+// object returns kind and id of the operation's object, or "".
+func (one *operation) object() string {
+	if id := cmp.Or(one.id, one.seen); id != "" {
+		return nameOf(one.kind, id)
+	}
+	return ""
+}
+
+func nameOf(kind, id string) string { return cmp.Or(kind, journal.NoKind) + " " + id }

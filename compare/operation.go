@@ -1,0 +1,303 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// standing is what an operation says about its object.
+type standing uint8
+
+const (
+	none     standing = iota // it made no object: it was refused, cancelled or withdrawn
+	open                     // it has no outcome
+	executed                 // it took effect
+)
+
+// operation is an operation as far as it is compared.
+type operation struct {
+	ref      journal.Ref
+	journal  int
+	standing standing
+	reversed bool // by evidence that was heard
+	expects  bool // it should have an object
+	inWindow bool
+	certain  bool // its object must lie within the window
+	reaped   bool
+
+	kind, id        string // of its object; id is "" if it is not known
+	key, reference  string
+	firstSent       time.Time
+	money           Money
+	amountUnknown   string // why there is no money; "" if there is
+	unread          bool   // the request may name one
+	seen            string // the id of the object that it was matched with
+	matched, shares bool   // shares: another operation has the same object
+	told            bool   // a finding names it
+}
+
+// manyOlder is how many operations in a row have to be too old before the reading ends: a clock that was wrong may have
+// made some of them seem so.
+const manyOlder = 512
+
+// readOperations reads the operations of the window from every journal.
+func (r *run) readOperations(ctx context.Context) error {
+	modes := map[string]bool{}
+	for i, j := range r.opts.Journals {
+		first, older := r.opts.Window.From.Add(-r.opts.Back), 0
+		filter := journal.Filter{Provider: r.provider, Scope: r.opts.Scope, Newest: true}
+		for op, err := range j.List(ctx, filter) {
+			if err != nil {
+				return fmt.Errorf("compare: journal %d: %w", i, err)
+			}
+			if older++; !op.CreatedAt.Before(first) {
+				older = 0
+			}
+			if older == manyOlder {
+				filter.Before = op.Handle + 1
+				if err := r.countUnsettled(ctx, j, filter); err != nil {
+					return fmt.Errorf("compare: journal %d: %w", i, err)
+				}
+				break
+			}
+			if r.read++; r.opts.Progress != nil && r.read%1000 == 0 {
+				r.opts.Progress(r.read, 0)
+			}
+			if !r.touches(&op) || !r.isOurs(&op) {
+				continue
+			}
+			one, err := r.operationOf(ctx, i, &op)
+			if err != nil {
+				return fmt.Errorf("compare: journal %d: %w", i, err)
+			}
+			if one.inWindow && op.Mode != "" {
+				modes[op.Mode] = true
+			}
+			r.hold(one, &op)
+		}
+	}
+	if r.opts.Mode == "" && len(modes) > 1 {
+		return &OptionsError{"Mode", fmt.Sprintf("the journals have operations of the modes %s: say which one the list is of", strings.Join(slices.Sorted(maps.Keys(modes)), " and "))}
+	}
+	return nil
+}
+
+func (r *run) countUnsettled(ctx context.Context, j journal.Journal, filter journal.Filter) error {
+	filter.States = []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}
+	for op, err := range j.List(ctx, filter) {
+		if err != nil {
+			return err
+		}
+		if r.isOurs(&op) && !op.FirstSentAt.IsZero() {
+			r.report.UnsettledBefore++
+		}
+	}
+	return nil
+}
+
+// touches reports whether the operation's object may lie in the window, or its outcome does.
+func (r *run) touches(op *journal.Operation) bool {
+	if op.FirstSentAt.IsZero() {
+		return op.Key != "" && op.CreatedAt.Before(r.opts.Window.To) // another program may have sent its key
+	}
+	ended := op.SettledAt
+	if op.State == journal.StateCompleted || op.State == journal.StateCancelled {
+		return op.FirstSentAt.Before(r.opts.Window.To.Add(slack)) && !ended.Before(r.opts.Window.From.Add(-slack))
+	}
+	return op.FirstSentAt.Before(r.opts.Window.To.Add(slack))
+}
+
+// isOurs reports whether the operation is of the listed account and mode.
+func (r *run) isOurs(op *journal.Operation) bool {
+	if r.opts.Mode != "" && op.Mode != "" && op.Mode != r.opts.Mode {
+		return false
+	}
+	account := ""
+	for _, name := range r.opts.Provider.AccountHeaders {
+		account = cmp.Or(account, op.Request.Header.Get(name))
+	}
+	if len(r.opts.Provider.AccountHeaders) == 0 || op.Tombstone || account == r.opts.Account {
+		return true
+	}
+	r.otherAccounts = true
+	return false
+}
+
+func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (*operation, error) {
+	window := r.opts.Window
+	one := &operation{
+		ref: op.Ref, journal: in, key: op.Key, reference: op.Reference, firstSent: cmp.Or(op.FirstSentAt, op.CreatedAt), reaped: op.Tombstone,
+		standing: standingOf(op), inWindow: window.has(op.FirstSentAt) || window.has(op.SettledAt),
+	}
+	last := op.SettledAt
+	if !op.LastEndedAt.IsZero() && op.LastEndedAt.Before(last) {
+		last = op.LastEndedAt
+	}
+	one.certain = !op.FirstSentAt.IsZero() && !op.FirstSentAt.Add(-slack).Before(window.From) && last.Add(slack).Before(window.To)
+	one.reversed = slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.Finding == journal.FindingReversed })
+	endpoint, err := r.endpointOf(ctx, in, op)
+	if err != nil {
+		return nil, err
+	}
+	one.kind = endpoint.Object
+	if kind, id, named := strings.Cut(op.Object, " "); named {
+		one.id = id
+		if kind != journal.NoKind {
+			one.kind = kind
+		}
+	} else if one.standing == executed && !op.Tombstone && endpoint.Object != "" {
+		if one.id, err = r.answeredID(ctx, in, op, endpoint); err != nil {
+			return nil, err
+		}
+	}
+	byHand := op.Answer != nil && op.Answer.ByHand
+	one.expects = one.standing == executed && one.kind != "" && (len(r.opts.Kinds) == 0 || slices.Contains(r.opts.Kinds, one.kind)) &&
+		op.Request.Method != "DELETE" && (!byHand || one.id != "") && (op.Effect() == journal.EffectExecuted || one.id != "")
+	one.money, one.amountUnknown = moneyOf(op, endpoint, func(field string) (string, bool) {
+		at := slices.IndexFunc(op.Compare, func(f journal.Field) bool { return f.Name == "request."+field })
+		if at < 0 {
+			return "", false
+		}
+		return op.Compare[at].Value, true
+	})
+	one.unread = one.amountUnknown == amountNotNamed // the request itself may name it
+	if one.standing == open && !one.inWindow && !op.FirstSentAt.IsZero() && op.FirstSentAt.Before(window.From) {
+		r.report.UnsettledBefore++
+	}
+	if one.inWindow && one.standing == executed && !one.expects {
+		r.report.NotCompared[r.reasonOf(op, one, byHand)]++
+	}
+	return one, nil
+}
+
+// reasonOf says why an operation that took effect expects no object.
+func (r *run) reasonOf(op *journal.Operation, one *operation, byHand bool) string {
+	switch {
+	case op.Request.Method == "DELETE":
+		return "operations that delete"
+	case one.kind == "":
+		return "operations without an object in the table"
+	case len(r.opts.Kinds) > 0 && !slices.Contains(r.opts.Kinds, one.kind):
+		return "operations of other kinds"
+	case byHand:
+		return "operations that a person completed without naming an object"
+	}
+	return "operations whose answer was reaped"
+}
+
+// standingOf returns what the operation says about its object. An operation that was withdrawn stays open until it is
+// proven to have made none.
+func standingOf(op *journal.Operation) standing {
+	switch op.Effect() {
+	case journal.EffectExecuted, journal.EffectNotKept:
+		return executed
+	case journal.EffectRefused, journal.EffectNotExecuted:
+		return none
+	}
+	return open
+}
+
+// endpointOf returns the endpoint that the operation was begun under. It is empty if the table has none.
+func (r *run) endpointOf(ctx context.Context, in int, op *journal.Operation) (*providers.Endpoint, error) {
+	rows := r.endpoints[op.Endpoint]
+	switch {
+	case len(rows) == 0:
+		return &providers.Endpoint{}, nil
+	case len(rows) == 1 || op.Tombstone:
+		return rows[0], nil
+	}
+	whole, err := r.whole(ctx, in, op)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(whole.Request.URL)
+	if err != nil {
+		return &providers.Endpoint{}, nil
+	}
+	return r.router.Route(whole.Request.Method, u).For(messageOf(&whole)).Endpoint, nil
+}
+
+// whole returns the operation with its bodies. One that was reaped meanwhile is returned as it was.
+func (r *run) whole(ctx context.Context, in int, op *journal.Operation) (journal.Operation, error) {
+	whole, err := r.opts.Journals[in].Get(ctx, op.Ref)
+	if errors.Is(err, journal.ErrNotFound) {
+		return *op, nil
+	}
+	return whole, err
+}
+
+func messageOf(op *journal.Operation) tables.Message {
+	_, query, _ := strings.Cut(op.Request.URL, "?")
+	return tables.Message{Header: op.Request.Header, Query: query, Body: op.Request.Body}
+}
+
+// answeredID returns the object's id in the operation's own answer.
+func (r *run) answeredID(ctx context.Context, in int, op *journal.Operation, endpoint *providers.Endpoint) (string, error) {
+	whole, err := r.whole(ctx, in, op)
+	if err != nil || whole.Answer == nil {
+		return "", err
+	}
+	_, id, _ := strings.Cut(reconcile.AnsweredObject(endpoint, whole.Answer, whole.Answer.Body), " ")
+	return id, nil
+}
+
+const amountNotNamed = "amounts of requests that name none, such as a full refund"
+
+// moneyOf returns the amount in an operation's request, or why there is none. sent returns a field of the request.
+func moneyOf(op *journal.Operation, endpoint *providers.Endpoint, sent func(string) (string, bool)) (Money, string) {
+	at := endpoint.Amount
+	if at.Value == "" {
+		return Money{}, "amounts of endpoints without an amount in the table"
+	}
+	value, has := sent(at.Value)
+	currency, named := sent(at.Currency)
+	switch {
+	case has && named:
+	case op.Tombstone:
+		return Money{}, "amounts of requests that were reaped"
+	case op.BodyWithheld:
+		return Money{}, "amounts of requests that are secret and not kept"
+	default:
+		return Money{}, amountNotNamed
+	}
+	parse := ParseMinor
+	if at.Decimal {
+		parse = ParseDecimal
+	}
+	money, err := parse(value, currency)
+	if err != nil {
+		return Money{}, "amounts of requests that can't be read, or in currencies without known decimals"
+	}
+	return money, ""
+}
+
+// readMoney reads the amount of an operation in its request.
+func (r *run) readMoney(ctx context.Context, one *operation) error {
+	one.unread = false
+	whole, err := r.whole(ctx, one.journal, &journal.Operation{Ref: one.ref})
+	if err != nil {
+		return err
+	}
+	endpoint, err := r.endpointOf(ctx, one.journal, &whole)
+	if err != nil {
+		return err
+	}
+	values := tables.NewFields(endpoint.Amount.Value, endpoint.Amount.Currency).Sent(messageOf(&whole))
+	one.money, one.amountUnknown = moneyOf(&whole, endpoint, func(field string) (string, bool) {
+		value, has := values[field]
+		return value, has
+	})
+	return nil
+}

@@ -1,0 +1,28 @@
+package providers
+
+import "strings"
+
+// Amount says where a request names the money that it moves. The zero Amount means that the table does not say.
+// Package compare reads it.
+type Amount struct {
+	// Value and Currency are the fields of the amount and of its currency: dotted paths in a JSON body, or names of form
+	// fields.
+	Value, Currency string
+
+	// Decimal says that Value is a decimal number, such as 20.00. Otherwise it is a whole number of the currency's
+	// smallest unit.
+	Decimal bool
+
+	// Source is the source of the facts.
+	Source string
+}
+
+func (v *validation) amount(at string, a Amount) {
+	if a == (Amount{}) {
+		return
+	}
+	v.check(!amountPath(a.Value), at+"Value", "%q is not the path of a field", a.Value)
+	v.check(!amountPath(a.Currency), at+"Currency", "%q is not the path of a field", a.Currency)
+}
+
+func amountPath(path string) bool { return fieldPath(path) && !strings.ContainsAny(path, "[*") }
