@@ -3,10 +3,12 @@
 package benchmarks
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,6 +41,9 @@ func TestAllocationsOfAnOperation(t *testing.T) {
 		return
 	}
 	plain := allocationsOf(t, &http.Client{Transport: answering{}})
+	page, err := os.ReadFile("../docs/measurements.md")
+	require.NoError(t, err)
+	assert.True(t, strings.Contains(string(page), fmt.Sprintf("makes %d allocations beyond a plain client's", allocations)), "docs/measurements.md has another number")
 	for _, of := range []struct {
 		want int
 		more func(*onceward.Config)
