@@ -37,6 +37,9 @@ var (
 	_ = []func(...string) providers.Provider{
 		providers.ACP, providers.Marqeta, providers.Shopify, providers.Svix,
 	}
+	_ = []func(string, ...string) providers.Provider{
+		providers.UCP,
+	}
 	_ = []func(providers.KeyPlace, time.Duration, ...string) providers.Provider{
 		providers.AIP155,
 	}

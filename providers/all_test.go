@@ -59,6 +59,7 @@ func contracts() []contract {
 		mercadoPagoContract(),
 		plaidContract(),
 		acpContract(),
+		ucpContract(),
 		airwallexContract(),
 		circleContract(),
 		lithicContract(),

@@ -38,6 +38,10 @@ func acpContract() contract {
 	return plainContract(providers.ACP("shop.example.com"), "https://shop.example.com/checkout_sessions", "Idempotency-Key", "")
 }
 
+func ucpContract() contract {
+	return plainContract(providers.UCP("/ucp/v1", "business.example.com"), "https://business.example.com/ucp/v1/checkout-sessions", "Idempotency-Key", "")
+}
+
 func airwallexContract() contract {
 	return plainContract(providers.Airwallex(), "https://api.airwallex.com/api/v1/transfers/create", "", "request_id")
 }

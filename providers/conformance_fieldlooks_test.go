@@ -186,6 +186,25 @@ func plaidLooks() []look {
 	}
 }
 
+// As in Universal-Commerce-Protocol/ucp fdcf893 docs/specification/shopping/checkout.
+func ucpLooks() []look {
+	const (
+		complete = "POST https://business.example.com/ucp/v1/checkout-sessions/cs_1/complete" + jsonContent + "{}"
+		session  = `{"ucp":{"status":"success"},"id":"cs_1","status":"completed","currency":"USD","line_items":[],"order":{"id":"ord_1"}}`
+	)
+	asked := []string{"GET /ucp/v1/checkout-sessions/cs_1"}
+	return []look{
+		{name: "a checkout that is completed", request: complete, asks: asked, page: session, want: lookalike("cs_1", providers.TookEffect, false)},
+		{name: "a checkout that is being completed", request: complete, asks: asked, page: swap(session, "completed", "complete_in_progress"), want: lookalike("cs_1", providers.InProgress, false)},
+		{name: "a checkout that is ready", request: complete, asks: asked, page: swap(session, "completed", "ready_for_complete"), want: finding{id: "cs_1"}},
+		{name: "a checkout that was canceled", request: complete, asks: asked, page: swap(session, "completed", "canceled"), want: finding{id: "cs_1"}},
+		{name: "another checkout", request: complete, asks: asked, page: swap(session, "cs_1", "cs_2"), want: ambiguousAt(false, "cs_2")},
+		{name: "a cancellation", request: swap(complete, "complete", "cancel"), asks: asked, page: swap(session, "completed", "canceled"), want: lookalike("cs_1", providers.TookEffect, false)},
+		{name: "a cancellation that did not arrive", request: swap(complete, "complete", "cancel"), asks: asked, page: session, want: finding{id: "cs_1"}},
+		{name: "no checkout", request: complete, asks: asked, page: `{"code":"not_found","content":"gone"}`, want: finding{}},
+	}
+}
+
 // As in agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md section 4.
 func acpLooks() []look {
 	const (

@@ -90,6 +90,7 @@ func TestConformanceLookups(t *testing.T) {
 		{providers.Rapyd(), rapydLooks()},
 		{providers.Plaid(), plaidLooks()},
 		{providers.ACP("shop.example.com"), acpLooks()},
+		{providers.UCP("/ucp/v1", "business.example.com"), ucpLooks()},
 		{providers.Chargebee(), chargebeeLooks()},
 		{providers.Circle(), circleLooks()},
 		{providers.Flutterwave(), flutterwaveLooks()},

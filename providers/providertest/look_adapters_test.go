@@ -211,6 +211,8 @@ func allSought() []sought {
 		{name: "Plaid, a wallet's transaction", provider: providers.Plaid(), path: "/wallet/transaction/execute", body: `{"idempotency_key":"KEY","wallet_id":"w1","reference":"INVOICE#","amount":{"value":1#.5}}`, ways: 1},
 		{name: "ACP, a completed session", provider: providers.ACP("shop.example.com"), path: "/checkout_sessions/cs_#/complete", header: idempotency, body: `{}`, ways: 1},
 		{name: "ACP, a canceled session", provider: providers.ACP("shop.example.com"), path: "/checkout_sessions/cs_#/cancel", header: idempotency, body: `{}`, ways: 1},
+		{name: "UCP, a completed checkout", provider: providers.UCP("/ucp/v1", "shop.example.com"), path: "/ucp/v1/checkout-sessions/cs_#/complete", header: idempotency, body: `{}`, ways: 1},
+		{name: "UCP, a canceled checkout", provider: providers.UCP("/ucp/v1", "shop.example.com"), path: "/ucp/v1/checkout-sessions/cs_#/cancel", header: idempotency, body: `{}`, ways: 1},
 		lithic("a payment", "payments", "financial_account_token"),
 		lithic("an external payment", "external_payments", "financial_account_token"),
 		lithic("a book transfer", "book_transfers", "to_financial_account_token"),

@@ -76,6 +76,9 @@ var manners = map[string]func(providers.Endpoint) Manner{
 	"acp": inForm("agentic-commerce-protocol c2afc86 rfcs/rfc.agentic_checkout.md [D]", func(status int, detail string) map[string]any {
 		return map[string]any{"type": "invalid_request", "code": snake(status), "message": detail}
 	}),
+	"ucp": inForm("Universal-Commerce-Protocol/ucp fdcf893 docs/specification/overview, Protocol Errors [S]", func(status int, detail string) map[string]any {
+		return map[string]any{"code": snake(status), "content": detail}
+	}),
 	"airwallex": inForm("error format: airwallex.com/docs/api [M]; mismatch: [?]", func(status int, detail string) map[string]any {
 		return map[string]any{"code": snake(status), "message": detail}
 	}),

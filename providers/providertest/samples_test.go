@@ -142,6 +142,7 @@ func samples() []sample {
 		{name: "Mercado Pago", adapter: "MercadoPago", provider: providers.MercadoPago(day), path: "/v1/payments", made: outcome{201, `{"id":1}`}, meanwhile: inFlight, mismatch: final, resent: true},
 		{name: "Plaid", adapter: "Plaid", provider: providers.Plaid(), path: "/bank_transfer/create", meanwhile: indeterminate, mismatch: final, resent: true},
 		{name: "ACP", adapter: "ACP", provider: providers.ACP("any.example.com"), path: "/checkout_sessions/1/complete", meanwhile: inFlight, mismatch: misuse, resent: true},
+		{name: "UCP", adapter: "UCP", provider: providers.UCP("/ucp/v1", "any.example.com"), path: "/ucp/v1/checkout-sessions/1/complete", mismatch: misuse},
 		{name: "Airwallex", adapter: "Airwallex", provider: providers.Airwallex(), path: "/api/v1/transfers/create", mismatch: final},
 		{name: "Circle", adapter: "Circle", provider: providers.Circle(), path: "/v1/payouts", mismatch: final},
 		{name: "Lithic", adapter: "Lithic", provider: providers.Lithic(), path: "/v1/cards", meanwhile: indeterminate, mismatch: final, resent: true},
