@@ -64,7 +64,8 @@ func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables
 			planned.Header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	req, err := l.compose(ctx, op, route, planned)
+	to := lookFor(op, route)
+	req, err := l.compose(ctx, to, planned)
 	if err != nil {
 		return identity{}, describeLook(err)
 	}
@@ -72,7 +73,7 @@ func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables
 	same := op.Credential != "" && wire.SameCredential(op.Credential, req, wire.OwnerOf(&route))
 	var why string
 	if route.Provider.Identity.Path != "" {
-		whose.named, why = l.finder.identities.of(ctx, l, op, route, u, whose)
+		whose.named, why = l.finder.identities.of(ctx, l, to, u, whose)
 	}
 	stated := op.Account != "" && op.Account != ownCredential
 	switch {
@@ -141,7 +142,7 @@ func (is *identities) salted() []byte {
 const errSlowIdentity = "the credential's account could not be read in time"
 
 // of asks the provider for the owner of a credential, with that credential alone, and once in a while only.
-func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, route tables.Route, u *url.URL, whose identity) (account, why string) {
+func (is *identities) of(ctx context.Context, l *Pass, to purpose, u *url.URL, whose identity) (account, why string) {
 	key := whose.key
 	ctx, cancel := context.WithTimeout(ctx, identityWaits)
 	defer cancel()
@@ -174,15 +175,15 @@ func (is *identities) of(ctx context.Context, l *Pass, op *journal.Operation, ro
 		delete(is.asks, key)
 		close(answered)
 	}()
-	planned, err := lookup.Identify(route.Provider, route.Endpoint, &lookup.Subject{URL: u, Header: op.Request.Header})
+	planned, err := lookup.Identify(to.route.Provider, to.route.Endpoint, &lookup.Subject{URL: u, Header: to.frozen.Header})
 	if err != nil {
 		return "", err.Error()
 	}
-	answer := l.get(ctx, op, route, planned, nil, whose.credential)
+	answer := l.get(ctx, to, planned, nil, whose.credential)
 	if answer.err != nil {
 		why = "the credential's account could not be read: " + describeLook(answer.err)
 	} else {
-		account, why = lookup.Account(route.Provider, answer.status, answer.header, answer.body)
+		account, why = lookup.Account(to.route.Provider, answer.status, answer.header, answer.body)
 	}
 	if errors.Is(answer.err, context.Canceled) {
 		return account, why
@@ -207,7 +208,7 @@ func (c *Finder) AccountOf(ctx context.Context, caller *http.Request, query stri
 		return "", ""
 	}
 	l := &Pass{Caller: caller, Query: query, finder: c}
-	return c.identities.of(ctx, l, op, route, u, c.identities.whose(signed, route.Provider, u))
+	return c.identities.of(ctx, l, lookFor(op, route), u, c.identities.whose(signed, route.Provider, u))
 }
 
 // Identifies reports whether a route's provider shows the account of a credential.

@@ -18,11 +18,26 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
+// purpose is what requests that read from a provider are for.
+type purpose struct {
+	route  tables.Route
+	frozen *journal.Request // whose headers, host and withheld credentials they have
+	mode   string           // of the credential, if it is known
+	tells  func(context.Context) context.Context
+}
+
+// lookFor returns the purpose of a look-up.
+func lookFor(op *journal.Operation, route tables.Route) purpose {
+	return purpose{route, &op.Request, op.Mode, func(ctx context.Context) context.Context {
+		return context.WithValue(ctx, lookKey{}, op.Ref)
+	}}
+}
+
 // read sends the requests of a sweep, and returns a digest of their answers.
 func (l *Pass) read(ctx context.Context, op *journal.Operation, route tables.Route, s *lookup.Sweep, w *listing, whose identity) string {
 	sum := sha256.New()
 	for req := s.Next(); req != nil; req = s.Next() {
-		got := l.get(ctx, op, route, req, w, whose.bound())
+		got := l.get(ctx, lookFor(op, route), req, w, whose.bound())
 		if got.err != nil {
 			s.Fail(describeLook(got.err))
 			break
@@ -41,17 +56,17 @@ type got struct {
 	err    error
 }
 
-// get sends one request of a look-up within the provider's budget. If a credential is named, the request must have it.
-func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request, w *listing, credential string) got {
+// get sends one request within the provider's budget. If a credential is named, the request must have it.
+func (l *Pass) get(ctx context.Context, to purpose, planned *http.Request, w *listing, credential string) got {
 	c := l.finder
-	pace := c.paces[route.Provider.KeysUnder]
+	pace := c.paces[to.route.Provider.KeysUnder]
 	if err := l.wait(ctx, pace); err != nil {
 		return got{err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.AttemptTimeout)
 	defer cancel()
-	req, err := l.compose(ctx, op, route, planned)
-	if err == nil && credential != "" && c.identities.credentialOf(req, route.Provider, planned.URL) != credential {
+	req, err := l.compose(ctx, to, planned)
+	if err == nil && credential != "" && c.identities.credentialOf(req, to.route.Provider, planned.URL) != credential {
 		err = errAnotherCredential
 	}
 	if err != nil {
@@ -81,22 +96,20 @@ func (l *Pass) get(ctx context.Context, op *journal.Operation, route tables.Rout
 	return got{status: resp.StatusCode, header: resp.Header, body: body}
 }
 
-// compose makes a request of a look-up: its query with the operation's credential, without its key and its
-// body.
-func (l *Pass) compose(ctx context.Context, op *journal.Operation, route tables.Route, planned *http.Request) (*http.Request, error) {
-	frozen := op.Request
+// compose makes a request as planned, with the credential that its purpose requires.
+func (l *Pass) compose(ctx context.Context, to purpose, planned *http.Request) (*http.Request, error) {
+	frozen := *to.frozen
 	frozen.Header = planned.Header
-	requests := l.finder.Composer(l.Caller, l.Query, &route, &frozen)
+	requests := l.finder.Composer(l.Caller, l.Query, &to.route, &frozen)
 	var body []byte
 	if planned.Body != nil {
 		body, _ = io.ReadAll(planned.Body) // it is in memory
 	}
-	authorized := context.WithValue(naming.Without(ctx), lookKey{}, op.Ref)
-	req, err := requests.AddCredentials(authorized, requests.Frame(ctx, planned.Method, planned.URL), body)
+	req, err := requests.AddCredentials(to.tells(naming.Without(ctx)), requests.Frame(ctx, planned.Method, planned.URL), body)
 	if err != nil {
 		return nil, err
 	}
-	if was, is := op.Mode, tables.Mode(route.Provider, req.Header); was != "" && is != "" && was != is {
+	if was, is := to.mode, tables.Mode(to.route.Provider, req.Header); was != "" && is != "" && was != is {
 		return nil, wire.ErrModeChanged
 	}
 	if req.Body = http.NoBody; len(body) > 0 {

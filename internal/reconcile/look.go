@@ -216,7 +216,7 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 	if req, err := w.sweep.Fetch(about, f); err != nil {
 		f = lookup.Finding{Objects: f.Objects, Why: err.Error()}
 	} else if req != nil {
-		if got := l.get(ctx, op, route, req, w, whose.bound()); got.err != nil {
+		if got := l.get(ctx, lookFor(op, route), req, w, whose.bound()); got.err != nil {
 			f = lookup.Finding{Objects: f.Objects, Why: "the object is listed, but could not be got: " + describeLook(got.err)}
 		} else {
 			f = w.sweep.Fetched(f, got.status, got.header, got.body)
@@ -251,7 +251,7 @@ func (l *Pass) lookAtKnown(ctx context.Context, op *journal.Operation, route tab
 			continue
 		}
 		w := &listing{sweep: sweep}
-		got := l.get(ctx, op, route, req, w, whose.bound())
+		got := l.get(ctx, lookFor(op, route), req, w, whose.bound())
 		if got.err != nil {
 			return l.noted(inconclusive("the object could not be got: "+describeLook(got.err)), u, look, w), true
 		}
