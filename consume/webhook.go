@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onceward/onceward/internal/listed"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/webhook"
@@ -70,29 +71,43 @@ const webhookLimit = 30 * time.Second
 // The messages of a delivery are done in their order, each in a transaction of its own. If one fails, the others are done all
 // the same, and the answer is 500, or 503 for ErrBusy: the provider's next delivery does the rest. Else it is 204.
 func (c *Consumer) WebhookHandler(id Identity, do func(ctx context.Context, tx journal.Tx, m Message, body []byte) error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := c.deliver(r, id, do)
-		switch {
-		case err == nil:
-			w.WriteHeader(http.StatusNoContent)
-		case errors.Is(err, ErrBusy):
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		default:
-			const text = "onceward: a webhook could not be consumed; it was answered by 500"
-			args := []any{"consumer", c.opts.Name, "error", secret.Text(err.Error())}
-			logs := true
-			if errors.As(err, new(storeError)) { // each delivery fails while the database is away
-				var omitted int
-				omitted, logs = c.bursts.Logs("store", time.Now())
-				args = append(args, "omitted", omitted)
-			}
-			if logs {
-				c.opts.Logger.ErrorContext(r.Context(), text, args...)
-			}
-			w.WriteHeader(http.StatusInternalServerError)
+	return &webhookHandler{c, id, do}
+}
+
+type webhookHandler struct {
+	consumer *Consumer
+	id       Identity
+	do       func(context.Context, journal.Tx, Message, []byte) error
+}
+
+var _ listed.Once = &webhookHandler{}
+
+// Remembers implements [listed.Once].
+func (h *webhookHandler) Remembers() time.Duration { return h.consumer.opts.Keep }
+
+func (h *webhookHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := h.consumer
+	err := c.deliver(r, h.id, h.do)
+	switch {
+	case err == nil:
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, ErrBusy):
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		const text = "onceward: a webhook could not be consumed; it was answered by 500"
+		args := []any{"consumer", c.opts.Name, "error", secret.Text(err.Error())}
+		logs := true
+		if errors.As(err, new(storeError)) { // each delivery fails while the database is away
+			var omitted int
+			omitted, logs = c.bursts.Logs("store", time.Now())
+			args = append(args, "omitted", omitted)
 		}
-	})
+		if logs {
+			c.opts.Logger.ErrorContext(r.Context(), text, args...)
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}
 }
 
 func (c *Consumer) deliver(r *http.Request, id Identity, do func(context.Context, journal.Tx, Message, []byte) error) error {

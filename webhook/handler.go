@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+
+	"github.com/onceward/onceward/internal/listed"
 )
 
 // DefaultMaxBody is the largest body, in bytes, that a [Handler] reads unless its MaxBody is set.
@@ -53,7 +55,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), messageKey{}, m))
+	r = r.WithContext(context.WithValue(r.Context(), listed.MessageKey{}, m))
 	r.Body = io.NopCloser(bytes.NewReader(body)) // the server closes the one it made
 	r.ContentLength = int64(len(body))
 	h.Next.ServeHTTP(w, r)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/internal/listed"
 )
 
 // DefaultTolerance is the largest distance of a signed timestamp from now, unless [Verifier.Tolerance] or the scheme
@@ -47,6 +49,11 @@ type Message struct {
 	// Events are the identifiers of the events in the signed body, in its order, if the provider gives them any. It
 	// is empty for a verified body without them, or in an unexpected form.
 	Events []string
+
+	// Listed says that onceward.Client.CatchUp read the event from the provider's list, and no webhook brought it. Then
+	// Evidence says that the list came from the provider's own host over verified TLS. The body may differ from the
+	// webhook's: the provider may render both by different versions of its API.
+	Listed bool
 }
 
 // Scheme returns the name of the verifier's signature scheme, such as "stripe" or "standard webhooks".
@@ -107,10 +114,9 @@ func unixTime(text string, unit time.Duration) (time.Time, bool) {
 	return time.Unix(count/inSecond, count%inSecond*int64(unit)), true
 }
 
-type messageKey struct{}
-
-// MessageOf returns the message of a request that a [Handler] verified. ok is false for any other context.
+// MessageOf returns the message of a request that a [Handler] verified, or of an event that onceward.Client.CatchUp
+// listed. ok is false for any other context.
 func MessageOf(ctx context.Context) (m Message, ok bool) {
-	m, ok = ctx.Value(messageKey{}).(Message)
+	m, ok = ctx.Value(listed.MessageKey{}).(Message)
 	return m, ok
 }

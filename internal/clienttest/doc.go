@@ -3,6 +3,7 @@
 //   - request: the way of a request,
 //   - background: Run and Resume, deliveries and throttling,
 //   - reconcile: look-ups, events and resolutions,
+//   - catchup: events that a provider lists,
 //   - inbound: requests that arrive with a key,
 //   - promises: faults, crashes, clocks and the resend rule.
 //

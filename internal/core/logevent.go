@@ -33,6 +33,10 @@ const (
 	LogWebhookPassed LogEvent = "webhook.passed_over"
 	LogWebhookHint   LogEvent = "webhook.hint"
 	LogWebhookFailed LogEvent = "webhook.failed"
+	LogFeedRead      LogEvent = "feed.read"
+	LogFeedFailed    LogEvent = "feed.event_failed"
+	LogFeedGap       LogEvent = "feed.gap"
+	LogFeedEmpty     LogEvent = "feed.empty"
 	LogSetAside      LogEvent = "flow.set_aside" // of package flow, as the next
 	LogFlowLeft      LogEvent = "flow.left"
 	LogNotWoken      LogEvent = "flow.not_woken"
@@ -45,5 +49,5 @@ var LogEvents = []LogEvent{
 	LogCompleted, LogPending, LogUnknown, LogCancelled, LogAttempt, LogConflict, LogResolved, LogNotClaimed,
 	LogLooked, LogFound, LogDead, LogContradicted, LogLookFailed, LogSettleFailed,
 	LogJournalFailed, LogPassFailed, LogSessionLost, LogHookPanicked, LogHookMissing, LogUnprotected, LogWithheld, LogTenantUnknown,
-	LogWebhookBad, LogWebhookOdd, LogWebhookPassed, LogWebhookHint, LogWebhookFailed, LogSetAside, LogFlowLeft, LogNotWoken, LogReopened, LogAbandoned,
+	LogWebhookBad, LogWebhookOdd, LogWebhookPassed, LogWebhookHint, LogWebhookFailed, LogFeedRead, LogFeedFailed, LogFeedGap, LogFeedEmpty, LogSetAside, LogFlowLeft, LogNotWoken, LogReopened, LogAbandoned,
 }

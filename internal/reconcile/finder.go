@@ -32,11 +32,13 @@ type Finder struct {
 	settings Settings
 	store    machine.Reconciler // the journal; nil if it finds nothing
 
-	paces      map[string]*pace // by provider
+	paces      map[string]*pace // of look-ups, by provider
+	feeds      map[string]*pace // of lists of events, by provider
 	identities identities
 
 	Reopened SeenSet // that this process has looked for again, after they were given up
 	Notified SeenSet // that a hint was heard of after they were delivered as needing attention
+	Empty    SeenSet // sources without an event, by provider, scope and account
 }
 
 // Settings are those of Config.Reconcile, which package onceward documents.
@@ -63,9 +65,11 @@ const askedFor = 20 * time.Second
 
 // New returns the Finder of a client, whose journal is store.
 func New(c *core.Core, s Settings, store machine.Reconciler) *Finder {
-	f := &Finder{Core: c, settings: s, store: store, paces: map[string]*pace{}}
+	f := &Finder{Core: c, settings: s, store: store, paces: map[string]*pace{}, feeds: map[string]*pace{}}
 	for i := range c.Providers {
-		f.paces[c.Providers[i].KeysUnder] = newPace(s.Budget, c.Now())
+		looks, lists := newPace(s.Budget, c.Now()), newPace(s.Budget, c.Now())
+		lists.pause = looks.pause
+		f.paces[c.Providers[i].KeysUnder], f.feeds[c.Providers[i].KeysUnder] = looks, lists
 	}
 	return f
 }
@@ -162,35 +166,39 @@ func (r *Settings) after(since, now time.Time) time.Time {
 type pace struct {
 	bucket *retry.Bucket
 	slots  chan struct{}
+	pause  *pause
+}
 
+// pause is a pause that a provider asked for.
+type pause struct {
 	mu    sync.Mutex
-	rests time.Time // the provider asked not to be asked before
+	until time.Time
 }
 
 // looksAtOnce is the most looks at one provider at the same time.
 const looksAtOnce = 2
 
 func newPace(b backoff.Budget, now time.Time) *pace {
-	return &pace{bucket: retry.NewBucket(b, now), slots: make(chan struct{}, looksAtOnce)}
+	return &pace{bucket: retry.NewBucket(b, now), slots: make(chan struct{}, looksAtOnce), pause: &pause{}}
 }
 
 var errLookBudget = errors.New("the provider's budget of look-ups is used up for now (Config.Reconcile.Budget), or it asked for a pause")
 
 // take lets a request go, or returns when the next one may.
 func (p *pace) take(now time.Time) (bool, time.Time) {
-	p.mu.Lock()
-	rests := p.rests
-	p.mu.Unlock()
-	if rests.After(now) {
-		return false, rests
+	p.pause.mu.Lock()
+	until := p.pause.until
+	p.pause.mu.Unlock()
+	if until.After(now) {
+		return false, until
 	}
 	return p.bucket.Take(now)
 }
 
 func (p *pace) rest(until time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rests = core.Later(p.rests, until)
+	p.pause.mu.Lock()
+	defer p.pause.mu.Unlock()
+	p.pause.until = core.Later(p.pause.until, until)
 }
 
 // wait blocks until the provider's budget admits a request. For a caller it does not block: it returns errLookBudget.

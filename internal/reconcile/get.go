@@ -53,13 +53,17 @@ type got struct {
 	status int
 	header http.Header
 	body   []byte
+	proven bool // TLS proves that it comes from the host
 	err    error
 }
 
 // get sends one request within the provider's budget. If a credential is named, the request must have it.
 func (l *Pass) get(ctx context.Context, to purpose, planned *http.Request, w *listing, credential string) got {
 	c := l.finder
-	pace := c.paces[to.route.Provider.KeysUnder]
+	pace := l.pace
+	if pace == nil {
+		pace = c.paces[to.route.Provider.KeysUnder]
+	}
 	if err := l.wait(ctx, pace); err != nil {
 		return got{err: err}
 	}
@@ -93,7 +97,7 @@ func (l *Pass) get(ctx context.Context, to purpose, planned *http.Request, w *li
 	if w != nil {
 		w.status = resp.StatusCode
 	}
-	return got{status: resp.StatusCode, header: resp.Header, body: body}
+	return got{status: resp.StatusCode, header: resp.Header, body: body, proven: provenBy(resp.TLS, planned.URL.Host)}
 }
 
 // compose makes a request as planned, with the credential that its purpose requires.

@@ -45,6 +45,7 @@ type Pass struct {
 	Group []journal.Operation
 
 	finder *Finder
+	pace   *pace     // nil: that of look-ups
 	due    time.Time // when the operation would have been looked for without a request
 	rests  time.Time // the provider's budget lets no request go before
 	// quiet looks do not report again that an operation needs attention, unless they change it.

@@ -1,0 +1,253 @@
+package onceward
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/internal/feed"
+	"github.com/onceward/onceward/internal/listed"
+	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/seam"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/webhook"
+)
+
+// CatchUp says which events Client.CatchUp reads. From and Types are required.
+type CatchUp struct {
+	// From is the time of the first event. The first time, give the time when Handler first ran: Handler has no marks of
+	// earlier events, and would do them again. Later, give CaughtUp.Next.
+	From time.Time
+
+	// Types are the types of the wanted events, as the provider names them. A single "*" means all types.
+	Types []string
+
+	// Handler is the handler behind Client.WebhookHandler. It gets each event as a webhook would bring it, at most 30
+	// seconds, and one at a time. webhook.MessageOf and OperationsOf work on its context. An answer of 2xx means that
+	// the event was handled. Nil means that events are only recorded.
+	Handler http.Handler
+
+	// Scope is the scope of the operations that an event may be about, as in WithScope.
+	Scope string
+
+	// Account is the provider's id of the account whose events are read. The client sends it in the provider's account
+	// header, or requires that the credential is of this account. Empty means the credential's own.
+	Account string
+
+	// Again are events that failed before (CaughtUp.Failed), and are read once more though they precede From.
+	Again []FailedEvent
+
+	// Undelivered reads only the events that no webhook endpoint accepted, if the provider lists those
+	// (providers.Feed.Undelivered).
+	Undelivered bool
+}
+
+// CaughtUp is the result of Client.CatchUp.
+type CaughtUp struct {
+	Next          time.Time     // the next From
+	Read, Handled int           // events; those of Again included
+	Failed        []FailedEvent // at most 1000, those first that have failed longest. The next pass gets them as Again
+	Gap           [2]time.Time  // events between these times are no longer listed. Zero: none
+	GapUnknown    bool          // the provider does not publish how long it lists an event
+}
+
+// FailedEvent is a listed event that was not handled.
+type FailedEvent struct {
+	ID, Type string
+	At       time.Time // of the event
+	Since    time.Time // when it first failed
+	Err      string    // why, without possible secrets
+}
+
+// CatchUpError says which field of CatchUp is refused, and why. No event was read.
+type CatchUpError struct {
+	Field string // such as "From"
+	Err   error
+}
+
+// Error returns the field and the reason.
+func (e *CatchUpError) Error() string {
+	return "onceward: catch up: CatchUp." + e.Field + ": " + e.Err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *CatchUpError) Unwrap() error { return e.Err }
+
+// eventLimit is how long a handler may take for one event.
+const eventLimit = 30 * time.Second
+
+// CatchUp reads the events that the provider lists from opts.From until ten minutes ago. It records each event as
+// RecordEvent does, and hands the event to opts.Handler. So the events of lost webhooks are made good. It may hand over
+// an event that came before: the handler acts once for each event (consume.Consumer.WebhookHandler).
+//
+// An event that fails delays no other. CatchUp keeps nothing: call it again with From: result.Next and Again:
+// result.Failed. Next waits for an event that fails, for a day. An event proves something only if it came over verified
+// TLS from the host of the table (providers.Feed.Host).
+//
+// The result holds with an error, too, and after ctx has ended. The error is a *CatchUpError if a field of opts is
+// refused. Otherwise it says why a page could not be read, or that events failed. CatchUp is safe for concurrent use.
+// Run at most one pass at a time for each account.
+func (c *Client) CatchUp(ctx context.Context, provider string, opts CatchUp) (CaughtUp, error) {
+	result := CaughtUp{Next: opts.From, Failed: opts.Again}
+	p := c.core.Called(provider)
+	switch {
+	case c.cfg.Reconcile == nil:
+		return result, errors.New("onceward: catch up: Config.Reconcile is nil, so no event is recorded: set it")
+	case p == nil:
+		return result, fmt.Errorf("onceward: catch up: no provider in Config.Providers is called %q", provider)
+	case seam.IsInTransaction(ctx): // the journal may wait for its end
+		return result, fmt.Errorf("onceward: catch up: %w", ErrOpenTransaction)
+	}
+	plan, err := feed.Compile(p)
+	if err != nil {
+		return result, fmt.Errorf("onceward: catch up: %w", err)
+	}
+	if err := opts.check(p, plan, c.core.Now()); err != nil {
+		return result, err
+	}
+	if err := c.core.Lifecycle.Enter(); err != nil {
+		return result, fmt.Errorf("onceward: catch up: %w", err)
+	}
+	defer c.core.Lifecycle.Leave()
+	source := reconcile.Source{
+		From: opts.From, Types: opts.Types, Scope: opts.Scope, Account: opts.Account, Undelivered: opts.Undelivered,
+		Deliver: func(ctx context.Context, e *feed.Item, proven bool) error {
+			return c.deliverListed(ctx, provider, &opts, e, proven)
+		},
+	}
+	if opts.Types[0] == "*" {
+		source.Types = nil
+	}
+	for _, e := range opts.Again {
+		source.Again = append(source.Again, reconcile.FailedEvent(e))
+	}
+	r, err := c.finder.CatchUp(ctx, plan, p, &source)
+	result = CaughtUp{Next: r.Next, Read: r.Read, Handled: r.Handled, Gap: r.Gap, GapUnknown: r.GapUnknown}
+	for _, e := range r.Failed {
+		result.Failed = append(result.Failed, FailedEvent(e))
+	}
+	switch {
+	case err != nil:
+		return result, fmt.Errorf("onceward: catch up: %w", err)
+	case len(result.Failed) > 0:
+		return result, fmt.Errorf("onceward: catch up: not every event was handled: see CaughtUp.Failed, which has %d", len(result.Failed))
+	}
+	return result, nil
+}
+
+// check returns a *CatchUpError for options that can't be served.
+func (o *CatchUp) check(p *providers.Provider, plan *feed.Plan, now time.Time) error {
+	if plan == nil {
+		return fmt.Errorf("onceward: catch up: %q lists no events (providers.Provider.Feed): its webhooks and look-ups are all that there is", p.Name)
+	}
+	if why := o.refused(p, now); why.Err != nil {
+		return &why
+	}
+	return nil
+}
+
+func (o *CatchUp) refused(p *providers.Provider, now time.Time) CatchUpError {
+	f := &p.Feed
+	refuse := func(field, format string, args ...any) CatchUpError {
+		return CatchUpError{field, fmt.Errorf(format, args...)}
+	}
+	switch {
+	case f.Bound == providers.ByCursor:
+		return refuse("From", "the provider lists events after an id, not after a time: that is not supported yet")
+	case o.From.IsZero():
+		return refuse("From", "it is zero: give the time when the handler first ran, and later CaughtUp.Next")
+	case len(o.Types) == 0 || slices.Contains(o.Types, ""):
+		return refuse("Types", `give the types that the handler knows, or a single "*"`)
+	case slices.Contains(o.Types, "*") && len(o.Types) > 1:
+		return refuse("Types", `"*" stands alone`)
+	case o.Undelivered && f.Undelivered == "":
+		return refuse("Undelivered", "the provider has no list of undelivered events: leave it out")
+	case o.Account == "" && o.Scope != "" && f.Owner == providers.OfApplication:
+		return refuse("Account", "the list has the events of all accounts: name the account that the scope stands for")
+	case o.Account != "" && f.Owner == providers.OfCredential && p.Identity.Path == "":
+		return refuse("Account", "nothing proves that the credential is of this account: leave it out, or declare providers.Provider.Identity")
+	}
+	once, isOnce := o.Handler.(listed.Once)
+	if !isOnce {
+		return CatchUpError{}
+	}
+	// A mark is forgotten after Keep. An event is listed with its own time, and its mark begins later.
+	first := now.Add(24*time.Hour - once.Remembers())
+	switch {
+	case !f.SameID:
+		return refuse("Handler", "its consumer would do each event twice, since a webhook of this provider has another id than the listed event: leave Handler nil, or act on the object's state")
+	case o.From.Before(first):
+		return refuse("From", "it is before %s, and the handler's consumer may have forgotten what it did then: raise consume.Options.Keep, which is %v, or begin later",
+			first.UTC().Format(time.RFC3339), once.Remembers())
+	}
+	return CatchUpError{}
+}
+
+// deliverListed records a listed event and hands it to the handler. It returns why the event was not handled.
+func (c *Client) deliverListed(ctx context.Context, provider string, opts *CatchUp, e *feed.Item, proven bool) error {
+	ctx, cancel := context.WithTimeout(WithAccount(WithScope(ctx, opts.Scope), opts.Account), eventLimit)
+	defer cancel()
+	about, err := c.recordEvent(ctx, provider, Event{Body: e.Body, Evidence: proven})
+	if err != nil || opts.Handler == nil {
+		return err
+	}
+	ctx = context.WithValue(ctx, listed.MessageKey{}, webhook.Message{Evidence: proven, Events: []string{e.ID}, Listed: true})
+	if len(about) > 0 {
+		ctx = context.WithValue(ctx, heardKey, about)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", bytes.NewReader(e.Body))
+	if err != nil {
+		return err
+	}
+	r.RequestURI = "/"
+	r.Header.Set("Content-Type", "application/json")
+	return c.serveListed(opts.Handler, r)
+}
+
+// serveListed returns why a handler did not handle an event.
+func (c *Client) serveListed(h http.Handler, r *http.Request) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.core.Survived(v)
+			err = errors.New("the handler panicked: see the log")
+		}
+	}()
+	w := &statusWriter{header: http.Header{}}
+	h.ServeHTTP(w, r)
+	if w.status/100 != 2 && w.status != 0 {
+		return fmt.Errorf("the handler answered %d", w.status)
+	}
+	if err := r.Context().Err(); err != nil && w.status == 0 {
+		return errors.New("the handler did not answer in time")
+	}
+	return nil
+}
+
+// statusWriter keeps the status of an answer, and drops the rest.
+type statusWriter struct {
+	header http.Header
+	status int // 0: not written yet, which stands for 200
+}
+
+func (w *statusWriter) Header() http.Header { return w.header }
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return len(b), nil
+}
+
+// CatchUpOf reports in Config.Authorize whether a request is one of CatchUp's, for a list of events or for the account
+// of the credential. scope and account are those of CatchUp.
+func CatchUpOf(ctx context.Context) (scope, account string, lists bool) {
+	return reconcile.CatchUpOf(ctx)
+}

@@ -1,0 +1,222 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/feed"
+	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/naming"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// Source says which events of a provider's list a pass reads. Package onceward documents it.
+type Source struct {
+	From           time.Time
+	Types          []string // empty: all
+	Scope, Account string
+	Again          []FailedEvent
+	Undelivered    bool
+
+	// Deliver hands over one event. proven says that the list came from the provider's own host over verified TLS.
+	Deliver func(ctx context.Context, e *feed.Item, proven bool) error
+}
+
+// CaughtUp is the result of a pass. Package onceward documents it.
+type CaughtUp struct {
+	Next          time.Time
+	Read, Handled int
+	Failed        []FailedEvent
+	Gap           [2]time.Time
+	GapUnknown    bool
+}
+
+// FailedEvent is an event that was not handled. Package onceward documents it.
+type FailedEvent struct {
+	ID, Type  string
+	At, Since time.Time
+	Err       string
+}
+
+const (
+	visibleAfter = 10 * time.Minute // for a provider that publishes less, or nothing
+	overlap      = 10 * time.Minute // of one pass and the next
+	waitsFor     = 24 * time.Hour   // how long Next waits for an event that fails
+	nearHorizon  = 24 * time.Hour   // the time in which an event is about to be forgotten
+	maxFailed    = 1000
+)
+
+type listKey struct{}
+
+// CatchUpOf reports whether a request with this context lists a provider's events, with the scope and account of its
+// source.
+func CatchUpOf(ctx context.Context) (scope, account string, lists bool) {
+	s, lists := ctx.Value(listKey{}).(*Source)
+	if !lists {
+		return "", "", false
+	}
+	return s.Scope, s.Account, true
+}
+
+// ErrAccount is the error of a source whose credential is not proven to be its account's.
+var ErrAccount = errors.New("no event was read, since the credential is not proven to be the account's")
+
+// catchUp is one pass over a provider's list of events. It belongs to one goroutine.
+type catchUp struct {
+	finder  *Finder
+	pass    *Pass
+	plan    *feed.Plan
+	source  *Source
+	to      purpose
+	owner   string // a digest of the credential that was proven
+	until   time.Time
+	reached time.Time // every older event was handed over, or is in failed
+	limit   int       // of a page; 0: the plan's
+	pages   int
+	again   map[string]FailedEvent // by id, those that are still to be read
+	failed  []FailedEvent
+	result  CaughtUp
+}
+
+// CatchUp makes one pass over the events that a provider lists. The result holds with an error, too.
+func (c *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Provider, s *Source) (CaughtUp, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.onClosing(ctx, func() { cancel(fault.ErrShutdown) })()
+	f := plan.Feed()
+	now := c.Now()
+	u := &catchUp{
+		finder: c, plan: plan, source: s,
+		pass:    &Pass{Patient: true, Ends: now.Add(365 * 24 * time.Hour), finder: c, pace: c.feeds[p.KeysUnder]},
+		to:      listFor(p, s),
+		until:   now.Add(-max(f.VisibleAfter, visibleAfter)).Truncate(time.Second),
+		reached: s.From.Truncate(time.Second), again: map[string]FailedEvent{},
+	}
+	for _, e := range s.Again {
+		u.again[e.ID] = e
+	}
+	u.result.GapUnknown = f.Horizon == 0
+	if listed := now.Add(-f.Horizon).Truncate(time.Second); f.Horizon > 0 && u.reached.Before(listed) {
+		u.result.Gap = [2]time.Time{s.From, listed}
+		u.reached = listed
+		c.Say(ctx, slog.LevelError, core.LogFeedGap, "events are too old to be listed, and may be missed; compare the operations of that time with the provider's records",
+			"provider", p.Name, "from", s.From, "until", listed)
+	}
+	err := u.begin(ctx)
+	if err == nil {
+		err = u.read(ctx)
+	}
+	if err == nil {
+		err = u.readAgain(ctx)
+	}
+	if ctx.Err() != nil && err != nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil && u.result.Read == 0 && c.Empty.Once(journal.Ref{Parent: p.Name, Scope: s.Scope, ID: s.Account}, 0) {
+		c.Say(ctx, slog.LevelWarn, core.LogFeedEmpty, "the provider lists no event; if there must be some, enable the list and grant the permission",
+			"provider", p.Name, "needs", f.Needs)
+	}
+	return u.end(now), err
+}
+
+// onClosing calls f once the client is being shut down. The returned function ends the wait.
+func (c *Finder) onClosing(ctx context.Context, f func()) (stop func()) {
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-c.Lifecycle.Closing():
+			f()
+		case <-ctx.Done():
+		case <-ended:
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// listFor returns the purpose of a request for a list of events.
+func listFor(p *providers.Provider, s *Source) purpose {
+	frozen := &journal.Request{Header: http.Header{}}
+	if s.Account != "" && p.Feed.Owner == providers.OfAccountHeader {
+		frozen.Header.Set(p.AccountHeaders[0], s.Account)
+	}
+	route := tables.Route{Provider: p, Endpoint: &providers.Endpoint{}, Listed: true}
+	return purpose{route, frozen, "", func(ctx context.Context) context.Context {
+		return context.WithValue(naming.With(ctx, naming.Naming{Scope: s.Scope}), listKey{}, s)
+	}}
+}
+
+// begin checks that the journal is whole, and that the credential is the account's, before the first page.
+func (u *catchUp) begin(ctx context.Context) error {
+	p := u.to.route.Provider
+	if _, _, err := u.finder.store.RecordEvent(ctx, machine.Heard{Provider: p.KeysUnder, ID: "catch up"}, nil); err != nil {
+		return err
+	}
+	host := &url.URL{Scheme: "https", Host: p.Feed.Host, Path: "/"}
+	req, err := u.pass.compose(ctx, u.to, &http.Request{Method: http.MethodGet, URL: host, Header: u.to.frozen.Header})
+	if err != nil {
+		return errors.New(describeLook(err))
+	}
+	whose := u.finder.identities.whose(req, p, host)
+	u.owner = whose.credential
+	stated := u.source.Account
+	if stated == "" || p.Feed.Owner == providers.OfApplication {
+		return nil
+	}
+	named, why := "", "the table does not say how the provider identifies an account (providers.Provider.Identity)"
+	if p.Identity.Path != "" {
+		named, why = u.finder.identities.of(ctx, u.pass, u.to, host, whose)
+	}
+	switch {
+	case named == stated:
+		return nil
+	case named != "":
+		return fmt.Errorf("%w: it is of another account than %s", ErrAccount, secret.Text(stated))
+	case p.Feed.Owner == providers.OfAccountHeader:
+		return nil // the header names the account
+	}
+	return fmt.Errorf("%w: %s", ErrAccount, why)
+}
+
+// end returns the result. Next waits for an event that has failed for less than a day.
+func (u *catchUp) end(now time.Time) CaughtUp {
+	r := &u.result
+	for _, e := range u.again { // not read
+		u.failed = append(u.failed, e)
+	}
+	r.Next = u.reached
+	if !r.Next.Before(u.until) {
+		r.Next = u.until.Add(-overlap)
+	}
+	for i := range u.failed {
+		if e := &u.failed[i]; now.Sub(e.Since) < waitsFor && e.At.Before(r.Next) {
+			r.Next = e.At.Truncate(time.Second)
+		}
+	}
+	r.Next = core.Later(r.Next, u.source.From)
+	slices.SortFunc(u.failed, func(a, b FailedEvent) int { // those that fail longest are forgotten by Next first
+		return cmp.Or(a.Since.Compare(b.Since), a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
+	})
+	r.Failed = u.failed[:min(len(u.failed), maxFailed)]
+	return *r
+}
+
+// provenBy reports whether TLS proves that an answer comes from the host.
+func provenBy(state *tls.ConnectionState, host string) bool {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return false
+	}
+	return state.PeerCertificates[0].VerifyHostname((&url.URL{Host: host}).Hostname()) == nil
+}
