@@ -97,6 +97,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"hook", hookTests},
 		{"outbox", outboxTests},
 		{"receipts", receiptTests},
+		{"bookmarks", bookmarkTests},
 		{"interruptions", interruptedTests},
 	} {
 		t.Run(suite.name, func(t *testing.T) {

@@ -30,6 +30,7 @@ type engine interface {
 	machine.ClockResetter
 	machine.HookKeeper
 	journal.StatsReader
+	journal.Bookmarks
 	machine.LocalFlows
 	machine.Outbox
 	machine.Reconciler

@@ -26,6 +26,7 @@ var (
 	_ machine.ClockResetter  = (*Journal)(nil)
 	_ machine.HookKeeper     = (*Journal)(nil)
 	_ journal.StatsReader    = (*Journal)(nil)
+	_ journal.Bookmarks      = (*Journal)(nil)
 	_ machine.LocalFlows     = (*Journal)(nil)
 	_ machine.Outbox         = (*Journal)(nil)
 	_ journal.ReceiptCounter = (*Journal)(nil)
@@ -126,6 +127,23 @@ func (j *Journal) FindBy(ctx context.Context, provider string, by machine.By, va
 func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	stats, err := j.store.ReadStats(ctx)
 	return stats, explain("read", err)
+}
+
+// Bookmark returns the bookmark of a name. See journal.Bookmarks.
+func (j *Journal) Bookmark(ctx context.Context, name string) (journal.Bookmark, error) {
+	b, err := j.store.Bookmark(ctx, name)
+	return b, explain("read", err)
+}
+
+// SetBookmark records a bookmark that its caller has read. See journal.Bookmarks.
+func (j *Journal) SetBookmark(ctx context.Context, b journal.Bookmark) (journal.Bookmark, error) {
+	b, err := j.store.SetBookmark(ctx, b)
+	return b, explain("set a bookmark", err)
+}
+
+// ListBookmarks yields all bookmarks by name. See journal.Bookmarks.
+func (j *Journal) ListBookmarks(ctx context.Context) iter.Seq2[journal.Bookmark, error] {
+	return explained(j.store.ListBookmarks(ctx))
 }
 
 // ResetClock sets the latest time of the journal to now, in one commit. Other processes use it before they commit

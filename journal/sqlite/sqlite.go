@@ -75,8 +75,8 @@ type Options struct {
 
 // Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
 //
-// It is a machine.Outbox, machine.LocalFlows, machine.Receipts, machine.Reconciler, journal.StatsReader, machine.ClockResetter
-// and machine.HookKeeper. These document the methods that are not listed here. A journal.Tx is one of BeginTx, or Tx of the
+// It is a machine.Outbox, machine.LocalFlows, machine.Receipts, machine.Reconciler, journal.StatsReader, journal.Bookmarks,
+// machine.ClockResetter and machine.HookKeeper. These document the methods that are not listed here. A journal.Tx is one of BeginTx, or Tx of the
 // application's own on the journal's file. As for EnqueueTx, it needs the file's write lock, and no process records anything
 // until it ends.
 type Journal struct {
@@ -99,6 +99,7 @@ type engine interface {
 	machine.LocalFlows
 	machine.Receipts
 	journal.ReceiptCounter
+	journal.Bookmarks
 }
 
 // Open opens the journal in the file at path, or makes it. Its directory must exist. In an application's

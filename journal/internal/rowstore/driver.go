@@ -283,6 +283,7 @@ type Reader interface {
 	Holders(ctx context.Context) ([]string, error)
 	ReceiptReader
 	FlowReader
+	BookmarkReader
 }
 
 // Tx is a transaction that writes. One goroutine uses it. It sees its own changes.
@@ -298,6 +299,7 @@ type Tx interface {
 	Forget(ctx context.Context, before int64, limit int) error
 	ReceiptWriter
 	FlowWriter
+	BookmarkWriter
 	// Put writes changes, those that remove a row first.
 	Put(ctx context.Context, changes []*Change) error
 	// Commit puts the last changes and the head, and makes the transaction durable. The transaction has ended then,

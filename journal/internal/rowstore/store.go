@@ -47,6 +47,7 @@ var (
 	_ machine.Outbox         = (*Store)(nil)
 	_ journal.ReceiptCounter = (*Store)(nil)
 	_ machine.LocalFlows     = (*Store)(nil)
+	_ journal.Bookmarks      = (*Store)(nil)
 )
 
 // patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.

@@ -3,6 +3,7 @@ package rowstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -32,8 +33,8 @@ func (s *Store) Verify(ctx context.Context) ([]journal.Violation, error) {
 	if err := s.source.Check(ctx, v.add); err != nil {
 		return nil, err
 	}
-	for _, of := range []func(Reader) (more bool, err error){v.operations, v.names, v.marks, v.flows, v.receipts} {
-		v.after, v.name, v.mark = 0, []byte{}, Mark{Mark: math.MinInt64}
+	for _, of := range []func(Reader) (more bool, err error){v.operations, v.names, v.marks, v.flows, v.receipts, v.bookmarks} {
+		v.after, v.name, v.mark, v.bookmark = 0, []byte{}, Mark{Mark: math.MinInt64}, ""
 		for more := true; more; {
 			if err := s.open(ctx); err != nil {
 				return nil, err
@@ -61,6 +62,8 @@ type verification struct {
 	after int64 // what was read last, by kind
 	name  []byte
 	mark  Mark
+
+	bookmark string
 }
 
 // page reads a page of a kind. If it is read again, earlier findings do not count.
@@ -286,4 +289,19 @@ func (v *verification) receipts(r Reader) (more bool, err error) {
 		}
 	}
 	return len(rows) == verifyPage, nil
+}
+
+// bookmarks looks at a page of bookmarks.
+func (v *verification) bookmarks(r Reader) (more bool, err error) {
+	rows, err := r.Bookmarks(v.ctx, v.bookmark, bookmarkPage)
+	if err != nil {
+		return false, err
+	}
+	for _, row := range rows {
+		v.bookmark = row.Name
+		if _, err := decodeBookmark(row); err != nil {
+			v.add(journal.Violation{Invariant: fmt.Sprintf("the bookmark %q is as it was written", row.Name)})
+		}
+	}
+	return len(rows) == bookmarkPage, nil
 }

@@ -13,11 +13,12 @@ import (
 // tables are rows by their keys. A database has the committed ones, and a transaction the changed ones. A row never changes,
 // since another one replaces it. Nil stands for a row that a transaction has removed.
 type tables struct {
-	rows     map[int64]*rowstore.Row
-	receipts map[journal.ReceiptKey]*rowstore.Receipt
-	flows    map[int64]*flow
-	numbers  map[any]*int64              // by event, when it was heard; by entity, its latest number
-	index    map[any]map[int64]*struct{} // handles, by a name's digest or a mark
+	rows      map[int64]*rowstore.Row
+	receipts  map[journal.ReceiptKey]*rowstore.Receipt
+	flows     map[int64]*flow
+	bookmarks map[string]*rowstore.Bookmark
+	numbers   map[any]*int64              // by event, when it was heard; by entity, its latest number
+	index     map[any]map[int64]*struct{} // handles, by a name's digest or a mark
 }
 
 // flow is a flow with its steps.
@@ -28,11 +29,12 @@ type flow struct {
 
 // Keys of numbers and of the index, and what else a transaction holds. A row is held by its handle, an int64.
 type (
-	event      string // a digest
-	entity     struct{ source, name string }
-	mark       int64
-	flowHandle int64
-	flowName   rowstore.Digest
+	event        string // a digest
+	entity       struct{ source, name string }
+	mark         int64
+	flowHandle   int64
+	flowName     rowstore.Digest
+	bookmarkName string
 )
 
 // merge makes a transaction's changes.
@@ -40,6 +42,7 @@ func (t *tables) merge(changes *tables) {
 	merge(&t.rows, changes.rows)
 	merge(&t.receipts, changes.receipts)
 	merge(&t.flows, changes.flows)
+	merge(&t.bookmarks, changes.bookmarks)
 	merge(&t.numbers, changes.numbers)
 	for key, handles := range changes.index {
 		is := maps.Clone(t.index[key])
@@ -53,7 +56,7 @@ func (t *tables) merge(changes *tables) {
 
 // clone returns a copy.
 func (t tables) clone() tables {
-	return tables{maps.Clone(t.rows), maps.Clone(t.receipts), maps.Clone(t.flows), maps.Clone(t.numbers), maps.Clone(t.index)}
+	return tables{maps.Clone(t.rows), maps.Clone(t.receipts), maps.Clone(t.flows), maps.Clone(t.bookmarks), maps.Clone(t.numbers), maps.Clone(t.index)}
 }
 
 func merge[K comparable, V any](into *map[K]*V, changes map[K]*V) {

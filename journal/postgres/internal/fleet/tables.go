@@ -2,7 +2,7 @@ package fleet
 
 // A role needs all privileges on the tables. The sequences give handles.
 var (
-	tables    = []string{"sessions", "lanes", "operations", "names", "requests", "answers", "marks", "heard", "flows", "flow_steps", "receipts", "heads"}
+	tables    = []string{"sessions", "lanes", "operations", "names", "requests", "answers", "marks", "heard", "flows", "flow_steps", "receipts", "heads", "bookmarks"}
 	sequences = []string{"handles", "receipt_handles", "flow_handles"}
 )
 

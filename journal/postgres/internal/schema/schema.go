@@ -28,11 +28,13 @@ import (
 // Default is the schema of a journal if the caller names none.
 const Default = "onceward"
 
-// least is the earliest version of the schema that this release can use. Earlier ones are of another store. writer is
+// least is the earliest version of the schema that Migrate can migrate. Earlier ones are of another store. needed is the
+// earliest that this release can use. writer is
 // this release's number among those that write to a journal. A migration that breaks older ones raises
 // journal.least_writer.
 const (
 	least  = 5
+	needed = 6
 	writer = 3
 )
 
@@ -76,11 +78,17 @@ var ErrNoJournal error = noJournal{}
 func Check(version, leastWriter int) error {
 	switch {
 	case version < least:
-		return fmt.Errorf("%w: the schema has tables of an earlier store (version %d), which this release can't read: drop the schema, or name another one by Options.Schema", journal.ErrVersion, version)
+		return ofEarlierStore(version)
+	case version < needed:
+		return fmt.Errorf("%w: the schema has version %d, and this release needs version %d: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion, version, needed)
 	case leastWriter > writer:
 		return fmt.Errorf("%w: it needs a release that writes with version %d, and this one writes with version %d: upgrade", journal.ErrVersion, leastWriter, writer)
 	}
 	return nil
+}
+
+func ofEarlierStore(version int) error {
+	return fmt.Errorf("%w: the schema has tables of an earlier store (version %d), which this release can't read: drop the schema, or name another one by Options.Schema", journal.ErrVersion, version)
 }
 
 // Migrate makes the journal's tables in that schema, or migrates them, by the files.
@@ -152,7 +160,10 @@ func checkFormer(ctx context.Context, db *sql.DB, q string) error {
 	if err := db.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version); err != nil {
 		return err
 	}
-	return Check(version, 0)
+	if version < least {
+		return ofEarlierStore(version)
+	}
+	return nil
 }
 
 // steps returns the SQL files for goose, with the schema's name in them.

@@ -101,6 +101,9 @@ CREATE TABLE onceward_steps (
 	result BLOB, sum INTEGER NOT NULL, PRIMARY KEY (flow, seq)
 ) STRICT, WITHOUT ROWID;
 
+-- How far lists were read. The record ends with the sum of the row.
+CREATE TABLE onceward_bookmarks (name TEXT PRIMARY KEY, version INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
+
 -- Sessions that were begun and not ended. The lock on its file shows whether one is alive.
 CREATE TABLE onceward_sessions (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
@@ -113,7 +116,7 @@ CREATE TABLE onceward_backup (
 `
 
 // version is of tables. Another one is another layout, and is never edited.
-const version = 5
+const version = 6
 
 // prepare makes the tables of a new journal, unless the file is refused, and reports whether it has made them. A file
 // that is refused is left as it is.
