@@ -206,7 +206,7 @@ func (r *run) judge(ctx context.Context, o *Object, one *operation, inside bool)
 	}
 	if o.State != providers.Refused && (inside || one.inWindow) {
 		r.find(Finding{
-			Kind: SeveralThere, Grave: true, Ref: one.ref, Object: nameOf(o.Kind, o.ID), There: o.Money, At: o.At,
+			Kind: SeveralThere, Grave: true, Ref: one.ref, Journal: one.journal, Object: nameOf(o.Kind, o.ID), There: o.Money, At: o.At,
 			Why: fmt.Sprintf("the operation's object is %s, and the provider has this one for it too", nameOf(one.kind, of)),
 		}, nameOf(o.Kind, o.ID))
 	}
@@ -215,7 +215,7 @@ func (r *run) judge(ctx context.Context, o *Object, one *operation, inside bool)
 
 // state compares what the object's state says with the operation's outcome.
 func (r *run) state(ctx context.Context, o *Object, one *operation, tells, first bool) error {
-	finding := Finding{Ref: one.ref, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), There: o.Money, At: o.At}
+	finding := Finding{Ref: one.ref, Journal: one.journal, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), There: o.Money, At: o.At}
 	switch {
 	case !tells:
 		return nil
@@ -267,7 +267,7 @@ func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool)
 	}
 	if one.money != o.Money {
 		r.find(Finding{
-			Kind: OtherAmount, Grave: true, Ref: one.ref, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), Here: one.money, There: o.Money, At: o.At,
+			Kind: OtherAmount, Grave: true, Ref: one.ref, Journal: one.journal, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), Here: one.money, There: o.Money, At: o.At,
 			Why: fmt.Sprintf("the request says %s, and the provider moved %s", one.money, o.Money),
 		}, o.ID, one.money.Currency, strconv.FormatInt(one.money.Minor, 10), o.Money.Currency, strconv.FormatInt(o.Money.Minor, 10))
 	}
@@ -382,7 +382,7 @@ func (r *run) finish(ctx context.Context) error {
 		case one.standing == open && !one.told:
 			if len(r.opts.Kinds) == 0 || one.kind == "" || slices.Contains(r.opts.Kinds, one.kind) {
 				r.find(Finding{
-					Kind: Unsettled, Ref: one.ref, Object: one.object(), Here: one.money, At: one.firstSent,
+					Kind: Unsettled, Ref: one.ref, Journal: one.journal, Object: one.object(), Here: one.money, At: one.firstSent,
 					Why: "the operation has no outcome here, and the list has no object of it",
 				}, one.ref.Scope, one.ref.Parent, one.ref.ID)
 			}
@@ -427,7 +427,7 @@ func (r *run) missing(ctx context.Context, one *operation) error {
 	default:
 		why += ": fetch the object before you act"
 	}
-	r.find(Finding{Kind: OnlyHere, Grave: true, Ref: one.ref, Object: one.object(), Here: one.money, At: one.firstSent, Why: why},
+	r.find(Finding{Kind: OnlyHere, Grave: true, Ref: one.ref, Journal: one.journal, Object: one.object(), Here: one.money, At: one.firstSent, Why: why},
 		one.ref.Scope, one.ref.Parent, one.ref.ID, one.object())
 	return nil
 }

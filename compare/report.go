@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Report is the result of a comparison. It has no request, no answer and no key.
+// Report is the result of a comparison. It has no request and no answer. The ID of an unnamed operation is a key.
 type Report struct {
 	// Operations is how many operations of the window should have an object at the provider. Matched is how many of these
 	// have one in the list, and AmountsCompared how many of the matched ones had their amount compared.
@@ -78,8 +78,9 @@ type Finding struct {
 	// Grave means that the finding makes the report not OK.
 	Grave bool
 
-	Ref    journal.Ref // of the operation; zero if there is none
-	Object string      // kind and id at the provider; "" if none is known
+	Ref     journal.Ref // of the operation; zero if there is none
+	Journal int         // the operation's journal, an index of Options.Journals
+	Object  string      // kind and id at the provider; "" if none is known
 
 	// Here is the amount of the operation's request, There the object's. Either is zero if it is not known.
 	Here, There Money

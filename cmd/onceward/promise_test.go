@@ -60,6 +60,8 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 		check(verb, args...)
 	}
 	check("backup", "backup", path+".copy")
+	_, list := listOf(t, "ch_1,,25.00,EUR", "ch_9,,1.00,EUR")
+	check("compare", list...)
 	check("resolve", "resolve", planted.Unknown, "--executed", "--because", "x", "--yes", "--seen", "0.1")
 	check("receipt-resolve", "receipt", "resolve", "#2", "--executed", "--answer-status", "204", "--because", "x", "--yes", "--seen", "2.1")
 	check("cancel", "cancel", planted.Unsent, "--scope", planted.Scope, "--yes", "--seen", "0.1")

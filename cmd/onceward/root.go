@@ -89,7 +89,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 		c.lsCommand(), c.attentionCommand(), c.showCommand(), c.whyCommand(),
 		c.flowsCommand(), c.flowCommand(),
 		c.receiptsCommand(), c.receiptCommand(),
-		c.statsCommand(),
+		c.statsCommand(), c.compareCommand(),
 		c.resolveCommand(), c.cancelCommand(),
 		c.verifyCommand(), c.backupCommand(), c.adoptCommand(), c.exportCommand(), c.reapCommand(),
 		c.doctorCommand(), c.providersCommand(), c.versionCommand(), c.uiCommand(),

@@ -22,7 +22,7 @@ var outputs = map[string]any{
 	"stats": stats{}, "resolve": detail{}, "cancel": detail{},
 	"verify": verified{}, "backup": copied{}, "adopt": adopted{}, "export": journal.Archived{}, "reap": reaped{},
 	"doctor": examination{}, "providers-ls": contracts{}, "providers-show": contract{}, "providers-explain": explained{},
-	"version": build{}, "ui": served{},
+	"compare": comparison{}, "version": build{}, "ui": served{},
 }
 
 // schema is a JSON Schema (https://json-schema.org/draft/2020-12/schema).
