@@ -125,6 +125,7 @@ func page(t *testing.T, p providers.Provider, call, hiccups string) string {
 		b.WriteString("With `Config.Reconcile`, Onceward looks for the object that the request created. A finding settles the operation.\n")
 		b.WriteString(found.String())
 	}
+	feedOf(&b, s)
 	b.WriteString(s.sources.list())
 	return b.String()
 }
@@ -230,6 +231,9 @@ func settledBy(p providers.Provider) string {
 	}
 	if len(p.Events) > 0 {
 		ways = append(ways, "webhook")
+	}
+	if p.Feed != (providers.Feed{}) {
+		ways = append(ways, "event list")
 	}
 	return strings.Join(append(ways, "operator"), ", ")
 }

@@ -45,6 +45,7 @@ func sourcesOf(p providers.Provider) (texts []string) {
 	for _, r := range p.Events {
 		add(r.Source)
 	}
+	add(p.Feed.Source)
 	add(p.Identity.Source)
 	return texts
 }

@@ -7,14 +7,14 @@ import (
 )
 
 // Feed describes how a provider lists the events of an account, for Client.CatchUp. The zero Feed means that the provider
-// lists no events. Templates are those of [Lookup], with the placeholders {since} and {until} only. The window includes
-// {since} and may exclude {until}.
+// lists no events. Templates are those of [Lookup], with the placeholders {since} and {until} only. It does not matter
+// whether the window includes its ends.
 //
 // No list of events is complete: a provider may fail to create an event, or omit an event for which the credential
 // has no permission. No filter is trusted: an event counts only if its time and its type are wanted.
 type Feed struct {
 	// Method, Path, Query and Body are the request, as in [Lookup]. Host is its host, one of Provider.Hosts without a
-	// wildcard. The request goes there by https.
+	// wildcard, such as a sandbox. Default: the first of Provider.Hosts. The request goes there by https.
 	Method, Host, Path, Query, Body string
 
 	// TimeLayout is the format of {since} and {until}, as in [Lookup]. Items is the path of the events in the answer, and
@@ -62,6 +62,14 @@ type Feed struct {
 
 	// Source is the source of the facts.
 	Source string
+}
+
+// FeedHost returns the host of the list of events: Feed.Host, or the first of Hosts.
+func (p *Provider) FeedHost() string {
+	if p.Feed.Host == "" && len(p.Hosts) > 0 {
+		return p.Hosts[0]
+	}
+	return p.Feed.Host
 }
 
 // FeedBound says what limits a list of events.

@@ -45,6 +45,7 @@ func Increase() Provider {
 		CredentialScoped: true,
 		WebhookSchemes:   []string{"increase"},
 		Events:           increaseEvents,
+		Feed:             increaseFeed,
 		Answers:          jsonAnswers,
 		Hosts:            []string{"api.increase.com", "sandbox.increase.com"},
 		ReplayHeader:     "Idempotent-Replayed", ReplayValue: "true",

@@ -177,13 +177,14 @@ type Paging struct {
 	// path in an item of the id to send back. Default for PageLastID: the ID of the look-up.
 	Cursor string
 
-	// More, if not empty, is the path of a boolean that is false on the last page. It must exist. Without it,
+	// More, if not empty, is the path of a boolean that is false on the last page. It must exist. If the path ends
+	// in [], it is an array of links instead, and a link whose rel is "next" says that the list goes on. Without More,
 	// PageLastID ends at a page with fewer items than Size, and PageOffset and PageNumber at a page without
 	// items.
 	More string
 
-	// Size is the maximum number of items on a page that the look-up asks for. A single page that is full may
-	// have been cut there, and then shows nothing of the rest.
+	// Size is the maximum number of items on a page that the look-up asks for. A single page that is full, or that
+	// goes on by More, may have been cut there, and then shows nothing of the rest.
 	Size int
 }
 

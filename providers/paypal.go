@@ -57,6 +57,7 @@ func PayPal() Provider {
 		},
 		WebhookSchemes: []string{"paypal"},
 		Events:         paypalEvents,
+		Feed:           paypalFeed,
 		Source:         sourcePayPalIdempotency + "; hosts and the account header: " + sourcePayPalSpec + ", and of older programs PayPal-Java-SDK 2a34212 base/Constants.java [S]",
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: paypalKeyless, SecretRequest: paypalCards, Source: sourcePayPalSpec + ": the header is not declared; " + sourcePayPalIdempotency + ": not all APIs support it"},

@@ -48,6 +48,7 @@ func Square(retention time.Duration) Provider {
 		},
 		WebhookSchemes: []string{"square"},
 		Events:         squareEvents,
+		Feed:           squareFeed,
 		Hosts:          []string{"connect.squareup.com", "connect.squareupsandbox.com"},
 		Source:         sourceSquareIdempotency + "; hosts: square-go-sdk 3f484c5 environments.go [S]; owner of the keys: [?]",
 		Endpoints: slices.Concat(

@@ -66,6 +66,7 @@ func Stripe() Provider {
 		},
 		WebhookSchemes: []string{"stripe"},
 		Events:         stripeEvents,
+		Feed:           stripeFeed,
 		Answers:        jsonAnswers,
 		ReplayHeader:   "Idempotent-Replayed", ReplayValue: "true",
 		Endpoints: slices.Concat(

@@ -77,6 +77,7 @@ func (p Provider) Validate() error {
 		v.endpoint(at, e)
 	}
 	v.events()
+	v.feed()
 	v.identity()
 	return errors.Join(v.errs...)
 }

@@ -82,12 +82,11 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.check(look.By == ByTime && !timed && look.Next.Style == OnePage, at+"By", "nothing bounds the window: ask for {since} and {until}, or for one page after the other")
 	v.check(look.By == ByTime && look.Items == "", at+"Items", "a window of time has many items")
 
-	v.check(look.Items != "" && look.Items != "[]" && (!fieldPath(look.Items) || !strings.HasSuffix(look.Items, "[]") || strings.Contains(look.Items, "*")),
-		at+"Items", "%q is not a dotted path to an array: write \"data[]\"", look.Items)
+	v.items(at, look.Items)
 	v.check(!fieldPath(look.ID), at+"ID", "%q is not a dotted path: objects are told apart by their ids", look.ID)
 	v.check(look.Created != "" && !fieldPath(look.Created), at+"Created", "%q is not a dotted path", look.Created)
 	v.same(at, e, look)
-	v.paging(at+"Next.", look)
+	v.paging(at+"Next.", look.Items, look.Query, look.Next)
 	v.means(at, look)
 	v.check(look.Horizon < 0, at+"Horizon", "it is negative")
 	v.check(e.SecretResponse && (look.SameShape || look.Fetch != ""), at+"SameShape", "the answer is a secret, so that the object is known by its id alone")
@@ -311,18 +310,24 @@ func recognisedBy(by LookupBy) string {
 	return "{ }" // none
 }
 
-func (v *validation) paging(at string, look Lookup) {
-	n := look.Next
+// items checks the path of a list's items.
+func (v *validation) items(at, path string) {
+	v.check(path != "" && path != "[]" && (!fieldPath(path) || !strings.HasSuffix(path, "[]") || strings.Contains(path, "*")),
+		at+"Items", "%q is not a dotted path to an array: write \"data[]\"", path)
+}
+
+func (v *validation) paging(at, items, query string, n Paging) {
 	v.check(!n.Style.valid(), at+"Style", "%v is not one of the constants", n.Style)
 	v.check(n.Size < 0, at+"Size", "it is negative")
 	if n.Style == OnePage {
-		v.check(n.Param != "" || n.Cursor != "" || n.More != "", at+"Style", "one page has no other facts than its Size")
+		v.check(n.Param != "" || n.Cursor != "", at+"Style", "one page has no other facts than its Size and More")
+		v.check(n.More != "" && !fieldPath(n.More), at+"More", "%q is not a dotted path", n.More)
 		return
 	}
-	v.check(look.Items == "", at+"Style", "there are no Items to go on")
+	v.check(items == "", at+"Style", "there are no Items to go on")
 	v.check(n.Param == "" && n.Style != PageLink, at+"Param", "it is empty: the next page would be the first again")
 	v.check(n.Param != "" && n.Style == PageLink, at+"Param", "the link says it all")
-	v.check(n.Param != "" && url.Values(queryOf(look.Query)).Has(n.Param), at+"Param", "the query has %q already", n.Param)
+	v.check(n.Param != "" && url.Values(queryOf(query)).Has(n.Param), at+"Param", "the query has %q already", n.Param)
 	v.check(n.More != "" && !fieldPath(n.More), at+"More", "%q is not a dotted path", n.More)
 	switch n.Style {
 	case PageCursor, PageLink:

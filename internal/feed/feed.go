@@ -46,7 +46,6 @@ func (e *Error) Error() string { return e.Why }
 type Plan struct {
 	provider      *providers.Provider
 	feed          *providers.Feed
-	host          string
 	fields        *tables.Fields
 	before, after string // what is around the event in a webhook's body
 }
@@ -138,12 +137,13 @@ func (p *Plan) Pages(w Window) *Pages {
 
 func (g *Pages) open() (*lookup.Pages, error) {
 	f, w := g.plan.feed, g.window
+	unit := lookup.UnitOf(f.TimeLayout) // more on either side: whether a filter includes its ends is not asked of a table
 	value := func(name string) (string, bool) {
 		switch name {
 		case "since":
-			return lookup.Written(w.Since, f.TimeLayout), true
+			return lookup.Written(w.Since.Add(-unit), f.TimeLayout), true
 		case "until":
-			return lookup.Written(roundedUp(w.Until, f.TimeLayout), f.TimeLayout), true
+			return lookup.Written(w.Until.Add(unit), f.TimeLayout), true
 		}
 		return "", false
 	}
@@ -151,7 +151,7 @@ func (g *Pages) open() (*lookup.Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.at = lookup.PathOf(&url.URL{Scheme: "https", Host: f.Host}, path)
+	g.at = lookup.PathOf(&url.URL{Scheme: "https", Host: g.plan.provider.FeedHost()}, path)
 	list := lookup.List{URL: g.at, Items: f.Items, Next: f.Next, Needs: f.Needs, LastID: lookup.LastID(f.Next, f.ID)}
 	if list.Query, err = template.Expand(f.Query, template.Query, value); err != nil {
 		return nil, err
@@ -181,15 +181,6 @@ func (g *Pages) open() (*lookup.Pages, error) {
 		list.First = w.After
 	}
 	return lookup.NewPages(g.plan.provider, list), nil
-}
-
-// roundedUp returns the first time that the layout writes and that is not before t.
-func roundedUp(t time.Time, layout string) time.Time {
-	unit := lookup.UnitOf(layout)
-	if whole := t.Truncate(unit); whole.Before(t) {
-		return whole.Add(unit)
-	}
-	return t
 }
 
 // Next returns the request to send next, without a credential and with a context of its own, or nil after the last
@@ -225,15 +216,19 @@ func (g *Pages) Read(status int, header http.Header, body []byte) ([]Item, error
 		return nil, g.fail(status, why)
 	}
 	items, beyond := make([]Item, 0, len(texts)), false
+	f, w := g.plan.feed, &g.window
 	for _, text := range texts {
 		item, why := g.plan.item(text)
+		early, late := item.At.Before(w.Since), !item.At.Before(w.Until)
+		wanted := !early && !late && (len(w.Types) == 0 || slices.Contains(w.Types, item.Type))
+		if why == "" && wanted && item.Account == "" && f.Owner == providers.OfApplication {
+			why = "a listed event shows no account at " + f.Account
+		}
 		if why != "" {
 			return nil, g.fail(status, why)
 		}
-		w := &g.window
-		early, late := item.At.Before(w.Since), !item.At.Before(w.Until)
-		beyond = beyond || early && g.plan.feed.Bound == providers.ByPages || late && g.plan.feed.Bound == providers.ByCursor
-		if !early && !late && (len(w.Types) == 0 || slices.Contains(w.Types, item.Type)) {
+		beyond = beyond || early && f.Bound == providers.ByPages || late && f.Bound == providers.ByCursor
+		if wanted {
 			items = append(items, item)
 		}
 	}
@@ -274,12 +269,7 @@ func (p *Plan) item(text []byte) (item Item, why string) {
 	if item.At, ok = lookup.TimeOf(at); !ok {
 		return item, "a listed event shows no time at " + f.At
 	}
-	if f.Account != "" {
-		item.Account, ok = texts.Only(f.Account)
-		if !ok && f.Owner == providers.OfApplication {
-			return item, "a listed event shows no account at " + f.Account
-		}
-	}
+	item.Account, _ = texts.Only(f.Account)
 	item.Body = text
 	if f.As != "" {
 		item.Body = slices.Concat([]byte(p.before), text, []byte(p.after))

@@ -82,11 +82,11 @@ func TestTheRequestsForAWindow(t *testing.T) {
 	assert.Equal(t, [][]string{nil}, plan.Batches(nil))
 
 	w := hour
-	w.Until, w.Types, w.Limit, w.Undelivered = w.Until.Add(time.Millisecond), []string{"paid", "a&b"}, 50, true
+	w.Types, w.Limit, w.Undelivered = []string{"paid", "a&b"}, 50, true
 	g := plan.Pages(w)
 	r := next(t, g)
 	assert.Equal(t, "GET", r.Method)
-	assert.Equal(t, "https://api.example.com/events?from=1795348800&to=1795352401&types%5B%5D=paid&types%5B%5D=a%26b&limit=50&delivered=false", r.URL.String())
+	assert.Equal(t, "https://api.example.com/events?from=1795348799&to=1795352401&types%5B%5D=paid&types%5B%5D=a%26b&limit=50&delivered=false", r.URL.String())
 	assert.Equal(t, http.Header{"Accept": {"application/json"}}, r.Header)
 
 	items, err := g.Read(200, isJSON, page(true, event("1", "paid", noon), event("2", "paid", noon.Add(time.Minute))))
@@ -115,10 +115,10 @@ func TestTheRequestsOfASearch(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		return string(body)
 	}
-	assert.JSONEq(t, `{"filter":{"from":"2026-11-22T12:00:00Z","to":"2026-11-22T13:00:00Z","types":["paid","b"]},"limit":10}`, sent())
+	assert.JSONEq(t, `{"filter":{"from":"2026-11-22T11:59:59Z","to":"2026-11-22T13:00:01Z","types":["paid","b"]},"limit":10}`, sent())
 	_, err := g.Read(200, isJSON, []byte(`{"data":[`+event("1", "paid", noon)+`],"next":"c"}`))
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"filter":{"from":"2026-11-22T12:00:00Z","to":"2026-11-22T13:00:00Z","types":["paid","b"]},"limit":10,"cursor":"c"}`, sent())
+	assert.JSONEq(t, `{"filter":{"from":"2026-11-22T11:59:59Z","to":"2026-11-22T13:00:01Z","types":["paid","b"]},"limit":10,"cursor":"c"}`, sent())
 }
 
 // A provider may ignore the window and the types.
@@ -193,6 +193,10 @@ func TestAnEventWithoutAFact(t *testing.T) {
 	p.Feed.Owner = providers.OfApplication
 	_, err := compiled(t, p).Pages(hour).Read(200, isJSON, page(false, event("0", "paid", noon)))
 	assert.EqualError(t, err, "a listed event shows no account at account")
+	w := hour
+	w.Types = []string{"made"}
+	_, err = compiled(t, p).Pages(w).Read(200, isJSON, page(false, event("0", "paid", noon)))
+	assert.NoError(t, err, "an unwanted event may be of no account")
 }
 
 func TestTheAccountHeader(t *testing.T) {
@@ -224,6 +228,24 @@ func TestPagesThatAreTooLargeOrTooMany(t *testing.T) {
 	p.Feed.Next = providers.Paging{Size: 1}
 	_, err = compiled(t, p).Pages(hour).Read(200, isJSON, page(true, event("1", "paid", noon)))
 	assert.ErrorIs(t, err, feed.ErrWindowTooLong, "a full page that has no next one")
+}
+
+// A page with a link to a next page may have been cut.
+func TestAPageThatLinksToAnother(t *testing.T) {
+	p := pay()
+	p.Feed.Next = providers.Paging{More: "links[]", Size: 10}
+	for links, want := range map[string]error{
+		`[]`:                                nil,
+		`[{"rel":"self","href":"/events"}]`: nil,
+		`[{"rel":"self","href":"/events"},{"rel":"next","href":"/events"}]`: feed.ErrWindowTooLong,
+	} {
+		g := compiled(t, p).Pages(hour)
+		items, err := g.Read(200, isJSON, []byte(`{"data":[`+event("1", "paid", noon)+`],"links":`+links+`}`))
+		assert.Equal(t, want, err, links)
+		assert.Equal(t, []string{"1"}, ids(items))
+	}
+	_, err := compiled(t, p).Pages(hour).Read(200, isJSON, []byte(`{"data":[]}`))
+	assert.ErrorContains(t, err, "does not have the list links[]")
 }
 
 func TestAnswersWithoutEvents(t *testing.T) {

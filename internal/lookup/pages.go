@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -144,13 +145,9 @@ func (g *Pages) turn(header http.Header, body []byte, items [][]byte) (more More
 	}
 	told := false // that it goes on
 	if by.More != "" {
-		switch text, _ := tables.Member(body, by.More); text {
-		case "true":
-			told = true
-		case "false":
-			return Ended, ""
-		default:
-			return Ended, "the answer does not say in " + by.More + " whether the list goes on"
+		var why string
+		if told, why = g.goesOn(header, body); why != "" || !told && by.Style != providers.OnePage {
+			return Ended, why
 		}
 	}
 	switch by.Style {
@@ -194,6 +191,28 @@ func (g *Pages) turn(header http.Header, body []byte, items [][]byte) (more More
 		return Ended, ""
 	}
 	return Another, ""
+}
+
+// linkFields are those of a link.
+var linkFields = tables.NewFields("rel")
+
+// goesOn reports whether the answer says by More that the list goes on.
+func (g *Pages) goesOn(header http.Header, body []byte) (told bool, why string) {
+	more := g.list.Next.More
+	if strings.HasSuffix(more, "[]") {
+		links, problem := tables.Items(header, body, more)
+		return slices.ContainsFunc(links, func(link []byte) bool {
+			rel, _ := linkFields.Read(link).Only("rel")
+			return rel == "next"
+		}), problem
+	}
+	switch text, _ := tables.Member(body, more); text {
+	case "true":
+		return true, ""
+	case "false":
+		return false, ""
+	}
+	return false, "the answer does not say in " + more + " whether the list goes on"
 }
 
 // cursor returns what the answer says of the next page.

@@ -1,0 +1,97 @@
+package providers_test
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/providers"
+)
+
+// feedOf writes what the provider's list of events has, and how Onceward reads the list.
+func feedOf(b *strings.Builder, s *section) {
+	p := s.provider
+	f := p.Feed
+	if f == (providers.Feed{}) {
+		return
+	}
+	host := "" // the first of the provider
+	if f.Host != "" {
+		host = "https://" + f.Host
+	}
+	request := cmp.Or(f.Method, "GET") + " `" + host + cell(f.Path)
+	if f.Query != "" {
+		request += "?" + cell(f.Query)
+	}
+	request += "`"
+	if f.Body != "" {
+		request += " with `" + cell(f.Body) + "`"
+	}
+	types := "here, since the provider has no such filter"
+	switch {
+	case f.TypesAtOnce > 0:
+		types = fmt.Sprintf("parameter `%s`, %d in one request", cell(f.Types), f.TypesAtOnce)
+	case f.Types != "":
+		types = "parameter `" + cell(f.Types) + "`; the largest number is not published"
+	}
+	pages := strings.TrimPrefix(pagesOf(f.Next), ", pages ")
+	if f.Next.Style == providers.OnePage {
+		pages = "one" + pages
+	}
+	page := "the provider's default"
+	if f.Limit != "" {
+		page = "parameter `" + cell(f.Limit) + "`"
+	}
+	sameID := "no: one handler must not receive both"
+	if f.SameID {
+		sameID = "yes"
+	}
+	b.WriteString("\n## The list of events\n\n")
+	b.WriteString("`client.CatchUp` reads the events that a webhook did not bring. No list is complete.\n\n")
+	b.WriteString("| fact | |\n|---|---|\n")
+	for _, row := range [][2]string{
+		{"request", request},
+		{"source", s.sources.cite(f.Source)},
+		{"limited by", f.Bound.String() + layoutOf(f.TimeLayout)},
+		{"an event is listed for", published(f.Horizon)},
+		{"an event is listed within", published(f.VisibleAfter)},
+		{"whose events", "of the " + f.Owner.String()},
+		{"needs", cmp.Or(cell(f.Needs), "the credential alone")},
+		{"types", types},
+		{"undelivered events alone", cmp.Or(pathOrNone(f.Undelivered), "no such list")},
+		{"items", pathCell(f.Items)},
+		{"pages", pages},
+		{"size of a page", page},
+		{"an event's id", pathCell(f.ID)},
+		{"an event's time", pathCell(f.At)},
+		{"an event's type", pathCell(f.Type)},
+		{"an event's account", pathCell(f.Account)},
+		{"the webhook's body", cmp.Or(pathOrNone(f.As), "the event")},
+		{"a webhook signs the same id", sameID},
+	} {
+		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
+	}
+}
+
+func layoutOf(layout string) string {
+	if layout == "" {
+		return ""
+	}
+	return ", asked as `" + layout + "`"
+}
+
+func pathOrNone(text string) string {
+	if text == "" {
+		return ""
+	}
+	return pathCell(text)
+}
+
+// published is a time that the provider publishes, or not.
+func published(d time.Duration) string {
+	if d == 0 {
+		return "not published"
+	}
+	return period(d)
+}
