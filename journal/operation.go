@@ -206,7 +206,7 @@ type Operation struct {
 	// Disputed means that evidence set Attention of an unknown operation, for example a second object. Only a decision
 	// clears it: a look-up that decides nothing does not.
 	Disputed bool
-	Evidence []Evidence // the first and the latest, oldest first; kept with a tombstone
+	Evidence []Evidence // the first and the latest, nine at most, oldest first; kept with a tombstone
 
 	Withdrawn *Resolved // who withdrew it; nil if no one did
 

@@ -211,12 +211,14 @@ func outranked(op *journal.Operation, ev *Event) bool {
 // hasEffect reports whether some generation of the operation is known to have taken effect.
 func hasEffect(op *journal.Operation) bool { return op.SecondEffects > 0 || op.TookEffectOtherThan("") }
 
-// beside applies evidence of an effect to a completed operation.
+// beside applies evidence of an effect to a completed operation. A late state of its object is kept, and changes nothing
+// else.
 func beside(op *journal.Operation, ev *Event) (Decision, error) {
+	latest, repeated := latestOf(op, ev)
 	switch {
 	case op.Object != "" && !Proves(op, "", ev.Object) && !refusedHere(op):
 		return second(op, ev)
-	case refusedHere(op) && !isKept(op, ev):
+	case refusedHere(op) && latest == 0:
 		return contradicted(op, ev, answeredRefused)
 	case op.AnswerMissing() && ev.Answer != nil && ev.Answer.Whole():
 		keep(op, ev)
@@ -227,11 +229,36 @@ func beside(op *journal.Operation, ev *Event) (Decision, error) {
 		op.Object = ev.Object // it proves no other operation from now on
 		keep(op, ev)
 		return Recorded, nil
-	case ev.Evidence.Finding == journal.FindingReversed && !isKept(op, ev):
+	case !repeated && isNews(ev.Evidence, cmp.Or(latest, journal.FindingTookEffect)):
 		keep(op, ev)
 		return Recorded, nil
 	}
 	return Ignored, nil
+}
+
+// latestOf returns the latest kept finding that the object of ev took effect, or 0 if there is none, and whether the
+// provider's event itself was kept.
+func latestOf(op *journal.Operation, ev *Event) (latest journal.Finding, repeated bool) {
+	for i := range op.Evidence {
+		e := &op.Evidence[i]
+		if e.Generation != ev.Generation || !e.Finding.TookEffect() || !journal.SameObject(e.Object, ev.Object) {
+			continue
+		}
+		latest = e.Finding
+		repeated = repeated || e.Finding == ev.Evidence.Finding && isOfEvent(e, ev.Evidence)
+	}
+	return latest, repeated
+}
+
+// isOfEvent reports whether two pieces of evidence are of one event of the provider.
+func isOfEvent(a, b *journal.Evidence) bool {
+	return a.Source == journal.SourceEvent && b.Source == journal.SourceEvent && a.Actor == b.Actor
+}
+
+// isNews reports whether a finding says more than the latest one about the object. An object may be reversed by several
+// events.
+func isNews(e *journal.Evidence, latest journal.Finding) bool {
+	return e.Finding != latest || e.Finding == journal.FindingReversed && e.Source == journal.SourceEvent
 }
 
 // refusedHere reports whether its recorded answer, by the provider, says that nothing took effect.
@@ -499,8 +526,8 @@ func isKept(op *journal.Operation, ev *Event) bool {
 	})
 }
 
-// keep adds evidence to the kept one. It replaces the latest one if that says the same. If there is too much, it drops
-// the second oldest that decides nothing.
+// keep adds evidence to the kept one. It replaces the latest one if that says the same, and is of no other event. If
+// there is too much, it drops the second oldest that decides nothing.
 func keep(op *journal.Operation, ev *Event) {
 	seenAs(op, ev)
 	e := *ev.Evidence
@@ -508,7 +535,7 @@ func keep(op *journal.Operation, ev *Event) {
 	list := slices.Clone(op.Evidence)
 	if n := len(list); n > 0 {
 		last := &list[n-1]
-		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source {
+		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source && (e.Source != journal.SourceEvent || last.Actor == e.Actor) {
 			list = list[:n-1]
 		}
 	}
@@ -521,10 +548,11 @@ func keep(op *journal.Operation, ev *Event) {
 }
 
 // leastNeeded returns the evidence to drop: the second oldest that says nothing of an object, since a seen object
-// forbids an absence. If there is none, it is the second oldest of no effect.
+// forbids an absence. If there is none, it is the second oldest that other evidence repeats, and else that of no effect.
 func leastNeeded(list []journal.Evidence) int {
 	for _, stays := range []func(*journal.Evidence) bool{
 		mayShow,
+		func(e *journal.Evidence) bool { return !isRepeated(list, e) },
 		func(e *journal.Evidence) bool { return e.Finding.TookEffect() },
 	} {
 		for i := 1; i < len(list)-1; i++ {
@@ -534,6 +562,16 @@ func leastNeeded(list []journal.Evidence) int {
 		}
 	}
 	return 1
+}
+
+// isRepeated reports whether another piece of the list has the finding of e about its object.
+func isRepeated(list []journal.Evidence, e *journal.Evidence) bool {
+	for i := range list {
+		if o := &list[i]; o != e && o.Generation == e.Generation && o.Finding == e.Finding && o.Object == e.Object {
+			return true
+		}
+	}
+	return false
 }
 
 // conflicts applies deferred evidence to an operation that was just answered. Its own answer stands, and a person

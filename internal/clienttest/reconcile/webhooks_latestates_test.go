@@ -1,0 +1,72 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
+)
+
+// takenBack makes the bank report refunds of a payment, and that a payment came back.
+func takenBack(p *providers.Provider) {
+	for kind, is := range map[string]providers.Outcome{"payment.refunded": providers.Reversed, "payment.reinstated": providers.TookEffect} {
+		p.Events = append(p.Events, providers.EventRule{
+			Field: "type", Equals: kind, Endpoint: "POST /payments", ID: "id", Object: "data.id", At: "created", Is: is, Source: "made up",
+		})
+	}
+}
+
+// A payment is completed, and its states that come late are kept with it, each event once. The hook has its outcome, and is
+// not called again.
+func TestLateStatesOfAPayment(t *testing.T) {
+	each(t, "", func(t *testing.T, j machine.Store) {
+		l := atBank(t, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Heard: true}}, takenBack)
+		l.Fakes(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodPost {
+				return answers(http.StatusOK, `{"id":"obj_7"}`)
+			}
+			return nil
+		})
+		ref := paysAs(t, l, t.Context(), "a")
+		l.Runs(time.Minute)
+		hears := func(id, kind string) {
+			_, err := l.RecordEvent(t.Context(), "bank", l.Happened(id, kind, "", "obj_7", time.Now()))
+			require.NoError(t, err)
+		}
+		hears("evt_0", "payment.succeeded") // says no more than the answer
+		assert.Empty(t, findings(t, l, ref))
+		for n, kind := range []string{"payment.refunded", "payment.refunded", "payment.reinstated", "payment.refunded"} {
+			for range 2 {
+				hears(fmt.Sprint("evt_", n+1), kind)
+			}
+			l.Runs(time.Minute)
+		}
+		hears("evt_1", "payment.refunded")
+		hears("evt_3", "payment.reinstated")
+		took, reversed := journal.FindingTookEffect, journal.FindingReversed
+		assert.Equal(t, []journal.Finding{reversed, reversed, took, reversed}, findings(t, l, ref))
+		for n := range 30 {
+			hears(fmt.Sprint("flood_", n), []string{"payment.reinstated", "payment.refunded"}[n%2])
+		}
+		op, err := l.Operation(t.Context(), ref)
+		require.NoError(t, err)
+		require.Len(t, op.Evidence, 9)
+		assert.Equal(t, "evt_1", op.Evidence[0].Actor)
+		assert.Equal(t, "flood_29", op.Evidence[8].Actor)
+		assert.Equal(t, onceward.StateCompleted, op.State)
+		assert.Equal(t, onceward.EffectExecuted, op.Effect)
+		assert.Empty(t, op.Attention)
+		l.Runs(time.Hour)
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
+		assert.Len(t, l.Settled, 1)
+	})
+}
