@@ -49,6 +49,7 @@ func hears() []heard {
 		{providers.Checkout(), checkoutHears()},
 		{providers.Wise(0), wiseHears()},
 		{providers.Dwolla(), dwollaHears()},
+		{providers.Plaid(), plaidHears()},
 		{providers.Increase(), increaseHears()},
 	}
 }

@@ -315,17 +315,54 @@ func wiseHears() []event {
 	}}
 }
 
-// As in dwolla-openapi d4901e4 schemas/webhooks/Webhook.yml.
+// As in dwolla-openapi d4901e4 schemas/events/Event.yml and developers.dwolla.com/guides/webhooks/process-webhooks.
 func dwollaHears() (events []event) {
-	const created = `{"id":"03c7e14c","resourceId":"81BA6F36","topic":"transfer_created","timestamp":"2026-11-20T12:00:05.207Z",
-		"_links":{"self":{"href":"https://api.dwolla.com/events/03c7e14c"},"account":{"href":"https://api.dwolla.com/accounts/ca32853c"},"resource":{"href":"https://api.dwolla.com/transfers/81BA6F36"}}}`
-	for _, topic := range []string{"transfer_created", "bank_transfer_created", "customer_transfer_created"} {
-		events = append(events, event{
-			name: topic, request: "POST https://api.dwolla.com/transfers\nContent-Type: application/json\n\n{}",
-			knows: "81BA6F36", body: swap(created, `"transfer_created"`, `"`+topic+`"`), says: said{object: "81BA6F36", thin: true, exact: true},
-		})
+	const (
+		listed = `{"_links":{"self":{"href":"https://api.dwolla.com/events/03c7e14c"},"account":{"href":"https://api.dwolla.com/accounts/ca32853c"},
+			"resource":{"href":"https://api.dwolla.com/transfers/81BA6F36"}},"id":"03c7e14c","created":"2026-11-20T12:00:05.207Z","topic":"transfer_created","resourceId":"81BA6F36"}`
+		transfer   = "POST https://api.dwolla.com/transfers\nContent-Type: application/json\n\n{}"
+		correlated = "POST https://api.dwolla.com/transfers\nContent-Type: application/json\n\n" + `{"correlationId":"` + reference + `"}`
+	)
+	sent := swap(listed, `"topic"`, `"timestamp":"2026-11-20T12:00:06.207Z","topic"`)
+	for name, body := range map[string]string{"listed": listed, "sent": sent} {
+		for topic, says := range map[string]said{
+			"transfer_created": {thin: true}, "bank_transfer_created": {thin: true}, "customer_transfer_created": {thin: true},
+			"transfer_failed": {outcome: providers.Reversed}, "transfer_cancelled": {outcome: providers.Reversed},
+			"customer_transfer_failed": {outcome: providers.Reversed}, "customer_transfer_cancelled": {outcome: providers.Reversed},
+		} {
+			says.object, says.exact = "81BA6F36", true
+			events = append(events, event{name: topic + ", " + name, request: transfer, knows: "81BA6F36", body: swap(body, "transfer_created", topic), says: says})
+		}
 	}
-	return events
+	return append(events,
+		event{name: "a failure of another transfer", request: transfer, knows: "81BA6F37", body: swap(sent, "transfer_created", "transfer_failed")},
+		event{
+			name: "a correlated transfer", request: correlated, body: swap(sent, `"topic"`, `"correlationId":"`+reference+`","topic"`),
+			says: said{object: "81BA6F36", thin: true, exact: true},
+		})
+}
+
+// As in plaid-openapi 26f1a05 TransferEventSyncResponse.
+func plaidHears() (events []event) {
+	const (
+		transfer = "POST https://production.plaid.com/transfer/create\nContent-Type: application/json\n\n" + `{"authorization_id":"a_1","account_id":"acc_1","description":"rent"}`
+		listed   = `{"transfer_events":[
+			{"account_id":"acc_2","event_id":6,"event_type":"sweep.settled","transfer_id":"","sweep_id":"8c2f","sweep_amount":"-5.50","refund_id":null,"failure_reason":null,"timestamp":"2026-11-20T12:00:05Z"},
+			{"account_id":"acc_1","event_id":7,"event_type":"returned","transfer_id":"460cbe92","transfer_amount":"12.34","transfer_type":"debit","refund_id":null,
+			 "failure_reason":{"failure_code":"R01","ach_return_code":"R01","description":"insufficient funds"},"timestamp":"2026-11-20T12:00:06Z"}],"has_more":false,"request_id":"mdqf"}`
+	)
+	for outcome, kinds := range map[providers.Outcome][]string{
+		providers.TookEffect: {"pending", "posted", "settled", "funds_available"}, providers.Reversed: {"cancelled", "failed", "returned"},
+	} {
+		for _, kind := range kinds {
+			events = append(events, event{
+				name: kind, request: transfer, knows: "460cbe92", body: swap(listed, `"returned"`, `"`+kind+`"`), says: said{object: "460cbe92", outcome: outcome, exact: true},
+			})
+		}
+	}
+	return append(events,
+		event{name: "of another transfer", request: transfer, knows: "460cbe93", body: listed},
+		event{name: "of a refund", request: transfer, knows: "460cbe92", body: swap(listed, `"returned"`, `"refund.returned"`)})
 }
 
 // As in increase-go ca1c95b event.go.

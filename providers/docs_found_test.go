@@ -88,7 +88,11 @@ func foundOf(b *strings.Builder, s *section) {
 
 // eventsOf writes what each event proves, and where an event shows the object and the time.
 func eventsOf(b *strings.Builder, s *section) {
-	b.WriteString("\n### Webhooks\n\nAn event proves an outcome only if `client.WebhookHandler` verified the signature.\n")
+	if len(s.provider.WebhookSchemes) > 0 {
+		b.WriteString("\n### Webhooks\n\nAn event proves an outcome only if `client.WebhookHandler` verified the signature.\n")
+	} else {
+		b.WriteString("\n### Listed events\n\nNo webhook has these events. Give the provider's list of events to `client.RecordEvent`.\n")
+	}
 	b.WriteString("\n| event | type, and the outcome | requests | found by | source |\n|---|---|---|---|---|\n")
 	var heard, read grouped
 	for _, r := range mergedEvents(s.provider.Events) {

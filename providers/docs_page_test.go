@@ -229,7 +229,7 @@ func settledBy(p providers.Provider) string {
 	if slices.ContainsFunc(p.Endpoints, func(e providers.Endpoint) bool { return len(e.Lookups) > 0 }) {
 		ways = append(ways, "look-up")
 	}
-	if len(p.Events) > 0 {
+	if len(p.WebhookSchemes) > 0 {
 		ways = append(ways, "webhook")
 	}
 	if p.Feed != (providers.Feed{}) {

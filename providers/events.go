@@ -188,16 +188,26 @@ var wiseEvents = []EventRule{{
 	Source:   "docs.wise.com/api-reference/webhook-event/eventtransfersstatechange [D]",
 }}
 
-// dwollaEvents say that a transfer was created.
-var dwollaEvents = kinds(EventRule{
+// dwollaEvents are the same in the list of events and in a webhook, whose time of sending the list lacks. A bank's leg of
+// a transfer has an id of its own, and fails by events of its own.
+var dwollaEvents = slices.Concat(
+	kinds(func() EventRule {
+		r := dwollaEvent
+		r.Reference, r.Thin = "correlationId", true
+		return r
+	}(), 0, "transfer_created", "bank_transfer_created", "customer_transfer_created"),
+	kinds(dwollaEvent, Reversed, "transfer_failed", "transfer_cancelled", "customer_transfer_failed", "customer_transfer_cancelled"),
+)
+
+var dwollaEvent = EventRule{
 	Field:    "topic",
 	Endpoint: "POST /transfers",
 	ID:       "id",
 	Object:   "resourceId",
-	At:       "timestamp",
-	Thin:     true,
-	Source:   sourceDwollaSpec + " schemas/events/Event.yml, schemas/webhooks/Webhook.yml, resources/events/listEvents.yml",
-}, 0, "transfer_created", "bank_transfer_created", "customer_transfer_created")
+	At:       "created",
+	Source: sourceDwollaSpec + " schemas/events/Event.yml, schemas/webhooks/Webhook.yml, resources/events/listEvents.yml; " +
+		"topics, created and correlationId: developers.dwolla.com/docs/api-reference/events, developers.dwolla.com/guides/webhooks/process-webhooks [D]",
+}
 
 // increaseEvents say that something moved that a request created, which then shows its key.
 var increaseEvents = kinds(EventRule{

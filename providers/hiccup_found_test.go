@@ -81,7 +81,7 @@ func (h hiccup) lives(t *testing.T, s suite, strike struck, reconcile *onceward.
 		})
 		require.NoError(t, err)
 		defer client.Shutdown(context.Background())
-		if reconcile != nil && len(rt.Provider.Events) > 0 {
+		if reconcile != nil && len(rt.Provider.WebhookSchemes) > 0 {
 			delivered(t, client, srv, rt.Provider.Name)
 		}
 

@@ -15,6 +15,9 @@ import (
 // POST /transfer/create takes no key of its own: it is made once for its authorization_id. Nothing is claimed of
 // it here, because the answer to a repeat is not described.
 //
+// A webhook says only that there are events. The answer of POST /transfer/event/sync, which has them, can be given to
+// Client.RecordEvent as it is.
+//
 // Transfers and bank transfers are found by a field of their metadata, a wallet's transaction by its reference. Only
 // credentials in headers can look.
 //
@@ -28,6 +31,7 @@ func Plaid() Provider {
 		Hosts:          []string{"production.plaid.com", "sandbox.plaid.com"},
 		AccountHeaders: []string{"Plaid-Client-Id"},
 		Answers:        jsonAnswers,
+		Events:         plaidEvents,
 		Source:         sourcePlaid + "; hosts and headers: plaid-go v43.0.0 [S]; scope of keys: the client_id, by " + sourcePlaidBank,
 		Endpoints: slices.Concat(
 			each(Endpoint{Rules: plaidRules, Source: sourcePlaid + ": no key"}, "/"),
@@ -37,12 +41,12 @@ func Plaid() Provider {
 				"POST /transfer/event/sync", "POST /transfer/ledger/get", "POST /transfer/refund/get", "POST /bank_transfer/get", "POST /bank_transfer/list",
 				"POST /payment_initiation/payment/get", "POST /payment_initiation/payment/list", "POST /wallet/get", "POST /wallet/list", "POST /wallet/transaction/get", "POST /wallet/transaction/list"),
 			each(Endpoint{
-				Object: "bank transfer", Reference: plaidReference, Lookups: []Lookup{plaidBankTransfers},
+				Object: "bank transfer", ObjectID: "bank_transfer.id", Reference: plaidReference, Lookups: []Lookup{plaidBankTransfers},
 				Key: key(50), Retention: 7 * 24 * time.Hour, Remembers: SuccessesCleanFailures, InFlightGuard: true, Rules: plaidRules,
 				Source: sourcePlaidBank + ": any two requests with the key and the same amount, account, type and network are one transfer, for at least 7 days; length: " + sourcePlaid,
 			}, "POST /bank_transfer/create"),
 			each(Endpoint{
-				Object: "transfer", Reference: plaidReference, Lookups: []Lookup{plaidTransfers}, Rules: plaidRules, Source: sourcePlaid + ": no key",
+				Object: "transfer", ObjectID: "transfer.id", Reference: plaidReference, Lookups: []Lookup{plaidTransfers}, Rules: plaidRules, Source: sourcePlaid + ": no key",
 			}, "POST /transfer/create"),
 			each(Endpoint{
 				Key: key(50), Retention: 48 * time.Hour, Remembers: Successes, Rules: plaidRules,
@@ -85,6 +89,24 @@ var (
 		Reversed.of("cancelled", "failed", "reversed")),
 		Same{Field: "amount", Is: "{request.amount}", As: AsDecimal})
 )
+
+// plaidEvents are those of the answer that lists events. They show no id here: ids count from 1, and another client may
+// have the same ones.
+var plaidEvents = func() (rules []EventRule) {
+	for _, means := range plaidTransfers.Means {
+		rules = append(rules, EventRule{
+			Field:    "event_type",
+			Equals:   means.Equals,
+			Endpoint: "POST /transfer/create",
+			Items:    "transfer_events[]",
+			Object:   "transfer_id",
+			At:       "timestamp",
+			Is:       means.Is,
+			Source:   "plaid-openapi 26f1a05 TransferEvent, TransferEventType, TransferEventSyncResponse, TransferCreateResponse [D]",
+		})
+	}
+	return rules
+}()
 
 // plaidLookup reads the transfers of a time. An item is not in the member that a create's answer has it in.
 func plaidLookup(path, items string, means []Meaning, same ...Same) Lookup {

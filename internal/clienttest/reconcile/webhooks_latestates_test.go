@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -69,4 +72,54 @@ func TestLateStatesOfAPayment(t *testing.T) {
 		defer l.Mu.Unlock()
 		assert.Len(t, l.Settled, 1)
 	})
+}
+
+// A transfer that was made fails later. The provider's own list of events says so.
+func TestLateStateInAListedEvent(t *testing.T) {
+	for _, row := range []struct {
+		table                   providers.Provider
+		url, body, made, listed string
+		location                string
+	}{
+		{
+			table: providers.Dwolla(), url: "https://api.dwolla.com/transfers", body: `{"amount":{"value":"10.00","currency":"USD"}}`,
+			location: "https://api.dwolla.com/transfers/81BA6F36",
+			listed:   `{"_links":{},"id":"03c7e14c","created":"2000-01-05T12:00:05.207Z","topic":"transfer_failed","resourceId":"81BA6F36"}`,
+		},
+		{
+			table: providers.Plaid(), url: "https://production.plaid.com/transfer/create", body: `{"authorization_id":"a_1","account_id":"acc_1","description":"rent"}`,
+			made:   `{"transfer":{"id":"460cbe92","status":"pending"},"request_id":"mdqf"}`,
+			listed: `{"transfer_events":[{"event_id":7,"event_type":"returned","transfer_id":"460cbe92","timestamp":"2000-01-05T12:00:06Z"}],"has_more":false}`,
+		},
+	} {
+		virtual(t, row.table.Name, func(t *testing.T) {
+			client, err := onceward.New(onceward.Config{
+				Journal: memory.New(), Providers: []providers.Provider{row.table}, Reconcile: &onceward.Reconcile{},
+				Authorize: func(*http.Request) error { return nil },
+				HTTPClient: &http.Client{Transport: oncetest.RoundTrip(func(*http.Request) (*http.Response, error) {
+					resp := answers(http.StatusCreated, row.made)
+					if row.location != "" {
+						resp.Header.Set("Location", row.location)
+					}
+					return resp, nil
+				})},
+			})
+			require.NoError(t, err)
+			req, err := http.NewRequestWithContext(onceward.WithOperation(t.Context(), "rent-7"), http.MethodPost, row.url, strings.NewReader(row.body))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := client.HTTPClient().Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+
+			ops, err := client.RecordEvent(t.Context(), row.table.Name, onceward.Event{Body: []byte(row.listed), Evidence: true})
+			require.NoError(t, err)
+			require.Len(t, ops, 1)
+			assert.Equal(t, "rent-7", ops[0].ID)
+			assert.Equal(t, onceward.EffectExecuted, ops[0].Effect)
+			require.Len(t, ops[0].Evidence, 1)
+			assert.Equal(t, journal.FindingReversed, ops[0].Evidence[0].Finding)
+			require.NoError(t, client.Shutdown(t.Context()))
+		})
+	}
 }
