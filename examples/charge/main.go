@@ -1,11 +1,11 @@
-// Command charge makes one charge, named after the invoice that it is for. Run it
-// again and the journal gives the same answer, and nothing is charged:
+// Command charge makes one charge, named after its invoice. A second run gets the
+// recorded answer from the journal, and charges nothing:
 //
 //	go run ./examples/charge
 //	go run ./examples/charge
 //
-// It works offline, against a Stripe in a box: see box.go. For the real one, leave
-// out HTTPClient below and give Authorize your key.
+// The command works offline, against a simulated Stripe: see box.go. For the real
+// Stripe, leave out HTTPClient below and give Authorize your key.
 package main
 
 import (

@@ -24,9 +24,9 @@ import (
 // journalFile is the journal's name in the payer's directory.
 const journalFile = "payments.db"
 
-// payAll has every invoice charged once. Killed at any moment and started again, it
-// goes on where it was; started after its end, it finds the recorded answers. It
-// writes to told what it has done.
+// payAll has every invoice charged once. If the process is killed at any moment and
+// started again, payAll goes on from there. If payAll is started after its end, it finds
+// the recorded answers. It writes its progress to told.
 func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice, asked map[string]bool, told io.Writer) (err error) {
 	j, err := sqlite.Open(filepath.Join(dir, journalFile), sqlite.Options{})
 	if err != nil {
@@ -51,7 +51,7 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 		},
 		Backoff: backoff.Policy{Initial: 50 * time.Millisecond, Max: time.Second},
 		Reconcile: &onceward.Reconcile{
-			Schedule: []time.Duration{time.Second}, // of a storm that is over in a few
+			Schedule: []time.Duration{time.Second}, // the storm is over in a few
 			Lookup: func(ctx context.Context, op onceward.Operation) (onceward.Finding, error) {
 				return onceward.Finding{}, notThere(ctx, client, op)
 			},
@@ -76,7 +76,7 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 			return err
 		}
 		if _, err := client.Reconcile(ctx, op.Ref); err != nil && ctx.Err() != nil {
-			return err // any other error says what is still not known
+			return err // any other error: the operation is still unknown
 		}
 	}
 	resuming.Store(true)
@@ -150,10 +150,10 @@ func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv i
 	}
 }
 
-// notThere resolves an operation as not executed that a look did not find, once that is sure. A look-up of the
-// program's own would be believed a quarter of an hour after the last attempt; this program decides as an operator would.
-// No provider publishes how long it may work on a request; these are known to do it for less than a second, and to list
-// at once what they have made.
+// notThere resolves an operation as not executed if the table's look-up found no object and none can come any more. An
+// absence by Reconcile.Lookup would count a quarter of an hour after the last attempt, so this program decides as an
+// operator would. No provider publishes how long it works on a request. These simulated providers take less than a
+// second, and list each effect at once.
 func notThere(ctx context.Context, client *onceward.Client, op onceward.Operation) error {
 	n := len(op.Evidence)
 	if n == 0 || op.Evidence[n-1].Finding != journal.FindingAbsent || time.Since(op.SettledAt) <= 3*time.Second {
@@ -168,7 +168,7 @@ func notThere(ctx context.Context, client *onceward.Client, op onceward.Operatio
 // hookSecret is what the providers sign their webhooks with.
 const hookSecret = "signed-for-a-box-in-a-storm"
 
-// hear takes the webhooks of those providers that send any.
+// hear receives the webhooks of the two providers that send any.
 func hear(client *onceward.Client, at *url.URL) (net.Listener, error) {
 	square, err := webhook.Square(at.JoinPath("square").String(), hookSecret)
 	if err != nil {

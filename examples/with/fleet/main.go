@@ -1,13 +1,13 @@
 // Command fleet charges 200 orders with three payers that share one journal on PostgreSQL, while each of them is killed
 // and stopped by deploys again and again, and the provider drops, delays and refuses.
 //
-// Every payer works on every order. Half of them it charges by a request of its own: three payers ask for the same charge
-// then. The other half it enqueues together with the order's row, in one transaction, and any payer that is alive sends it.
-// The others finish the operations that a killed payer held.
+// Every payer works on every order. A payer charges half of the orders by requests of its own, so three payers ask for the
+// same charge. A payer enqueues the other half's charges together with the orders' rows, each pair in one transaction. Any
+// payer that is alive sends such a charge. The living payers finish the operations that a killed payer held.
 //
-// It starts a PostgreSQL server of its own, and runs itself as the payers; pay.go is what a program of your own would
-// contain. The exit status is 0 only if every order was charged once and every row says so once, nothing is left, and
-// every kill took place.
+// The command starts a PostgreSQL server of its own, and runs itself as the payers. pay.go is what a program of your own
+// would contain. The exit status is 0 only if every order was charged once and every row says so once, nothing is left,
+// and every kill took place.
 package main
 
 import (

@@ -1,11 +1,11 @@
 // Command inbound-chi is a small service on the chi router. Its callers send an
 // Idempotency-Key, and each order makes three calls to a payment provider. The
-// provider takes the second one and is slow to answer, so the caller gives up; it asks
-// again with the same key, and each call has taken effect once:
+// provider executes the second call and is slow to answer, so the caller gives up. The
+// caller asks again with the same key, and each call has taken effect once:
 //
 //	go run ./inbound-chi
 //
-// One middleware, server.Inbound, makes it repeatable: see service.go.
+// One middleware, server.Inbound, makes the service repeatable: see service.go.
 package main
 
 import (

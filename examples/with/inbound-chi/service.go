@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// service takes orders. Each is a deposit, a charge and a receipt at the payment
-// provider; none of the three has a name of its own but the last.
+// service takes orders. An order is a deposit, a charge and a receipt at the payment
+// provider. Only the receipt has a name of its own.
 type service struct {
 	calls    *http.Client // the client's
 	provider string       // where the payment provider is
@@ -53,7 +53,7 @@ func (s *service) place(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s is placed\n", order)
 }
 
-// post makes its request under the inbound request's context: that is all it takes.
+// post makes its request under the inbound request's context. Nothing more is needed.
 func (s *service) post(ctx context.Context, path string, form url.Values) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.provider+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *service) post(ctx context.Context, path string, form url.Values) error 
 	return nil
 }
 
-// refuse tells whoever asked whether asking again with the same key helps.
+// refuse tells the caller whether another request with the same key helps.
 func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, onceward.ErrKeyReused):
@@ -99,13 +99,13 @@ func authenticate(next http.Handler) http.Handler {
 	})
 }
 
-var errNobody = errors.New("nobody is authenticated")
+var errNoCaller = errors.New("the caller is not authenticated")
 
-// tenantOf is whose keys a request's are: two accounts may choose the same ones.
+// tenantOf returns the tenant of a request's key: two accounts may choose the same key.
 func tenantOf(r *http.Request) (string, error) {
 	account, _ := r.Context().Value(accountKey{}).(string)
 	if account == "" {
-		return "", errNobody
+		return "", errNoCaller
 	}
 	return account, nil
 }

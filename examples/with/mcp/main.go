@@ -1,11 +1,11 @@
 // Command mcp is a Model Context Protocol server whose tools charge a card and send a text message. A call that a client or
-// a model retries takes effect once, also if the server was killed between:
+// a model retries takes effect once, even if the server was killed in between:
 //
 //	go run ./mcp -journal payments.db
 //
-// It speaks the protocol on its standard input and output, as a client such as an editor starts it. Stripe's test key is in
-// STRIPE_SECRET_KEY, Twilio's account and token are in TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN. tools.go is what a server
-// of your own would contain. docs/agents.md explains it.
+// A client, such as an editor, starts the command and speaks the protocol over standard input and output. Stripe's test
+// key is in STRIPE_SECRET_KEY, Twilio's account and token are in TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN. tools.go is
+// what a server of your own would contain. docs/agents.md explains the tools.
 package main
 
 import (

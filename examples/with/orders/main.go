@@ -1,22 +1,21 @@
-// Command orders is a service to copy from. It is asked with an Idempotency-Key, charges
-// by stripe-go, keeps a ledger of its own, and sends a message by Svix. If a later
-// payment is declined, it undoes the earlier steps: see order.go.
+// Command orders is a service to copy from. Its callers send an Idempotency-Key. The
+// service charges by stripe-go, keeps a ledger of its own, and sends a message by Svix. If
+// a later payment is declined, the service undoes the earlier steps: see order.go.
 //
-//	go test -v ./orders                           # 20 orders, while it is killed and deployed
+//	go test -v ./orders                           # 20 orders, while the service is killed and deployed
 //	go test -v ./orders -orders 200 -seed 7
 //
-// Its settings are in its environment: STRIPE_KEY, SVIX_TOKEN and ONCEWARD_SECRET (at
+// The settings are in the environment: STRIPE_KEY, SVIX_TOKEN and ONCEWARD_SECRET (at
 // least 16 bytes, the same for every process). If the defaults won't do, set
-// JOURNAL, LISTEN, STRIPE_URL and SVIX_URL. It writes to the journal's folder alone: the
-// rest may be read-only. With DATABASE_URL its processes run on several machines, and
-// share a PostgreSQL database.
+// JOURNAL, LISTEN, STRIPE_URL and SVIX_URL. The service writes to the journal's folder
+// alone: the rest may be read-only. With DATABASE_URL the processes run on several
+// machines, and share a PostgreSQL database.
 package main
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -119,33 +118,32 @@ func serve(ctx context.Context) (err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", inbound(http.HandlerFunc(s.post)))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 
 	// Run finishes the operations and flows of the last process. The service listens meanwhile,
-	// since a provider may hang. Run ends by Shutdown, not with ctx, which would break its
-	// requests off.
+	// since a provider may hang. Run ends by Shutdown. The end of ctx would break requests off.
 	ran, served := make(chan error, 1), make(chan error, 1)
 	go func() { ran <- s.client.Run(context.Background()) }()
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- web.Serve(listener) }()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
 	}
 
-	// Both shut down at once. The server lets no new request in. A caller that waits for a provider gets an error to
-	// ask again, and does not keep the server.
+	// Server and client shut down at once. The server lets no new request in. A caller that waits for a provider gets
+	// an error that says to ask again, and does not keep the server.
 	ends, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	drained := make(chan error, 1)
-	go func() { drained <- server.Shutdown(ends) }()
+	go func() { drained <- web.Shutdown(ends) }()
 	return errors.Join(err, s.client.Shutdown(ends), <-drained, <-ran)
 }
 
-// shop tells whose request it is: whom its token was given to.
+// shop returns the name of the shop that sends the request, from the request's token.
 func shop(r *http.Request) (string, error) {
 	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer of-shop-")
 	if !ok {
-		return "", fmt.Errorf("nobody's token") // a middleware before Inbound would answer 401
+		return "", errors.New("the token is no shop's") // a middleware before server.Inbound would answer 401
 	}
 	return name, nil
 }

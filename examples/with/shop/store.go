@@ -70,7 +70,7 @@ func (s store) Close() error {
 }
 
 // makeTables is run once, before the first process.
-func makeTables(ctx context.Context, folder, database string) error {
+func makeTables(ctx context.Context, folder, database string) (err error) {
 	if database != "" {
 		if err := postgres.Migrate(ctx, database, ""); err != nil {
 			return err

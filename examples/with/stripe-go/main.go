@@ -1,15 +1,15 @@
 // Command stripe-go charges an invoice through Stripe's own SDK, with Onceward below
-// it. Stripe charges, but its answer is lost. The program ends. The next one asks for
-// the same invoice, and stripe-go makes another key for it:
+// the SDK. Stripe charges, but the answer is lost. The program ends. The next program
+// asks for the same invoice, and stripe-go makes another key:
 //
 //	go run ./stripe-go
 //
-// It works offline, against a Stripe in a box: see box.go. With a key of a sandbox
-// or of test mode, the same happens at the real one:
+// The command works offline, against a simulated Stripe: see box.go. With a key of a
+// sandbox or of test mode, the same happens at the real Stripe:
 //
 //	STRIPE_SECRET_KEY=… go run ./stripe-go -live
 //
-// It succeeds if the invoice was charged exactly once.
+// The command succeeds if the invoice was charged exactly once.
 package main
 
 import (
