@@ -99,6 +99,8 @@ func (c *Client) CatchUp(ctx context.Context, provider string, opts CatchUp) (Ca
 		return result, errors.New("onceward: catch up: Config.Reconcile is nil, so no event is recorded: set it")
 	case p == nil:
 		return result, fmt.Errorf("onceward: catch up: no provider in Config.Providers is called %q", provider)
+	case p.Feed.Path == "":
+		return result, fmt.Errorf("onceward: catch up: %s", listsNone(provider))
 	case seam.IsInTransaction(ctx): // the journal may wait for its end
 		return result, fmt.Errorf("onceward: catch up: %w", ErrOpenTransaction)
 	}
@@ -106,26 +108,18 @@ func (c *Client) CatchUp(ctx context.Context, provider string, opts CatchUp) (Ca
 	if err != nil {
 		return result, fmt.Errorf("onceward: catch up: %w", err)
 	}
-	if err := opts.check(p, plan, c.core.Now()); err != nil {
-		return result, err
+	if refused := opts.refused(p, c.core.Now()); refused.Err != nil {
+		return result, &refused
 	}
 	if err := c.core.Lifecycle.Enter(); err != nil {
 		return result, fmt.Errorf("onceward: catch up: %w", err)
 	}
 	defer c.core.Lifecycle.Leave()
-	source := reconcile.Source{
-		From: opts.From, Types: opts.Types, Scope: opts.Scope, Account: opts.Account, Undelivered: opts.Undelivered,
-		Deliver: func(ctx context.Context, e *feed.Item, proven bool) error {
-			return c.deliverListed(ctx, provider, &opts, e, proven)
-		},
-	}
-	if opts.Types[0] == "*" {
-		source.Types = nil
-	}
+	var again []feed.FailedEvent
 	for _, e := range opts.Again {
-		source.Again = append(source.Again, reconcile.FailedEvent(e))
+		again = append(again, feed.FailedEvent(e))
 	}
-	r, err := c.finder.CatchUp(ctx, plan, p, &source)
+	r, err := c.catchUp(ctx, p, plan, &opts, again)
 	result = CaughtUp{Next: r.Next, Read: r.Read, Handled: r.Handled, Gap: r.Gap, GapUnknown: r.GapUnknown}
 	for _, e := range r.Failed {
 		result.Failed = append(result.Failed, FailedEvent(e))
@@ -139,17 +133,34 @@ func (c *Client) CatchUp(ctx context.Context, provider string, opts CatchUp) (Ca
 	return result, nil
 }
 
-// check returns a *CatchUpError for options that can't be served.
-func (o *CatchUp) check(p *providers.Provider, plan *feed.Plan, now time.Time) error {
-	if plan == nil {
-		return fmt.Errorf("onceward: catch up: %q lists no events (providers.Provider.Feed): its webhooks and look-ups are all that there is", p.Name)
+// catchUp makes one pass, by options that are not refused.
+func (c *Client) catchUp(ctx context.Context, p *providers.Provider, plan *feed.Plan, opts *CatchUp, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
+	source := reconcile.Source{
+		From: opts.From, Types: opts.Types, Scope: opts.Scope, Account: opts.Account, Undelivered: opts.Undelivered, Again: again,
+		Deliver: func(ctx context.Context, e *feed.Item, proven bool) error {
+			return c.deliverListed(ctx, p.Name, opts, e, proven)
+		},
 	}
-	if why := o.refused(p, now); why.Err != nil {
-		return &why
+	if opts.Types[0] == "*" {
+		source.Types = nil
 	}
-	return nil
+	return c.finder.CatchUp(ctx, plan, p, &source)
 }
 
+func listsNone(provider string) string {
+	return fmt.Sprintf("%q lists no events (providers.Provider.Feed): rely on its webhooks and look-ups", provider)
+}
+
+// remembersFrom returns the time since which a handler remembers every event, or zero if it is no consumer's.
+func remembersFrom(h http.Handler, now time.Time) time.Time {
+	once, is := h.(listed.Once)
+	if !is {
+		return time.Time{}
+	}
+	return now.Add(24*time.Hour - once.Remembers()) // a mark is as old as the event's delivery, which may come a day late
+}
+
+// refused returns which field can't be served, and why, or the zero error.
 func (o *CatchUp) refused(p *providers.Provider, now time.Time) CatchUpError {
 	f := &p.Feed
 	refuse := func(field, format string, args ...any) CatchUpError {
@@ -171,18 +182,14 @@ func (o *CatchUp) refused(p *providers.Provider, now time.Time) CatchUpError {
 	case o.Account != "" && f.Owner == providers.OfCredential && p.Identity.Path == "":
 		return refuse("Account", "nothing proves that the credential is of this account: leave it out, or declare providers.Provider.Identity")
 	}
-	once, isOnce := o.Handler.(listed.Once)
-	if !isOnce {
-		return CatchUpError{}
-	}
-	// A mark is forgotten after Keep. An event is listed with its own time, and its mark begins later.
-	first := now.Add(24*time.Hour - once.Remembers())
+	first := remembersFrom(o.Handler, now)
 	switch {
+	case first.IsZero():
 	case !f.SameID:
 		return refuse("Handler", "its consumer would do each event twice, since a webhook of this provider has another id than the listed event: leave Handler nil, or act on the object's state")
 	case o.From.Before(first):
 		return refuse("From", "it is before %s, and the handler's consumer may have forgotten what it did then: raise consume.Options.Keep, which is %v, or begin later",
-			first.UTC().Format(time.RFC3339), once.Remembers())
+			first.UTC().Format(time.RFC3339), o.Handler.(listed.Once).Remembers())
 	}
 	return CatchUpError{}
 }

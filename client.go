@@ -126,6 +126,9 @@ func New(cfg Config) (*Client, error) {
 		CheckKey:     func(key string) error { return Key(key).Validate() },
 	})
 	c.worker = background.New(c.core, c.engine, c.finder, c.deliveries, c.trace.progress())
+	if c.worker.Feeds, err = c.feeds(); err != nil {
+		return nil, err
+	}
 	c.core.Base = cmp.Or(c.core.Base, http.DefaultTransport)
 	if err := unsuitable(c.core.Base); err != nil {
 		return nil, err

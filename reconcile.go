@@ -38,6 +38,10 @@ type Reconcile struct {
 	// It is called at least once for each, concurrently, until it returns nil.
 	OnUnknown func(context.Context, Operation, Looked) error
 
+	// Feeds are lists of events that Run reads, so that lost webhooks are made good: see docs/catch-up.md. The journal
+	// keeps a bookmark of each.
+	Feeds []Feed
+
 	// FillReferences gives a reference to each request that has none and whose table names a place for it that payers
 	// don't see. Without it, only requests get one whose table says so (providers.Reference.Fill).
 	FillReferences bool

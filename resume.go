@@ -24,7 +24,7 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 // Run repeats the pass of Resume whenever something is due. It notices the death of other processes within seconds, and
 // reaps answers past their keep. It returns nil once the client is shut down, ctx's error once ctx ends, and
 // ErrJournalClosed. It logs other errors of the journal and goes on. Operations that it is sending when it ends stay
-// pending.
+// pending. It reads the lists of events that Reconcile.Feeds names.
 func (c *Client) Run(ctx context.Context) error {
 	err := c.worker.Run(ctx)
 	if errors.Is(err, ErrJournalClosed) {

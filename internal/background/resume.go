@@ -30,6 +30,8 @@ type Worker struct {
 	deliveries *delivery.Deliveries
 	progress   func(Counts) // nil: it is not reported
 
+	Feeds []Feed // that Run reads
+
 	enqueuing atomic.Bool // operations come from transactions
 }
 
@@ -101,6 +103,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer looks.tasks.Wait()
 		looks.runLooks(ctx)
 	})
+	running.Go(func() { w.runFeeds(ctx) })
 	p := w.newPass(total, counting)
 	p.runs = true
 	defer p.tasks.Wait()         // before their context is cancelled

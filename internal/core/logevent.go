@@ -35,6 +35,7 @@ const (
 	LogWebhookFailed LogEvent = "webhook.failed"
 	LogFeedRead      LogEvent = "feed.read"
 	LogFeedFailed    LogEvent = "feed.event_failed"
+	LogFeedUnread    LogEvent = "feed.failed"
 	LogFeedGap       LogEvent = "feed.gap"
 	LogFeedEmpty     LogEvent = "feed.empty"
 	LogSetAside      LogEvent = "flow.set_aside" // of package flow, as the next
@@ -49,5 +50,5 @@ var LogEvents = []LogEvent{
 	LogCompleted, LogPending, LogUnknown, LogCancelled, LogAttempt, LogConflict, LogResolved, LogNotClaimed,
 	LogLooked, LogFound, LogDead, LogContradicted, LogLookFailed, LogSettleFailed,
 	LogJournalFailed, LogPassFailed, LogSessionLost, LogHookPanicked, LogHookMissing, LogUnprotected, LogWithheld, LogTenantUnknown,
-	LogWebhookBad, LogWebhookOdd, LogWebhookPassed, LogWebhookHint, LogWebhookFailed, LogFeedRead, LogFeedFailed, LogFeedGap, LogFeedEmpty, LogSetAside, LogFlowLeft, LogNotWoken, LogReopened, LogAbandoned,
+	LogWebhookBad, LogWebhookOdd, LogWebhookPassed, LogWebhookHint, LogWebhookFailed, LogFeedRead, LogFeedFailed, LogFeedUnread, LogFeedGap, LogFeedEmpty, LogSetAside, LogFlowLeft, LogNotWoken, LogReopened, LogAbandoned,
 }

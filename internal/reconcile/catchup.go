@@ -28,7 +28,7 @@ type Source struct {
 	From           time.Time
 	Types          []string // empty: all
 	Scope, Account string
-	Again          []FailedEvent
+	Again          []feed.FailedEvent
 	Undelivered    bool
 
 	// Deliver hands over one event. proven says that the list came from the provider's own host over verified TLS.
@@ -39,16 +39,9 @@ type Source struct {
 type CaughtUp struct {
 	Next          time.Time
 	Read, Handled int
-	Failed        []FailedEvent
+	Failed        []feed.FailedEvent
 	Gap           [2]time.Time
 	GapUnknown    bool
-}
-
-// FailedEvent is an event that was not handled. Package onceward documents it.
-type FailedEvent struct {
-	ID, Type  string
-	At, Since time.Time
-	Err       string
 }
 
 const (
@@ -86,8 +79,8 @@ type catchUp struct {
 	reached time.Time // every older event was handed over, or is in failed
 	limit   int       // of a page; 0: the plan's
 	pages   int
-	again   map[string]FailedEvent // by id, those that are still to be read
-	failed  []FailedEvent
+	again   map[string]feed.FailedEvent // by id, those that are still to be read
+	failed  []feed.FailedEvent
 	result  CaughtUp
 }
 
@@ -103,7 +96,7 @@ func (c *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Prov
 		pass:    &Pass{Patient: true, Ends: now.Add(365 * 24 * time.Hour), finder: c, pace: c.feeds[p.KeysUnder]},
 		to:      listFor(p, s),
 		until:   now.Add(-max(f.VisibleAfter, visibleAfter)).Truncate(time.Second),
-		reached: s.From.Truncate(time.Second), again: map[string]FailedEvent{},
+		reached: s.From.Truncate(time.Second), again: map[string]feed.FailedEvent{},
 	}
 	for _, e := range s.Again {
 		u.again[e.ID] = e
@@ -206,7 +199,7 @@ func (u *catchUp) end(now time.Time) CaughtUp {
 		}
 	}
 	r.Next = core.Later(r.Next, u.source.From)
-	slices.SortFunc(u.failed, func(a, b FailedEvent) int { // those that fail longest are forgotten by Next first
+	slices.SortFunc(u.failed, func(a, b feed.FailedEvent) int { // those that fail longest are forgotten by Next first
 		return cmp.Or(a.Since.Compare(b.Since), a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
 	})
 	r.Failed = u.failed[:min(len(u.failed), maxFailed)]

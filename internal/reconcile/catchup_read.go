@@ -180,12 +180,12 @@ func (u *catchUp) handOne(ctx context.Context, e *listedEvent) error {
 	case errors.Is(err, fault.ErrShutdown), errors.Is(err, journal.ErrClosed), errors.Is(err, journal.ErrRestored):
 		return err
 	}
-	u.fail(ctx, FailedEvent{ID: e.ID, Type: e.Type, At: e.At, Err: secret.Recorded(err.Error())})
+	u.fail(ctx, feed.FailedEvent{ID: e.ID, Type: e.Type, At: e.At, Err: secret.Recorded(err.Error())})
 	return nil
 }
 
 // fail notes an event that was not handled.
-func (u *catchUp) fail(ctx context.Context, e FailedEvent) {
+func (u *catchUp) fail(ctx context.Context, e feed.FailedEvent) {
 	now := u.finder.Now()
 	e.Since = now
 	if before, is := u.again[e.ID]; is {
@@ -206,11 +206,11 @@ const errNotListed = "the provider does not list the event any more: fetch its o
 // readAgain reads the events of source.Again that the window did not have, each with its second alone.
 func (u *catchUp) readAgain(ctx context.Context) error {
 	f := u.plan.Feed()
-	left := make([]FailedEvent, 0, len(u.again))
+	left := make([]feed.FailedEvent, 0, len(u.again))
 	for _, e := range u.again {
 		left = append(left, e)
 	}
-	slices.SortFunc(left, func(a, b FailedEvent) int { return a.At.Compare(b.At) })
+	slices.SortFunc(left, func(a, b feed.FailedEvent) int { return a.At.Compare(b.At) })
 	for _, e := range left {
 		listed := f.Horizon == 0 || u.finder.Now().Before(e.At.Add(f.Horizon))
 		var events []listedEvent

@@ -57,6 +57,7 @@ type list struct {
 	mu       sync.Mutex
 	events   []event
 	requests []*http.Request // for pages
+	asked    []time.Time     // the time of each
 	named    int             // requests for the account of a credential
 	refuse   func(r *http.Request) *http.Response
 	insecure bool
@@ -102,7 +103,7 @@ func (l *list) answer(r *http.Request) *http.Response {
 	default:
 		return nil
 	}
-	l.requests = append(l.requests, r.Clone(r.Context()))
+	l.requests, l.asked = append(l.requests, r.Clone(r.Context())), append(l.asked, time.Now())
 	if l.refuse != nil {
 		if resp := l.refuse(r); resp != nil {
 			return resp

@@ -1,0 +1,112 @@
+package onceward
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/onceward/onceward/internal/background"
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/feed"
+	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/journal"
+)
+
+// Feed is a list of events that Run reads (Reconcile.Feeds). Provider, From and Types are required. A field that CatchUp
+// has too means the same.
+type Feed struct {
+	Provider string // as Config.Providers names it
+
+	// From is the time of the first event, for the first pass. Later passes go on where the one before ended.
+	From time.Time
+
+	Types          []string
+	Handler        http.Handler
+	Scope, Account string
+	Undelivered    bool
+
+	// Every is the time from one pass to the next, at least a minute. It doubles after each ten passes without an event,
+	// up to a day. Default: an hour.
+	Every time.Duration
+}
+
+const (
+	defaultFeedEvery  = time.Hour
+	shortestFeedEvery = time.Minute
+)
+
+// feeds returns the sources that Run reads.
+func (c *Client) feeds() (all []background.Feed, err error) {
+	if c.cfg.Reconcile == nil {
+		return nil, nil
+	}
+	names := map[string]int{}
+	for i := range c.cfg.Reconcile.Feeds {
+		f := c.cfg.Reconcile.Feeds[i]
+		refuse := func(field string, err error) ([]background.Feed, error) {
+			return nil, &ConfigError{fmt.Sprintf("Reconcile.Feeds[%d].%s", i, field), err}
+		}
+		if f.Every == 0 {
+			f.Every = defaultFeedEvery
+		}
+		p := c.core.Called(f.Provider)
+		switch {
+		case p == nil:
+			return refuse("Provider", fmt.Errorf("no provider in Config.Providers is called %q", f.Provider))
+		case p.Feed.Path == "":
+			return refuse("Provider", errors.New(listsNone(f.Provider)))
+		case f.Every < shortestFeedEvery:
+			return refuse("Every", fmt.Errorf("it is %v: give a minute at least, since each pass is a request to the provider", f.Every))
+		case f.From.IsZero():
+			return refuse("From", errors.New("it is zero: give the time when the handler first ran"))
+		}
+		opts := CatchUp{Types: f.Types, Handler: f.Handler, Scope: f.Scope, Account: f.Account, Undelivered: f.Undelivered, From: c.core.Now()}
+		if refused := opts.refused(p, c.core.Now()); refused.Err != nil {
+			return refuse(refused.Field, refused.Err)
+		}
+		plan, err := feed.Compile(p)
+		if err != nil {
+			return refuse("Provider", err)
+		}
+		name := bookmarkOf(p.KeysUnder, f.Scope, f.Account)
+		if first, twice := names[name]; twice {
+			return refuse("Account", fmt.Errorf("Feeds[%d] reads the same list: give one feed all types and one handler", first))
+		}
+		names[name] = i
+		all = append(all, background.Feed{Name: name, Provider: p.KeysUnder, From: f.From, Every: f.Every, Pass: func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
+			opts := opts
+			opts.From = from
+			var gap [2]time.Time
+			if first := remembersFrom(f.Handler, c.core.Now()); from.Before(first) {
+				gap, opts.From = [2]time.Time{from, first}, first
+				c.core.Say(ctx, slog.LevelError, core.LogFeedGap, "the last pass is longer ago than the handler's consumer remembers, and events may be missed; compare the operations of that time with the provider's records",
+					"provider", p.Name, "from", from, "until", first)
+			}
+			result, err := c.catchUp(ctx, p, plan, &opts, again)
+			if gap[0] != gap[1] {
+				result.Gap = [2]time.Time{gap[0], core.Later(gap[1], result.Gap[1])}
+			}
+			return result, err
+		}})
+	}
+	if _, keeps := c.core.Journal.(journal.Bookmarks); !keeps && len(all) > 0 {
+		return nil, &ConfigError{"Reconcile.Feeds", errors.New("the journal keeps no bookmarks: use one of journal/sqlite, journal/postgres or journal/memory, or call Client.CatchUp")}
+	}
+	return all, nil
+}
+
+// bookmarkOf names the bookmark of a list.
+func bookmarkOf(provider, scope, account string) string {
+	name := "events " + url.QueryEscape(provider) + " " + url.QueryEscape(scope) + " " + url.QueryEscape(account)
+	if len(name) > journal.MaxBookmarkName {
+		sum := sha256.Sum256([]byte(name))
+		name = "events sha256:" + hex.EncodeToString(sum[:])
+	}
+	return name
+}

@@ -1,0 +1,155 @@
+package background
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/internal/core"
+	"github.com/onceward/onceward/internal/feed"
+	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/internal/reconcile"
+	"github.com/onceward/onceward/internal/secret"
+	"github.com/onceward/onceward/journal"
+)
+
+// Feed is a source whose events Run reads.
+type Feed struct {
+	Name     string // of its bookmark
+	Provider string
+	From     time.Time // of the first pass
+	Every    time.Duration
+	Pass     func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error)
+}
+
+const (
+	feedsAtOnce = 2              // of one provider
+	quietPasses = 10             // after which a source's pause doubles
+	longestRest = 24 * time.Hour // of a quiet source
+	takeOver    = 10             // part of Every by which other processes wait longer than the one that reads
+	feedRetry   = time.Minute    // after the journal failed
+	feedSpacing = time.Second    // between the first passes of two sources
+)
+
+// runFeeds does Run's work for lists of events.
+func (w *Worker) runFeeds(ctx context.Context) {
+	slots := map[string]chan struct{}{}
+	for i := range w.Feeds {
+		slots[w.Feeds[i].Provider] = make(chan struct{}, feedsAtOnce)
+	}
+	var sources sync.WaitGroup
+	defer sources.Wait()
+	for i := range w.Feeds {
+		f := &w.Feeds[i]
+		sources.Go(func() { w.runFeed(ctx, f, slots[f.Provider]) })
+	}
+}
+
+// runFeed reads one source again and again.
+func (w *Worker) runFeed(ctx context.Context, f *Feed, slot chan struct{}) {
+	sum := sha256.Sum256([]byte(f.Name))
+	spread := min(f.Every, time.Duration(len(w.Feeds))*feedSpacing)
+	pause := time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(spread))
+	for {
+		select {
+		case <-time.After(pause):
+		case <-w.Lifecycle.Closing():
+			return
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case slot <- struct{}{}:
+		case <-w.Lifecycle.Closing():
+			return
+		case <-ctx.Done():
+			return
+		}
+		if w.Lifecycle.Enter() != nil {
+			return
+		}
+		var err error
+		pause, err = w.readFeed(ctx, f)
+		w.Lifecycle.Leave()
+		<-slot
+		if errors.Is(err, journal.ErrClosed) {
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			w.PassFailed(ctx, "the bookmark of a list of events could not be read or recorded; it is tried again", err)
+			pause = feedRetry
+		}
+	}
+}
+
+// readFeed makes a pass over a source if one is due, and returns the pause until the next one. The error is the journal's.
+func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, err error) {
+	pause = f.Every
+	defer func() { w.Survived(recover()) }()
+	marks := w.Journal.(journal.Bookmarks)
+	b, err := marks.Bookmark(ctx, f.Name)
+	if err != nil {
+		return pause, err
+	}
+	now, place := w.Now(), feed.PlaceOf(&b)
+	if due := place.Last.Add(f.restAfter(place.Quiet)); due.After(now) { // another process has read it, and will again
+		return due.Sub(now) + f.Every/takeOver, nil
+	}
+	from := b.At
+	if b.Version == 0 {
+		from = f.From
+	}
+	result, err := f.Pass(ctx, from, place.Failed)
+	if err != nil && ctx.Err() == nil && !w.Lifecycle.IsShutdown() {
+		level := slog.LevelWarn
+		if now.Sub(result.Next) > longestRest {
+			level = slog.LevelError
+		}
+		w.Say(ctx, level, core.LogFeedUnread, "a list of events could not be read to its end; the next pass goes on there",
+			"provider", f.Provider, "source", f.Name, "reached", result.Next, "error", secret.Text(err.Error()))
+	}
+	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Failed: result.Failed, Gap: place.Gap}
+	if result.Read > 0 || err != nil {
+		after.Quiet = 0
+	}
+	if result.Gap != [2]time.Time{} {
+		after.Gap = result.Gap
+	}
+	alone, err := w.setBookmark(ctx, marks, b, result.Next, after)
+	pause = f.restAfter(after.Quiet) - w.Now().Sub(now)
+	if !alone {
+		pause += f.Every / takeOver
+	}
+	return pause, err
+}
+
+// setBookmark records where a pass ended. If another process has recorded a pass meanwhile, both count, and alone is
+// false.
+func (w *Worker) setBookmark(ctx context.Context, marks journal.Bookmarks, b journal.Bookmark, at time.Time, place feed.Place) (alone bool, err error) {
+	alone = true
+	ending, cancel := grace.After(ctx)
+	defer cancel()
+	for {
+		b.At, b.Note = core.Later(b.At, at), place.Note()
+		is, err := marks.SetBookmark(ending, b)
+		if !errors.Is(err, journal.ErrBookmarkChanged) {
+			return alone, err
+		}
+		alone, b, place = false, is, place.Joined(feed.PlaceOf(&is))
+	}
+}
+
+// restAfter returns the pause from the beginning of a pass to the next one, after passes without an event.
+func (f *Feed) restAfter(quiet int) time.Duration {
+	pause := f.Every
+	for range quiet / quietPasses {
+		if pause *= 2; pause >= longestRest {
+			return max(longestRest, f.Every)
+		}
+	}
+	return pause
+}
