@@ -17,6 +17,11 @@ import (
 
 // bodyTells reports whether only the body shows that a request is a look-up.
 func (s *Server) bodyTells(r *http.Request) bool {
+	if f := &s.provider.Feed; f.Path != "" && !get(r) && f.Method == r.Method {
+		if _, is := filled(f.Path, r.URL.EscapedPath(), "[^/]+"); is {
+			return true
+		}
+	}
 	for i := range s.provider.Endpoints {
 		for _, look := range s.provider.Endpoints[i].Lookups {
 			if get(r) || look.Method != r.Method {
@@ -37,6 +42,9 @@ func (s *Server) isLook(c *call) bool {
 		return false
 	}
 	if who := s.provider.Identity; who.Path != "" && get(c.r) && c.r.URL.RequestURI() == who.Path {
+		return true
+	}
+	if _, is := s.asksForEvents(c); is {
 		return true
 	}
 	for i := range s.provider.Endpoints {

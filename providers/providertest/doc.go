@@ -115,6 +115,11 @@
 // [Server.ScriptEvents] loses, delays, doubles, reorders, thins or forges events, changes their mode or account, or delivers
 // them before the response. [Server.Deliveries] lists the deliveries. [Sign] is for handlers alone.
 //
+// If the table has a Feed, the server also lists these events, for as long as the table says. The list has lost events,
+// but not those that were never created (EventManner.Never). [Server.Visible] and [Server.Lag] delay the time at which an
+// event is listed. Account, MayLook, PageSize and the faults of look-ups apply to the list, too. EventManner.Bulk makes
+// a page too large.
+//
 // # Time
 //
 // The server has its own clock. [Server.Advance] moves it on top of the time that passes by itself. Inside a bubble of

@@ -9,8 +9,14 @@ import (
 // EventManner is how an event is delivered, and its defects. The zero EventManner delivers it once, signed,
 // one second of the server's clock after its cause.
 type EventManner struct {
-	// Lose never sends it.
+	// Lose never sends it. The list of events has it.
 	Lose bool
+
+	// Never is an event that the provider fails to create: it is not sent, and no list has it.
+	Never bool
+
+	// Bulk is the number of bytes that its body has more.
+	Bulk int
 
 	// Duplicates is the number of repeats, with the same id, each a second later.
 	Duplicates int
@@ -55,7 +61,11 @@ type event struct {
 	seq    int // of its effect
 	manner EventManner
 	body   []byte
+	item   any // as the list has it; nil if the table lists no events
+	at     time.Time
+	world  world
 	to     string
 	secret string
 	sent   bool // at least once
+	taken  bool // by the receiver, with a 2xx
 }

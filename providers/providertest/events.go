@@ -16,9 +16,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Events makes the server send events to a URL. Each effect, and each [Server.Turn], sends one event for each
-// row of the table's Events that covers it. A table without such a row sends none. Events are signed in the
-// provider's scheme under secret, the secret for package webhook, with these exceptions:
+// Events makes the server send events to a URL, and list them if the table has a Feed. Each effect, and each
+// [Server.Turn], sends one event for each row of the table's Events that covers it. A table without such a row sends none.
+// Events are signed in the provider's scheme under secret, the secret for package webhook, with these exceptions:
 //
 //   - Wise: the private key in PEM;
 //   - Braintree: both keys, separated by a colon;
@@ -159,9 +159,14 @@ func (s *Server) happen(o *creation, rule *providers.EventRule) (atOnce []*event
 	}
 	s.eventCount++
 	e := &event{id: fmt.Sprintf("evt_%d", s.eventCount), rule: rule, seq: o.seq, manner: s.nextManner(), to: s.eventURL, secret: s.eventSecret}
+	e.at, e.world = s.now(), o.world
 	e.body = s.eventBody(e, o)
+	e.item = s.listedItem(e)
+	if e.item != nil && !e.manner.Never {
+		s.events = append(s.events, e)
+	}
 	switch m := e.manner; {
-	case m.Lose:
+	case m.Lose, m.Never:
 	case m.BeforeResponse:
 		return []*event{e}
 	case m.Reorder:
@@ -242,6 +247,9 @@ func (s *Server) eventBody(e *event, o *creation) []byte {
 			item = put(item, steps(set.path), set.value, itself)
 		}
 	}
+	if e.manner.Bulk > 0 {
+		item = put(item, steps("bulk"), strings.Repeat("x", e.manner.Bulk), itself)
+	}
 	switch rule.Items {
 	case "":
 	case "[]":
@@ -307,6 +315,7 @@ func (s *Server) try(e *event, tries int, waited time.Duration) {
 	defer s.mu.Unlock()
 	s.deliveries = append(s.deliveries, d)
 	if d.Status >= 200 && d.Status <= 299 {
+		e.taken = true
 		return
 	}
 	pause := eventRetries[min(tries, len(eventRetries)-1)]

@@ -12,13 +12,13 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Visible makes look-ups show objects only d after their creation, on the server's clock. It also applies to
-// earlier objects.
+// Visible makes look-ups show objects, and the list of events show events, only d after their creation, on the
+// server's clock. It also applies to earlier ones.
 func (s *Server) Visible(d time.Duration) { s.Lag(d, d) }
 
-// Lag makes look-ups show objects only some time after their creation, like a lagging index. Each object has
-// its own fixed delay between from and to, so a later object may be visible before an earlier one. It also
-// applies to earlier objects.
+// Lag makes look-ups and the list of events show objects and events only some time after their creation, like a lagging
+// index. Each has its own fixed delay between from and to, so a later one may be visible before an earlier one. It also
+// applies to earlier ones.
 func (s *Server) Lag(from, to time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,6 +71,12 @@ func (s *Server) looks(c *call) (a Answer, what string, is bool) {
 			account = s.URL + "/accounts/" + account
 		}
 		return answerOf(http.StatusOK, put(nil, steps(who.Field), account, itself)), "looked", true
+	}
+	if values, is := s.asksForEvents(c); is {
+		if a, refused := s.unread(c, s.provider.Feed.Needs); refused {
+			return a, "may not look", true
+		}
+		return s.listEvents(c, values), "listed events", true
 	}
 	ways, fetched, byID := s.ways(c)
 	if len(ways) == 0 && !byID {
@@ -148,8 +154,11 @@ func (s *Server) byID(c *call, e *providers.Endpoint, id string) *creation {
 }
 
 // visible reports whether look-ups already show the object. s.mu is held.
-func (s *Server) visible(o *creation) bool {
-	return s.lag == nil || !s.now().Before(o.at.Add(s.lag(o.seq)))
+func (s *Server) visible(o *creation) bool { return s.shows(o.at, o.seq) }
+
+// shows reports whether look-ups and lists already show something of this time and number. s.mu is held.
+func (s *Server) shows(at time.Time, seq int) bool {
+	return s.lag == nil || !s.now().Before(at.Add(s.lag(seq)))
 }
 
 // matched returns the objects that the look-ups find, newest first.
@@ -190,10 +199,15 @@ func (o *creation) has(values map[string]string) bool {
 
 // within reports whether the object was made in the window that is asked for.
 func (o *creation) within(way asked) bool {
-	since, until := time.Time{}, time.Time{}
-	for name, text := range way.values {
+	since, until := windowOf(way.values, way.look.TimeLayout)
+	return inside(o.at, since, until)
+}
+
+// windowOf returns the window in a request's values of placeholders. A zero time is no bound.
+func windowOf(values map[string]string, layout string) (since, until time.Time) {
+	for name, text := range values {
 		var at time.Time
-		switch layout := way.look.TimeLayout; layout {
+		switch layout {
 		case "unix":
 			seconds, _ := strconv.ParseInt(text, 10, 64)
 			at = time.Unix(seconds, 0)
@@ -209,13 +223,17 @@ func (o *creation) within(way asked) bool {
 			since = at
 		case "until":
 			until = at
-			if way.look.TimeLayout == "date" {
+			if layout == "date" {
 				until = until.AddDate(0, 0, 1)
 			}
 		}
 	}
-	// Times are written without fractions.
-	return !o.at.Before(since) && (until.IsZero() || !o.at.Truncate(time.Second).After(until))
+	return since, until
+}
+
+// inside reports whether a time is in a window, whose times are written without fractions.
+func inside(at, since, until time.Time) bool {
+	return !at.Before(since) && (until.IsZero() || !at.Truncate(time.Second).After(until))
 }
 
 // single answers a look-up for one object.

@@ -15,35 +15,59 @@ import (
 func (s *Server) list(c *call, ways []asked, base any) Answer {
 	look := ways[0].look
 	found, looks := s.matched(c, ways)
-	size, from := s.size(c, look), 0
+	return paged{
+		next: look.Next, items: look.Items, id: look.ID, base: base, size: s.size(c, look), n: len(found),
+		item:   func(i int) any { return found[i].item(looks[i]) },
+		cursor: func(i int) string { return cursorAt(found[i].seq) },
+	}.answer(c)
+}
+
+// paged is a list that is shown page by page.
+type paged struct {
+	next      providers.Paging
+	items, id string
+	base      any // the container of the list, or nil
+	size, n   int // of a page; how many items there are
+	item      func(i int) any
+	cursor    func(i int) string // of the page behind an item
+}
+
+// answer shows the page that is asked for.
+func (p paged) answer(c *call) Answer {
+	next, from, base := p.next, 0, p.base
 	loops := c.fault.kind == pageLoop
 	if !loops {
-		from = min(s.start(c, look, found), len(found))
+		from = min(p.start(c), p.n)
 	}
-	to := min(from+size, len(found))
+	to := min(from+p.size, p.n)
 	items := []any{}
 	for i := from; i < to; i++ {
-		items = append(items, found[i].item(looks[i]))
+		items = append(items, p.item(i))
 	}
-	if look.Items == "[]" {
+	if p.items == "[]" {
 		base = items
 	} else {
 		if base == nil {
 			base = map[string]any{}
 		}
-		base = put(base, steps(strings.TrimSuffix(look.Items, "[]")), items, itself)
+		base = put(base, steps(strings.TrimSuffix(p.items, "[]")), items, itself)
 	}
 	if c.fault.kind == noList {
 		base = map[string]any{}
 	}
-	next := look.Next
-	more := loops || to < len(found) && next.Style != providers.OnePage
-	if next.More != "" {
+	more := loops || to < p.n && (next.Style != providers.OnePage || next.More != "")
+	if links, is := strings.CutSuffix(next.More, "[]"); is {
+		all := []any{map[string]any{"rel": "self"}}
+		if more {
+			all = append(all, map[string]any{"rel": "next"})
+		}
+		base = put(base, steps(links), all, itself)
+	} else if next.More != "" {
 		base = put(base, steps(next.More), more, itself)
 	}
 	after := cursorAt(0)
 	if to > from {
-		after = cursorAt(found[to-1].seq)
+		after = p.cursor(to - 1)
 	}
 	if more {
 		switch next.Style {
@@ -79,8 +103,8 @@ func (s *Server) size(c *call, look *providers.Lookup) int {
 const defaultPage = 100
 
 // start is the number of the first item of the page that is asked for.
-func (s *Server) start(c *call, look *providers.Lookup, found []*creation) int {
-	next := look.Next
+func (p paged) start(c *call) int {
+	next := p.next
 	name := next.Param
 	if next.Style == providers.PageLink {
 		name = linkParam
@@ -95,19 +119,19 @@ func (s *Server) start(c *call, look *providers.Lookup, found []*creation) int {
 		return max(n, 0)
 	case providers.PageNumber:
 		n, _ := strconv.Atoi(text)
-		return max(n-1, 0) * s.size(c, look)
+		return max(n-1, 0) * p.size
 	case providers.PageLastID:
-		for i, o := range found {
-			for _, id := range scalars(o.item(look), steps(cmp.Or(next.Cursor, look.ID))) {
+		for i := range p.n {
+			for _, id := range scalars(p.item(i), steps(cmp.Or(next.Cursor, p.id))) {
 				if fmt.Sprint(id) == text {
 					return i + 1
 				}
 			}
 		}
-		return len(found)
+		return p.n
 	}
-	for i, o := range found {
-		if cursorAt(o.seq) == text {
+	for i := range p.n {
+		if p.cursor(i) == text {
 			return i + 1
 		}
 	}

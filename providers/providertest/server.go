@@ -105,6 +105,7 @@ type Server struct {
 	eventDraw             func(number int) EventManner
 	eventCount            int
 	heldEvents            []*event
+	events                []*event // that the list has, the oldest first
 	deliveries            []Delivery
 
 	dues  []*due // work with a due time
