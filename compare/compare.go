@@ -60,7 +60,8 @@ type Options struct {
 	// windows that overlap, such as the past week each night.
 	Window Window
 
-	// Back is how long before the window Run looks for operations that got their outcome within it. Default: a week.
+	// Back is how long before the window an operation may have been created that was sent, or got its outcome, within it.
+	// It has to be longer than the longest wait for a due time. Default: a week.
 	Back time.Duration
 
 	// Scope selects the operations of one scope. Nil means every scope. Run then reports nothing of other scopes. Unless

@@ -40,7 +40,7 @@ func newRun(opts *Options) *run {
 		foreign: opts.Scope != nil && !opts.Provider.KeysPerScope,
 		objects: map[string][]*operation{}, keys: map[string][]*operation{}, references: map[string][]*operation{},
 		listed: map[string]bool{}, known: map[string]bool{}, said: map[string]bool{},
-		report: &Report{NotCompared: map[string]int{}, Unlisted: map[string]int{}, OnlyThere: map[string]Sum{}, empty: opts.AllowEmpty},
+		report: &Report{Since: opts.Window.From.Add(-opts.Back), NotCompared: map[string]int{}, Unlisted: map[string]int{}, OnlyThere: map[string]Sum{}, empty: opts.AllowEmpty},
 	}
 	r.router, _ = tables.NewRouter([]providers.Provider{opts.Provider}) // which check has validated
 	for i := range opts.Provider.Endpoints {
@@ -54,7 +54,11 @@ func newRun(opts *Options) *run {
 }
 
 // hold keeps an operation, to be found by its object and marks.
-func (r *run) hold(one *operation, op *journal.Operation) {
+func (r *run) hold(ctx context.Context, in int, op *journal.Operation) error {
+	one, why, err := r.operationOf(ctx, in, op)
+	if err != nil {
+		return err
+	}
 	r.operations = append(r.operations, one)
 	if one.id != "" {
 		r.objects[one.id] = append(r.objects[one.id], one)
@@ -74,9 +78,15 @@ func (r *run) hold(one *operation, op *journal.Operation) {
 			mark(r.references, round.Reference)
 		}
 	}
-	if one.inWindow && one.expects {
+	switch {
+	case one.inWindow && one.expects:
 		r.report.Operations++
+	case one.inWindow && why != "":
+		r.report.NotCompared[why]++
+	case !one.inWindow && one.standing == open && !op.FirstSentAt.IsZero():
+		r.report.UnsettledBefore++
 	}
+	return nil
 }
 
 // object compares one object with its operation.
@@ -94,14 +104,16 @@ func (r *run) object(ctx context.Context, o *Object) error {
 		r.report.NotCompared["objects of other kinds"]++
 		return nil
 	}
-	one := r.byObject(o)
-	if one == nil {
-		one = r.byMark(o)
+	same := r.byObject(o)
+	if len(same) == 0 {
+		same = r.byMark(o)
 	}
-	if one != nil {
-		return r.judge(ctx, o, one, inside)
+	for _, one := range same {
+		if err := r.judge(ctx, o, one, inside); err != nil {
+			return err
+		}
 	}
-	if inside {
+	if len(same) == 0 && inside {
 		return r.unmatched(ctx, o)
 	}
 	return nil
@@ -112,9 +124,9 @@ func (one *operation) fits(o *Object) bool {
 	return o.Kind == "" || one.kind == "" || o.Kind == one.kind
 }
 
-// byObject returns the operation whose object it is. If several operations have the object, it is of the one with its
-// mark, else of the first. The others share it, unless they are the same request in another journal.
-func (r *run) byObject(o *Object) (found *operation) {
+// byObject returns the operation whose object it is, and the same request in other journals. If several operations have
+// the object, it is of the one with its mark, else of the first. The others share it.
+func (r *run) byObject(o *Object) (same []*operation) {
 	var all []*operation
 	for _, one := range r.objects[o.ID] {
 		if one.fits(o) && one.standing == executed {
@@ -124,46 +136,49 @@ func (r *run) byObject(o *Object) (found *operation) {
 	if len(all) == 0 {
 		return nil
 	}
-	found = slices.MinFunc(all, func(a, b *operation) int {
-		marked := func(one *operation) int {
-			if o.Key != "" && o.Key == one.key || o.Reference != "" && o.Reference == one.reference {
+	slices.SortStableFunc(all, func(a, b *operation) int {
+		rank := func(one *operation) int {
+			switch {
+			case o.Key != "" && o.Key == one.key || o.Reference != "" && o.Reference == one.reference:
 				return 0
+			case one.expects:
+				return 1
 			}
-			return 1
+			return 2
 		}
-		return cmp.Or(cmp.Compare(marked(a), marked(b)), a.firstSent.Compare(b.firstSent))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.firstSent.Compare(b.firstSent))
 	})
-	for _, other := range all {
+	same = all[:1:1]
+	for _, other := range all[1:] {
 		switch {
-		case other == found || !other.expects:
-		case other.key != "" && other.key == found.key && other.ref.Scope == found.ref.Scope:
-			r.match(other)
-		default:
+		case other.key != "" && other.key == all[0].key && other.journal != all[0].journal && other.ref.Scope == all[0].ref.Scope:
+			same = append(same, other)
+		case other.expects:
 			other.shares = true
 		}
 	}
-	return found
+	return same
 }
 
 // byMark returns the operation that has the object's key, or else its reference. A caller may use a reference again: the
 // operation without an object yet comes first.
-func (r *run) byMark(o *Object) *operation {
+func (r *run) byMark(o *Object) []*operation {
 	for _, all := range [][]*operation{r.keys[o.Key], r.references[o.Reference]} {
 		var found *operation
 		for _, one := range all {
 			switch {
 			case !one.fits(o):
 			case cmp.Or(one.id, one.seen) == o.ID:
-				return one
+				return []*operation{one}
 			case found == nil || found.seen+found.id != "" && one.seen+one.id == "":
 				found = one
 			}
 		}
-		if found != nil {
-			return found
-		}
-		if len(all) > 0 {
-			return all[0] // of another kind
+		switch {
+		case found != nil:
+			return []*operation{found}
+		case len(all) > 0:
+			return all[:1] // of another kind
 		}
 	}
 	return nil
@@ -253,6 +268,9 @@ func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool)
 		}
 	}
 	unknown := one.amountUnknown
+	if unknown == "" && o.State == providers.InProgress {
+		unknown = "amounts of objects in progress"
+	}
 	if unknown == "" && o.Money.Currency == "" {
 		unknown = "amounts of objects that show none, or in currencies without known decimals"
 	}
@@ -269,7 +287,7 @@ func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool)
 		r.find(Finding{
 			Kind: OtherAmount, Grave: true, Ref: one.ref, Journal: one.journal, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), Here: one.money, There: o.Money, At: o.At,
 			Why: fmt.Sprintf("the request says %s, and the provider moved %s", one.money, o.Money),
-		}, o.ID, one.money.Currency, strconv.FormatInt(one.money.Minor, 10), o.Money.Currency, strconv.FormatInt(o.Money.Minor, 10))
+		}, nameOf(cmp.Or(o.Kind, one.kind), o.ID), one.money.Currency, strconv.FormatInt(one.money.Minor, 10), o.Money.Currency, strconv.FormatInt(o.Money.Minor, 10))
 	}
 	return nil
 }
@@ -283,7 +301,7 @@ func (r *run) refresh(ctx context.Context, one *operation) error {
 	if now.State == journal.StateAbsent || standingOf(&now) == open {
 		return nil
 	}
-	fresh, err := r.operationOf(ctx, one.journal, &now)
+	fresh, _, err := r.operationOf(ctx, one.journal, &now)
 	if err != nil {
 		return fmt.Errorf("compare: journal %d: %w", one.journal, err)
 	}
@@ -322,14 +340,15 @@ func (r *run) unmatched(ctx context.Context, o *Object) error {
 			}
 			for k := range matches {
 				op := &matches[k].Operation
-				if r.opts.Scope != nil && op.Scope != *r.opts.Scope || !r.isOurs(op) {
+				if r.opts.Scope != nil && op.Scope != *r.opts.Scope || r.otherThanListed(op) != "" {
 					elsewhere = true
 					continue
 				}
-				one, err := r.operationOf(ctx, i, op)
+				one, _, err := r.operationOf(ctx, i, op)
 				if err != nil {
 					return fmt.Errorf("compare: journal %d: %w", i, err)
 				}
+				one.inWindow = false // it is not among those that were counted
 				return r.judge(ctx, o, one, true)
 			}
 		}
@@ -434,7 +453,7 @@ func (r *run) missing(ctx context.Context, one *operation) error {
 
 // find adds a finding, once. what tells it from others of its kind.
 func (r *run) find(f Finding, what ...string) {
-	f.ID = idOf(f.Kind, append([]string{r.provider, r.opts.Account}, what...)...)
+	f.ID = idOf(f.Kind, append([]string{r.provider, r.opts.Account, strconv.FormatBool(f.Grave)}, what...)...)
 	if r.said[f.ID] {
 		return
 	}

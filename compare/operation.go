@@ -50,42 +50,42 @@ type operation struct {
 
 // manyOlder is how many operations in a row have to be too old before the reading ends: a clock that was wrong may have
 // made some of them seem so.
-const manyOlder = 512
+const manyOlder = 256
 
 // readOperations reads the operations of the window from every journal.
 func (r *run) readOperations(ctx context.Context) error {
 	modes := map[string]bool{}
 	for i, j := range r.opts.Journals {
-		first, older := r.opts.Window.From.Add(-r.opts.Back), 0
-		filter := journal.Filter{Provider: r.provider, Scope: r.opts.Scope, Newest: true}
-		for op, err := range j.List(ctx, filter) {
-			if err != nil {
-				return fmt.Errorf("compare: journal %d: %w", i, err)
-			}
-			if older++; !op.CreatedAt.Before(first) {
+		older := 0
+		filter := journal.Filter{Provider: r.provider, Scope: r.opts.Scope}
+		rest, err := inSpans(ctx, j, filter, func() bool { return older >= manyOlder }, func(op *journal.Operation) error {
+			if older++; !op.CreatedAt.Before(r.report.Since) {
 				older = 0
-			}
-			if older == manyOlder {
-				filter.Before = op.Handle + 1
-				if err := r.countUnsettled(ctx, j, filter); err != nil {
-					return fmt.Errorf("compare: journal %d: %w", i, err)
-				}
-				break
 			}
 			if r.read++; r.opts.Progress != nil && r.read%1000 == 0 {
 				r.opts.Progress(r.read, 0)
 			}
-			if !r.touches(&op) || !r.isOurs(&op) {
-				continue
+			if !r.touches(op) {
+				return nil
 			}
-			one, err := r.operationOf(ctx, i, &op)
-			if err != nil {
-				return fmt.Errorf("compare: journal %d: %w", i, err)
+			inWindow := r.inWindow(op)
+			if other := r.otherThanListed(op); other != "" {
+				if inWindow {
+					r.report.NotCompared[other]++
+				}
+				return nil
 			}
-			if one.inWindow && op.Mode != "" {
+			if inWindow && op.Mode != "" {
 				modes[op.Mode] = true
 			}
-			r.hold(one, &op)
+			return r.hold(ctx, i, op)
+		})
+		if err == nil && rest > 0 {
+			filter.Before = rest
+			err = r.countUnsettled(ctx, j, filter)
+		}
+		if err != nil {
+			return fmt.Errorf("compare: journal %d: %w", i, err)
 		}
 	}
 	if r.opts.Mode == "" && len(modes) > 1 {
@@ -94,13 +94,56 @@ func (r *run) readOperations(ctx context.Context) error {
 	return nil
 }
 
+// handles is how many handles are read at once.
+const handles = 512
+
+// inSpans calls each for operations, newest first, in spans of handles, until enough says so at the end of a span. It
+// returns the handle before which nothing was read, or 0. A list names a damaged operation only at its end, and so does
+// each span.
+func inSpans(ctx context.Context, j journal.Journal, filter journal.Filter, enough func() bool, each func(*journal.Operation) error) (rest int64, err error) {
+	filter.Newest = true
+	span := int64(handles)
+	for newest, err := range j.List(ctx, journal.Filter{Newest: true, Limit: 1}) {
+		if err != nil {
+			return 0, err
+		}
+		filter.After = max(0, newest.Handle-span)
+	}
+	for {
+		found := false
+		for op, err := range j.List(ctx, filter) {
+			if err == nil {
+				err = each(&op)
+			}
+			if err != nil {
+				return 0, err
+			}
+			found = true
+		}
+		switch {
+		case filter.After == 0:
+			return 0, nil
+		case enough():
+			return filter.After + 1, nil
+		}
+		if span *= 2; found {
+			span = handles
+		}
+		filter.Before, filter.After = filter.After+1, max(0, filter.After-span)
+	}
+}
+
+func (r *run) inWindow(op *journal.Operation) bool {
+	return r.opts.Window.has(op.FirstSentAt) || r.opts.Window.has(op.SettledAt)
+}
+
 func (r *run) countUnsettled(ctx context.Context, j journal.Journal, filter journal.Filter) error {
 	filter.States = []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}
 	for op, err := range j.List(ctx, filter) {
 		if err != nil {
 			return err
 		}
-		if r.isOurs(&op) && !op.FirstSentAt.IsZero() {
+		if r.otherThanListed(&op) == "" && !op.FirstSentAt.IsZero() {
 			r.report.UnsettledBefore++
 		}
 	}
@@ -119,27 +162,28 @@ func (r *run) touches(op *journal.Operation) bool {
 	return op.FirstSentAt.Before(r.opts.Window.To.Add(slack))
 }
 
-// isOurs reports whether the operation is of the listed account and mode.
-func (r *run) isOurs(op *journal.Operation) bool {
+// otherThanListed says why the list is not about the operation, or "".
+func (r *run) otherThanListed(op *journal.Operation) string {
 	if r.opts.Mode != "" && op.Mode != "" && op.Mode != r.opts.Mode {
-		return false
+		return "operations of other modes"
 	}
 	account := ""
 	for _, name := range r.opts.Provider.AccountHeaders {
 		account = cmp.Or(account, op.Request.Header.Get(name))
 	}
 	if len(r.opts.Provider.AccountHeaders) == 0 || op.Tombstone || account == r.opts.Account {
-		return true
+		return ""
 	}
 	r.otherAccounts = true
-	return false
+	return "operations of other accounts"
 }
 
-func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (*operation, error) {
+// operationOf returns the operation as it is compared, and why it expects no object though it took effect.
+func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (one *operation, why string, err error) {
 	window := r.opts.Window
-	one := &operation{
+	one = &operation{
 		ref: op.Ref, journal: in, key: op.Key, reference: op.Reference, firstSent: cmp.Or(op.FirstSentAt, op.CreatedAt), reaped: op.Tombstone,
-		standing: standingOf(op), inWindow: window.has(op.FirstSentAt) || window.has(op.SettledAt),
+		standing: standingOf(op), inWindow: r.inWindow(op),
 	}
 	last := op.SettledAt
 	if !op.LastEndedAt.IsZero() && op.LastEndedAt.Before(last) {
@@ -149,7 +193,7 @@ func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (*
 	one.reversed = slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.Finding == journal.FindingReversed })
 	endpoint, err := r.endpointOf(ctx, in, op)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	one.kind = endpoint.Object
 	if kind, id, named := strings.Cut(op.Object, " "); named {
@@ -159,7 +203,7 @@ func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (*
 		}
 	} else if one.standing == executed && !op.Tombstone && endpoint.Object != "" {
 		if one.id, err = r.answeredID(ctx, in, op, endpoint); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	byHand := op.Answer != nil && op.Answer.ByHand
@@ -173,13 +217,10 @@ func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (*
 		return op.Compare[at].Value, true
 	})
 	one.unread = one.amountUnknown == amountNotNamed // the request itself may name it
-	if one.standing == open && !one.inWindow && !op.FirstSentAt.IsZero() && op.FirstSentAt.Before(window.From) {
-		r.report.UnsettledBefore++
+	if one.standing == executed && !one.expects {
+		why = r.reasonOf(op, one, byHand)
 	}
-	if one.inWindow && one.standing == executed && !one.expects {
-		r.report.NotCompared[r.reasonOf(op, one, byHand)]++
-	}
-	return one, nil
+	return one, why, nil
 }
 
 // reasonOf says why an operation that took effect expects no object.

@@ -20,6 +20,10 @@ type Report struct {
 	// Objects is how many objects of the window the provider listed. An object that is listed twice counts twice.
 	Objects int
 
+	// Since is the time since when all operations were read, by their creation (Options.Back). An operation that was
+	// created before and sent in the window, such as one that was due weeks ahead, may not be in the counts.
+	Since time.Time
+
 	// NotCompared counts the operations, amounts and objects that could not be compared, by the reason.
 	NotCompared map[string]int
 
@@ -70,7 +74,7 @@ func (r *Report) OK() bool {
 
 // Finding is one difference between the provider and the journals.
 type Finding struct {
-	// ID names the difference. Another run gives the same difference the same ID. Another amount or another object gives
+	// ID names the difference. Another run gives the same difference the same ID. Another amount, object or gravity gives
 	// another ID.
 	ID   string
 	Kind Kind

@@ -259,7 +259,7 @@ func TestOperationsByOutcomeToo(t *testing.T) {
 	b := open(t)
 	early := b.begins("early", at(-30*24), sent{})
 	b.doubts("oldest", at(-20*24), sent{})
-	for i := range 512 {
+	for i := range 520 {
 		b.cancels(fmt.Sprint("between-", i), at(-19*24), sent{})
 	}
 	monday := b.begins("monday", at(-72), sent{})
