@@ -262,7 +262,7 @@ func (r *run) state(ctx context.Context, o *Object, one *operation, tells, first
 
 // amount compares the object's amount with the request's.
 func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool) error {
-	if one.unread {
+	if one.amountUnknown == amountNotNamed && !one.readWhole {
 		if err := r.readMoney(ctx, one); err != nil {
 			return fmt.Errorf("compare: journal %d: %w", one.journal, err)
 		}

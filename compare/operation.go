@@ -42,7 +42,7 @@ type operation struct {
 	firstSent       time.Time
 	money           Money
 	amountUnknown   string // why there is no money; "" if there is
-	unread          bool   // the request may name one
+	readWhole       bool   // the request itself was read
 	seen            string // the id of the object that it was matched with
 	matched, shares bool   // shares: another operation has the same object
 	told            bool   // a finding names it
@@ -98,7 +98,7 @@ func (r *run) readOperations(ctx context.Context) error {
 const handles = 512
 
 // inSpans calls each for operations, newest first, in spans of handles, until enough says so at the end of a span. It
-// returns the handle before which nothing was read, or 0. A list names a damaged operation only at its end, and so does
+// returns the first handle of the last span, or 0 if nothing is left. A list names a damaged operation only at its end, and so does
 // each span.
 func inSpans(ctx context.Context, j journal.Journal, filter journal.Filter, enough func() bool, each func(*journal.Operation) error) (rest int64, err error) {
 	filter.Newest = true
@@ -124,7 +124,7 @@ func inSpans(ctx context.Context, j journal.Journal, filter journal.Filter, enou
 		case filter.After == 0:
 			return 0, nil
 		case enough():
-			return filter.After + 1, nil
+			return filter.After + 1, nil // a bound is exclusive
 		}
 		if span *= 2; found {
 			span = handles
@@ -196,27 +196,32 @@ func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (o
 		return nil, "", err
 	}
 	one.kind = endpoint.Object
-	if kind, id, named := strings.Cut(op.Object, " "); named {
-		one.id = id
-		if kind != journal.NoKind {
-			one.kind = kind
-		}
-	} else if one.standing == executed && !op.Tombstone && endpoint.Object != "" {
-		if one.id, err = r.answeredID(ctx, in, op, endpoint); err != nil {
-			return nil, "", err
-		}
-	}
-	byHand := op.Answer != nil && op.Answer.ByHand
-	one.expects = one.standing == executed && one.kind != "" && (len(r.opts.Kinds) == 0 || slices.Contains(r.opts.Kinds, one.kind)) &&
-		op.Request.Method != "DELETE" && (!byHand || one.id != "") && (op.Effect() == journal.EffectExecuted || one.id != "")
-	one.money, one.amountUnknown = moneyOf(op, endpoint, func(field string) (string, bool) {
+	sent := func(field string) (string, bool) {
 		at := slices.IndexFunc(op.Compare, func(f journal.Field) bool { return f.Name == "request."+field })
 		if at < 0 {
 			return "", false
 		}
 		return op.Compare[at].Value, true
-	})
-	one.unread = one.amountUnknown == amountNotNamed // the request itself may name it
+	}
+	if kind, id, named := strings.Cut(op.Object, " "); named {
+		one.id = id
+		if kind != journal.NoKind {
+			one.kind = kind
+		}
+	} else if one.standing == executed && !op.Tombstone && endpoint.Object != "" { // its answer may name the object
+		whole, err := r.whole(ctx, in, op)
+		if err != nil {
+			return nil, "", err
+		}
+		if whole.Answer != nil {
+			_, one.id, _ = strings.Cut(reconcile.AnsweredObject(endpoint, whole.Answer, whole.Answer.Body), " ")
+		}
+		sent, one.readWhole = sentBy(&whole, endpoint), true
+	}
+	one.money, one.amountUnknown = moneyOf(op, endpoint, sent)
+	byHand := op.Answer != nil && op.Answer.ByHand
+	one.expects = one.standing == executed && one.kind != "" && (len(r.opts.Kinds) == 0 || slices.Contains(r.opts.Kinds, one.kind)) &&
+		op.Request.Method != "DELETE" && (!byHand || one.id != "") && (op.Effect() == journal.EffectExecuted || one.id != "")
 	if one.standing == executed && !one.expects {
 		why = r.reasonOf(op, one, byHand)
 	}
@@ -284,16 +289,6 @@ func messageOf(op *journal.Operation) tables.Message {
 	return tables.Message{Header: op.Request.Header, Query: query, Body: op.Request.Body}
 }
 
-// answeredID returns the object's id in the operation's own answer.
-func (r *run) answeredID(ctx context.Context, in int, op *journal.Operation, endpoint *providers.Endpoint) (string, error) {
-	whole, err := r.whole(ctx, in, op)
-	if err != nil || whole.Answer == nil {
-		return "", err
-	}
-	_, id, _ := strings.Cut(reconcile.AnsweredObject(endpoint, whole.Answer, whole.Answer.Body), " ")
-	return id, nil
-}
-
 const amountNotNamed = "amounts of requests that name none, such as a full refund"
 
 // moneyOf returns the amount in an operation's request, or why there is none. sent returns a field of the request.
@@ -324,9 +319,18 @@ func moneyOf(op *journal.Operation, endpoint *providers.Endpoint, sent func(stri
 	return money, ""
 }
 
+// sentBy returns how the amount and the currency are read in an operation's request.
+func sentBy(whole *journal.Operation, endpoint *providers.Endpoint) func(field string) (string, bool) {
+	values := tables.NewFields(endpoint.Amount.Value, endpoint.Amount.Currency).Sent(messageOf(whole))
+	return func(field string) (string, bool) {
+		value, has := values[field]
+		return value, has
+	}
+}
+
 // readMoney reads the amount of an operation in its request.
 func (r *run) readMoney(ctx context.Context, one *operation) error {
-	one.unread = false
+	one.readWhole = true
 	whole, err := r.whole(ctx, one.journal, &journal.Operation{Ref: one.ref})
 	if err != nil {
 		return err
@@ -335,10 +339,6 @@ func (r *run) readMoney(ctx context.Context, one *operation) error {
 	if err != nil {
 		return err
 	}
-	values := tables.NewFields(endpoint.Amount.Value, endpoint.Amount.Currency).Sent(messageOf(&whole))
-	one.money, one.amountUnknown = moneyOf(&whole, endpoint, func(field string) (string, bool) {
-		value, has := values[field]
-		return value, has
-	})
+	one.money, one.amountUnknown = moneyOf(&whole, endpoint, sentBy(&whole, endpoint))
 	return nil
 }
