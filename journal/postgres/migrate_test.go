@@ -111,3 +111,21 @@ func TestSchemaNamedByAKeywordIsRefused(t *testing.T) {
 	}
 	assert.Equal(t, "0", setting(t, server.Conn(t), "SELECT count(*)::text FROM pg_namespace WHERE nspname IN ('user', 'order', 'left')"), "none is made")
 }
+
+// A release that needs more tables than the schema has says so, and makes them if it may.
+func TestSchemaOfAnEarlierRelease(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := durable(t, server)
+	earlier := later(t, nil).(fstest.MapFS)
+	delete(earlier, "0006_bookmarks.sql")
+	require.NoError(t, postgres.MigrateBy(t.Context(), server.URL(), opts.Schema, earlier))
+	opts.Migrate = false
+	_, err := postgres.Open(t.Context(), server.URL(), opts)
+	require.ErrorIs(t, err, journal.ErrVersion)
+	require.ErrorContains(t, err, "run postgres.Migrate")
+	opts.Migrate = true
+	j := openAt(t, server.URL(), opts)
+	_, err = j.SetBookmark(t.Context(), journal.Bookmark{Name: "feed", At: time.Now()})
+	require.NoError(t, err)
+}

@@ -76,6 +76,11 @@ func reads(t *testing.T, j *postgres.Journal) {
 	require.NoError(t, err)
 	_, err = j.Get(t.Context(), journal.Ref{ID: "there is none"})
 	require.ErrorIs(t, err, journal.ErrNotFound)
+	_, err = j.Bookmark(t.Context(), "feed")
+	require.NoError(t, err)
+	for _, err := range j.ListBookmarks(t.Context()) {
+		require.NoError(t, err)
+	}
 	stats, err := j.ReadStats(t.Context())
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, stats.Unknown)
@@ -102,6 +107,7 @@ func writes(t *testing.T, j *postgres.Journal) map[string]error {
 	_, said["EnqueueTx"] = j.EnqueueTx(ctx, nil, machine.Event{})
 	_, said["DeliverTx"] = j.DeliverTx(ctx, machine.Event{}, nil)
 	_, said["ApplyFlowTx"] = j.ApplyFlowTx(ctx, nil, machine.FlowEvent{})
+	_, said["SetBookmark"] = j.SetBookmark(ctx, journal.Bookmark{Name: "feed", At: at})
 	said["Adopt"], said["Confirm"], said["ResetClock"] = j.Adopt(ctx), j.Confirm(ctx), j.ResetClock(ctx, at)
 	return said
 }

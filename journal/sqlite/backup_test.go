@@ -29,6 +29,8 @@ func TestBackupOfAJournalInUse(t *testing.T) {
 	others(t, j, s, "before")
 	held, err := j.Apply(t.Context(), begin("held", s))
 	require.NoError(t, err)
+	bookmark, err := j.SetBookmark(t.Context(), journal.Bookmark{Name: "feed", At: held.Operation.CreatedAt, Note: []byte("evt_1")})
+	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -54,8 +56,16 @@ func TestBackupOfAJournalInUse(t *testing.T) {
 	_, err = copied.Join(t.Context())
 	require.ErrorIs(t, err, journal.ErrRestored)
 	assert.Regexp(t, `is the backup that was made at 20..-.*, after commit \d+`, err.Error())
+	marked, err := copied.Bookmark(t.Context(), "feed")
+	require.NoError(t, err)
+	assert.Equal(t, bookmark, marked)
+	marked.Note = nil
+	_, err = copied.SetBookmark(t.Context(), marked)
+	require.ErrorIs(t, err, journal.ErrRestored)
 
 	require.NoError(t, copied.Adopt(t.Context()))
+	_, err = copied.SetBookmark(t.Context(), marked)
+	require.NoError(t, err)
 	op, err := copied.Get(t.Context(), held.Operation.Ref)
 	require.NoError(t, err)
 	assert.Equal(t, journal.StatePending, op.State)

@@ -472,6 +472,10 @@ func TestBrokenStatementOfATransaction(t *testing.T) {
 				return err
 			})
 		}},
+		"set a bookmark": {do: func(st *stage) error {
+			_, err := st.SetBookmark(t.Context(), journal.Bookmark{Name: "feed", At: st.now})
+			return err
+		}},
 		"name keys": {do: func(st *stage) error { return st.MakeReceipts(t.Context(), "keys") }},
 		"reap receipts": {do: func(st *stage) error {
 			_, err := st.ReapReceipts(t.Context(), machine.ReceiptEvent{Kind: machine.ReceiptReap, At: st.now}, 10)
@@ -572,6 +576,7 @@ func readings() map[string]deed {
 			return drain(st.ListReceipts(ctx, journal.ReceiptFilter{}))
 		}),
 		"count receipts": reads(func(st *stage, ctx context.Context) error { _, err := st.CountReceipts(ctx); return err }),
+		"list bookmarks": reads(func(st *stage, ctx context.Context) error { return drain(st.ListBookmarks(ctx)) }),
 		"has a hook":     reads(func(st *stage, ctx context.Context) error { _, err := st.HasHook(ctx); return err }),
 		"stats":          reads(func(st *stage, ctx context.Context) error { _, err := st.Stats(ctx); return err }),
 		"verify":         reads(func(st *stage, ctx context.Context) error { _, err := st.Verify(ctx); return err }),
@@ -716,6 +721,7 @@ func TestTableThatIsGone(t *testing.T) {
 				},
 				func() error { return drain(j.ListFlows(t.Context(), journal.FlowFilter{})) },
 				func() error { return drain(j.ListReceipts(t.Context(), journal.ReceiptFilter{})) },
+				func() error { return drain(j.ListBookmarks(t.Context())) },
 				func() error {
 					tx, err := j.BeginTx(t.Context())
 					require.NoError(t, err)

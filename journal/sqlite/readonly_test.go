@@ -92,6 +92,14 @@ func whatever(t *testing.T, j *sqlite.Journal) (listed int) {
 	}
 	_, err = j.GetFlow(t.Context(), journal.Ref{ID: "there is none"})
 	require.ErrorIs(t, err, journal.ErrNotFound)
+	bookmark, err := j.Bookmark(t.Context(), "feed")
+	require.NoError(t, err)
+	assert.Equal(t, "feed", bookmark.Name)
+	_, err = j.SetBookmark(t.Context(), bookmark)
+	require.ErrorIs(t, err, sqlite.ErrReadOnly)
+	for _, err := range j.ListBookmarks(t.Context()) {
+		require.NoError(t, err)
+	}
 	stats, err := j.Stats(t.Context())
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, stats.Begun, int64(listed))

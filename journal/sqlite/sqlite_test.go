@@ -45,7 +45,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	t.Parallel()
 	rowstoretest.Conformance(t, func(t *testing.T) journaltest.Harness {
 		return harness(t, filepath.Join(t.TempDir(), "journal.db"))
-	}, map[string]string{"interruptions": "a file has no connections or server"}, 188)
+	}, map[string]string{"interruptions": "a file has no connections or server"}, 196)
 }
 
 func harness(t *testing.T, path string) journaltest.Harness {

@@ -30,6 +30,8 @@ var errToRead = errors.New("opened to read")
 func TestStoreThatOnlyReads(t *testing.T) {
 	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
 		require.NoError(t, p.j.KeepHook(t.Context(), true))
+		bookmark, err := p.j.SetBookmark(t.Context(), journal.Bookmark{Name: "feed", At: p.now})
+		require.NoError(t, err)
 		const many = 600 // more than two pages
 		for n := range many {
 			p.executed(fmt.Sprint("invoice-", n))
@@ -51,6 +53,9 @@ func TestStoreThatOnlyReads(t *testing.T) {
 		hook, err := j.HasHook(t.Context())
 		require.NoError(t, err)
 		assert.True(t, hook)
+		read, err := j.Bookmark(t.Context(), "feed")
+		require.NoError(t, err)
+		assert.Equal(t, bookmark, read)
 		stats, err := j.ReadStats(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, many, stats.InFlight)
@@ -85,6 +90,7 @@ func TestStoreThatOnlyReadsRefusesToWrite(t *testing.T) {
 		"MakeReceipts": func() error { return j.MakeReceipts(ctx, "") },
 		"ReceiveTx":    func() error { _, err := j.ReceiveTx(ctx, nil, machine.ReceiptEvent{}); return err },
 		"AdvanceTx":    func() error { _, err := j.AdvanceTx(ctx, nil, "", "", 1); return err },
+		"SetBookmark":  func() error { _, err := j.SetBookmark(ctx, journal.Bookmark{}); return err },
 		"ReapReceipts": func() error { _, err := j.ReapReceipts(ctx, machine.ReceiptEvent{}, 1); return err },
 	} {
 		assert.ErrorIs(t, write(), errToRead, name)

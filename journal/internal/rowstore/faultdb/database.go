@@ -149,6 +149,15 @@ func (db *Database) DamageReceipt(handle int64) {
 	})
 }
 
+// DamageBookmark flips a bit in a bookmark.
+func (db *Database) DamageBookmark(name string) {
+	db.edit(rowstore.Keys{}, func(tx rowstore.Tx, _ *rowstore.Head, _ rowstore.Found) []*rowstore.Change {
+		b, _ := tx.Bookmark(context.Background(), name)
+		_ = tx.PutBookmark(context.Background(), &rowstore.Bookmark{Name: name, Version: b.Version + 1, Record: b.Record})
+		return nil
+	})
+}
+
 // Misname has a name lead to another operation, or to a row that does not exist.
 func (db *Database) Misname(name rowstore.Digest, handle int64) {
 	keys := rowstore.Keys{Names: []rowstore.Digest{name}, Handles: []int64{handle}}

@@ -43,17 +43,18 @@ func harness(t *testing.T) journaltest.Harness {
 }
 
 func TestConformance(t *testing.T) {
-	rowstoretest.Conformance(t, harness, map[string]string{"interruptions": "the maps have no connections or server"}, 188)
+	rowstoretest.Conformance(t, harness, map[string]string{"interruptions": "the maps have no connections or server"}, 196)
 }
 
 func TestHistories(t *testing.T) {
 	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
 		db := faultdb.New()
 		return rowstoretest.Database{
-			Open:          func(t *testing.T) *rowstore.Store { return open(t, db) },
-			Driver:        func(*testing.T) rowstore.Driver { return db.Open() },
-			Damage:        func(_ *testing.T, handle int64) { db.Damage(handle) },
-			DamageReceipt: func(_ *testing.T, handle int64) { db.DamageReceipt(handle) },
+			Open:           func(t *testing.T) *rowstore.Store { return open(t, db) },
+			Driver:         func(*testing.T) rowstore.Driver { return db.Open() },
+			Damage:         func(_ *testing.T, handle int64) { db.Damage(handle) },
+			DamageReceipt:  func(_ *testing.T, handle int64) { db.DamageReceipt(handle) },
+			DamageBookmark: func(_ *testing.T, name string) { db.DamageBookmark(name) },
 			Refuse: func(_ *testing.T, provider string, handle int64) {
 				db.Refuse(func(r *rowstore.Row) bool { return r.Provider == provider || r.Handle == handle })
 			},

@@ -26,6 +26,8 @@ type Database struct {
 	Damage func(t *testing.T, handle int64)
 	// DamageReceipt changes a bit of a receipt.
 	DamageReceipt func(t *testing.T, handle int64)
+	// DamageBookmark changes a bit of a bookmark.
+	DamageBookmark func(t *testing.T, name string)
 	// Refuse has the database refuse new rows of a provider, and changes of the row with this handle.
 	Refuse func(t *testing.T, provider string, handle int64)
 	// Hold has another transaction hold a row until release is called. Nil means that rows have no locks.
@@ -58,6 +60,7 @@ func Histories(t *testing.T, open func(t *testing.T) Database) {
 		"an enqueue that is not committed yet delays no others":      openEnqueue,
 		"a flow that is enqueued and not committed delays no others": openFlow,
 		"a damaged receipt fails its own requests alone":             damagedReceipt,
+		"a damaged bookmark fails its own requests alone":            damagedBookmark,
 		"a key that another transaction works on is not waited for":  heldReceipt,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })

@@ -64,6 +64,9 @@ func TestHistories(t *testing.T) {
 			DamageReceipt: func(t *testing.T, handle int64) {
 				server.Exec(t, in("UPDATE {{s}}.receipts SET facts = set_byte(facts, 20, get_byte(facts, 20) # 1) WHERE handle = $1"), handle)
 			},
+			DamageBookmark: func(t *testing.T, name string) {
+				server.Exec(t, in("UPDATE {{s}}.bookmarks SET record = set_byte(record, 8, get_byte(record, 8) # 1) WHERE name = $1"), []byte(name))
+			},
 			Refuse: func(t *testing.T, provider string, handle int64) {
 				server.Exec(t, in(fmt.Sprintf(`CREATE FUNCTION {{s}}.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 					IF NEW.provider = '%s'::bytea OR NEW.handle = %d THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$`, provider, handle)))

@@ -69,6 +69,9 @@ func TestHistories(t *testing.T) {
 			DamageReceipt: func(t *testing.T, handle int64) {
 				execute(t, path, fmt.Sprint("UPDATE onceward_receipts SET place = 'elsewhere' WHERE handle = ", handle))
 			},
+			DamageBookmark: func(t *testing.T, name string) {
+				execute(t, path, fmt.Sprintf("UPDATE onceward_bookmarks SET version = version + 1 WHERE name = '%s'", name))
+			},
 			Refuse: func(t *testing.T, provider string, handle int64) {
 				execute(t, path, fmt.Sprintf(`
 					CREATE TRIGGER no_insert BEFORE INSERT ON onceward_rows WHEN new.provider = '%s' BEGIN SELECT raise(ABORT, 'no'); END;

@@ -47,7 +47,7 @@ func saysThat(t *testing.T, says, want []string) {
 	assert.Empty(t, besides, "besides")
 }
 
-// everything leaves a closed journal with operations in all states, a tombstone, a flow, a receipt and a heard event.
+// everything leaves a closed journal with operations in all states, a tombstone, a flow, a receipt, a heard event and a bookmark.
 // Their handles are: 1 tombstone, 2 pending, 3 unknown, 4 in flight, 5 undelivered, 6 cancelled, and 7 completed.
 func everything(t *testing.T) (path string) {
 	t.Helper()
@@ -93,6 +93,8 @@ func everything(t *testing.T) (path string) {
 	_, first, err := j.RecordEvent(t.Context(), machine.Heard{Provider: "ledger", ID: "event"}, []machine.Event{{Kind: machine.EventHint, Ref: journal.Ref{ID: "unknown"}, At: now}})
 	require.NoError(t, err)
 	require.True(t, first)
+	_, err = j.SetBookmark(t.Context(), journal.Bookmark{Name: "feed", At: now, Note: []byte("evt_1")})
+	require.NoError(t, err)
 	require.Empty(t, verify(t, j), "in use")
 	require.NoError(t, s.End(t.Context()))
 	require.NoError(t, j.Close())
@@ -169,6 +171,8 @@ func TestVerifyNamesEachViolation(t *testing.T) {
 		"a step of no flow":               {"UPDATE onceward_steps SET flow = 7", []string{`flow 7 "": its steps are of a flow that is there`}},
 		"another place of a receipt":      {"UPDATE onceward_receipts SET place = 'GET /'", []string{"receipt 1: it is as it was written"}},
 		"another answer of a receipt":     {"UPDATE onceward_receipts SET body = CAST('refused' AS BLOB)", []string{"receipt 1: it is as it was written"}},
+		"another name of a bookmark":      {"UPDATE onceward_bookmarks SET name = 'other'", []string{`the file: the bookmark "other" is as it was written`}},
+		"another record of a bookmark":    {"UPDATE onceward_bookmarks SET record = zeroblob(20)", []string{`the file: the bookmark "feed" is as it was written`}},
 		"an event that was never heard":   {"INSERT INTO onceward_heard VALUES (x'0011223344556677', 5)", []string{"the file: an event that was heard is as it was written"}},
 		"a session without its file":      {"INSERT INTO onceward_sessions VALUES ('S')", []string{"the file: session S has its file"}},
 		"an index that is gone":           {"DROP INDEX onceward_flows_ended", []string{"the file: onceward_flows_ended is there"}},
