@@ -16,7 +16,7 @@ type transport struct{ client *Client }
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	began := time.Now() // a duration, not a date
 	a := t.client.engine.Do(req)
-	if a.Passed {
+	if a.Forwarded {
 		return a.Response, a.Err
 	}
 	if a.Response != nil {

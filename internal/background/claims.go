@@ -79,8 +79,8 @@ func (p *pass) claim(ctx context.Context, session machine.Session) (more bool, w
 }
 
 func (p *pass) claimFrom(ctx context.Context, session machine.Session, about string, from []string, limit int) (more bool, w waiting, err error) {
-	b := &booking{worker: p.worker, taken: map[journal.Ref]booked{}}
-	defer b.rest()
+	b := &booking{worker: p.worker, withPermit: map[journal.Ref]booked{}}
+	defer b.cancelPermits()
 	began := time.Now() // a duration, not a date
 	elsewhere := p.worker.Hook.Elsewhere(ctx)
 	ev := machine.Event{
@@ -111,10 +111,10 @@ func (p *pass) claimFrom(ctx context.Context, session machine.Session, about str
 	}
 	b.undo(ending, ev, claimed) // of several commits, the last one may have failed
 	for _, res := range claimed {
-		p.take(ctx, res, b.permitOf(res))
+		p.workOff(ctx, res, b.permitOf(res))
 	}
 	switch {
-	case b.passed <= manyPassed:
+	case b.skipped <= manySkipped:
 	case about == idleOnes && slices.Contains(from, ""):
 		p.apart, more = p.worker.Now().Add(apartFor), true // which of them are many is seen then
 	default:
@@ -150,8 +150,8 @@ func (p *pass) recoverLostClaims(ctx context.Context, session machine.Session) {
 // A claim that passed over many operations kept others from the journal meanwhile. The
 // next one waits for a while that is long beside that.
 const (
-	manyPassed = 100
-	slowdown   = 10
+	manySkipped = 100
+	slowdown    = 10
 )
 
 // apartFor is how long hosts that no provider serves are claimed apart from idle providers. A long backlog of the
@@ -166,9 +166,9 @@ const idleOnes = "idle"
 type booking struct {
 	worker *Worker
 	waiting
-	mu     sync.Mutex
-	taken  map[journal.Ref]booked
-	passed int
+	mu         sync.Mutex
+	withPermit map[journal.Ref]booked
+	skipped    int
 }
 
 // booked is an operation that has a slot.
@@ -183,7 +183,7 @@ type booked struct {
 func (b *booking) undo(ctx context.Context, claim machine.Event, heard []machine.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ref, k := range b.taken {
+	for ref, k := range b.withPermit {
 		if slices.ContainsFunc(heard, func(res machine.Result) bool { return res.Operation.Ref == ref }) {
 			continue
 		}
@@ -206,7 +206,7 @@ func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	defer b.mu.Unlock()
 	route, to, err := b.worker.barred(op)
 	if err != nil {
-		b.passed++
+		b.skipped++
 		return machine.Today{}, false
 	}
 	if core.ListedSince(op, route) {
@@ -219,16 +219,16 @@ func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	if b.worker.waitsForItsCaller(op) {
 		return today, true // nothing of it is sent
 	}
-	if _, again := b.taken[op.Ref]; again {
+	if _, again := b.withPermit[op.Ref]; again {
 		return today, true
 	}
 	if op.State == journal.StatePending && b.worker.leftToOthers(op, today.Terms) {
-		b.passed++
+		b.skipped++
 		return machine.Today{}, false
 	}
 	permit, refusal := b.worker.Throttle.Enter(to, b.worker.Now())
 	if permit != nil {
-		b.taken[op.Ref] = booked{permit, *op}
+		b.withPermit[op.Ref] = booked{permit, *op}
 		return today, true
 	}
 	switch refusal.Verdict {
@@ -237,7 +237,7 @@ func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	case throttle.Paced:
 		b.also(waiting{until: refusal.Next})
 	}
-	b.passed++
+	b.skipped++
 	return machine.Today{}, false
 }
 
@@ -257,19 +257,19 @@ func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 func (b *booking) permitOf(res machine.Result) *throttle.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k, taken := b.taken[res.Operation.Ref]
+	k, taken := b.withPermit[res.Operation.Ref]
 	if !taken || res.Decision != machine.Execute {
 		return nil
 	}
-	delete(b.taken, res.Operation.Ref)
+	delete(b.withPermit, res.Operation.Ref)
 	return k.permit
 }
 
-// rest gives back what was not needed.
-func (b *booking) rest() {
+// cancelPermits gives back the permits that no run needed.
+func (b *booking) cancelPermits() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, k := range b.taken {
+	for _, k := range b.withPermit {
 		k.permit.Cancel()
 	}
 }
@@ -278,7 +278,7 @@ var (
 	errListedSince = errors.New("it was begun before Config.Providers listed its host: ask for it again by its name to have it sent")
 	errNamedOnly   = errors.New("it has no name, and Config.NamedOnly leaves it to processes without NamedOnly")
 	errWorkedOn    = errors.New("the provider may still be working on another process's attempt, or the clock was set since")
-	errRests       = errors.New("the last attempts at the provider have failed one after another; Run tries again from time to time")
+	errBreakerOpen = errors.New("the last attempts at the provider have failed one after another; Run tries again from time to time")
 )
 
 // barred returns why this process cannot send an operation that no session holds, or else its contract and target. If
@@ -307,15 +307,15 @@ func (w *Worker) waitsForItsCaller(op *journal.Operation) bool {
 	return op.BodyWithheld || op.Naming != journal.Named && (w.NamedOnly || op.Told && op.State == journal.StatePending)
 }
 
-// passedOver reports the due operations that this process cannot send. Resume puts them into its report, and Run logs
+// reportUnclaimed reports the due operations that this process cannot send. Resume puts them into its report, and Run logs
 // them once for each provider.
-func (p *pass) passedOver(ctx context.Context) error {
+func (p *pass) reportUnclaimed(ctx context.Context) error {
 	// The journal need not read those that are due later, which may be many.
 	for op, err := range p.worker.Journal.List(ctx, journal.Filter{WakeBefore: p.started.Add(1)}) {
 		if err != nil {
 			return err
 		}
-		p.passOver(&op)
+		p.reportIfUnclaimed(&op)
 	}
 	var unclaimed []string // providers of what is in flight somewhere
 	for op, err := range p.worker.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateInFlight}}) {
@@ -352,11 +352,11 @@ func (p *pass) passedOver(ctx context.Context) error {
 		p.worker.deliveries.AddInDoubt(asker)
 	}
 	for _, res := range claimed { // outcomes
-		p.take(ctx, res, nil)
+		p.workOff(ctx, res, nil)
 	}
 	for i := range orphans {
 		orphans[i].State = journal.StatePending
-		p.passOver(&orphans[i])
+		p.reportIfUnclaimed(&orphans[i])
 	}
 	return err
 }
@@ -379,16 +379,16 @@ func (p *pass) obstacle(op *journal.Operation) error {
 		return errWorkedOn
 	}
 	if cause, open := p.worker.Throttle.Opened(to); open {
-		return cmp.Or(cause, errRests)
+		return cmp.Or(cause, errBreakerOpen)
 	}
 	return nil
 }
 
-// passOver reports an operation that is passed over, if it is.
-func (p *pass) passOver(op *journal.Operation) {
+// reportIfUnclaimed reports an operation if this process passes over it.
+func (p *pass) reportIfUnclaimed(op *journal.Operation) {
 	err := p.obstacle(op)
-	passes := slices.Contains([]error{errRests, errWorkedOn, run.ErrLimited, fault.ErrCredentialRefused}, err) // by itself
-	if err == nil || p.runs && passes {
+	ends := slices.Contains([]error{errBreakerOpen, errWorkedOn, run.ErrLimited, fault.ErrCredentialRefused}, err) // by itself
+	if err == nil || p.runs && ends {
 		return
 	}
 	about := op.Provider
@@ -401,10 +401,10 @@ func (p *pass) passOver(op *journal.Operation) {
 		p.said = map[string]bool{}
 	}
 	p.said[about] = true
-	if first && !passes {
+	if first && !ends {
 		p.worker.Note(context.Background(), slog.LevelWarn, core.LogNotClaimed, "the operation was not claimed, because this process cannot send it", op, "reason", err)
 	}
-	if first || !p.runs && !passes {
+	if first || !p.runs && !ends {
 		p.count(func(c *Counts) { c.problem(exchange.FailureOf(p.worker.Core, op, err)) })
 	}
 	if !p.runs {

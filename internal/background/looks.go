@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	lookLease = 10 * time.Minute // after which another process looks
-	lookBatch = 500
+	lookupLease = 10 * time.Minute // after which another process looks
+	lookupBatch = 500
 )
 
-// runLooks does Run's work for unknown operations.
-func (p *pass) runLooks(ctx context.Context) {
+// runLookups does Run's work for unknown operations.
+func (p *pass) runLookups(ctx context.Context) {
 	if !p.worker.finder.Enabled() {
 		return
 	}
@@ -30,7 +30,7 @@ func (p *pass) runLooks(ctx context.Context) {
 		if p.worker.Lifecycle.Enter() != nil {
 			return
 		}
-		err := p.startLooks(ctx)
+		err := p.startLookups(ctx)
 		if now := p.worker.Now(); err == nil && !now.Before(reopens) {
 			reopens = now.Add(reapEvery)
 			if err = p.reopen(ctx); err == nil {
@@ -54,8 +54,8 @@ func (p *pass) runLooks(ctx context.Context) {
 	}
 }
 
-// startLooks looks for the operations whose look is due. Those of one endpoint are one task, and share what it reads.
-func (p *pass) startLooks(ctx context.Context) error {
+// startLookups looks for the operations whose look is due. Those of one endpoint are one task, and share what it reads.
+func (p *pass) startLookups(ctx context.Context) error {
 	w := p.worker
 	now := w.Now()
 	names := []string{""}
@@ -64,7 +64,7 @@ func (p *pass) startLooks(ctx context.Context) error {
 	}
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	due, err := w.finder.Due(ending, machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(lookLease), From: names}, lookBatch)
+	due, err := w.finder.Due(ending, machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(lookupLease), From: names}, lookupBatch)
 	type about struct{ provider, endpoint string }
 	groups := map[about][]journal.Operation{}
 	unsure := false
@@ -78,9 +78,9 @@ func (p *pass) startLooks(ctx context.Context) error {
 	for at, group := range groups {
 		p.spawn(func() {
 			defer w.finder.Slot(at.provider)()
-			l := &reconcile.Pass{Actor: "Client.Run", Group: group, Patient: true, Ends: now.Add(lookLease / 2), Unsure: unsure}
+			l := &reconcile.Pass{Actor: "Client.Run", Group: group, Patient: true, Ends: now.Add(lookupLease / 2), Unsure: unsure}
 			for i := range group {
-				if p.interrupted(ctx) != nil || w.Now().After(now.Add(lookLease*3/4)) {
+				if p.interrupted(ctx) != nil || w.Now().After(now.Add(lookupLease*3/4)) {
 					p.giveBack(ctx, group[i:])
 					return
 				}
@@ -146,7 +146,7 @@ func (p *pass) abandoned(ctx context.Context) error {
 		case op.Attention != "" || op.NeverLeft() || op.Provider == "" || w.Recorded(op.Provider) != nil, !reconcile.IsLeft(&op, now):
 			continue
 		}
-		res, err := w.Journal.Apply(ctx, machine.Event{Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookLease)})
+		res, err := w.Journal.Apply(ctx, machine.Event{Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: now.Add(lookupLease)})
 		if err != nil {
 			return err
 		}

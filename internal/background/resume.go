@@ -61,10 +61,10 @@ func (w *Worker) Resume(ctx context.Context) (Counts, error) {
 	p := w.newPass(&Counts{}, new(sync.Mutex))
 	err := p.walk(ctx)
 	if err == nil {
-		err = p.passedOver(ctx)
+		err = p.reportUnclaimed(ctx)
 	}
 	if err == nil && w.finder.Enabled() {
-		err = p.startLooks(ctx)
+		err = p.startLookups(ctx)
 		p.tasks.Wait()
 		if err == nil {
 			err = p.walk(ctx) // the outcomes that were found are offered
@@ -98,10 +98,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { flows.runFlows(ctx) })
-	looks := w.newPass(total, counting)
+	lookups := w.newPass(total, counting)
 	running.Go(func() {
-		defer looks.tasks.Wait()
-		looks.runLooks(ctx)
+		defer lookups.tasks.Wait()
+		lookups.runLookups(ctx)
 	})
 	running.Go(func() { w.runFeeds(ctx) })
 	p := w.newPass(total, counting)
@@ -126,7 +126,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		if err == nil && !now.Before(reports) {
 			reports = now.Add(reapEvery)
-			err = p.passedOver(ctx)
+			err = p.reportUnclaimed(ctx)
 		}
 		p.reportProgress(true)
 		w.Lifecycle.Leave()
@@ -281,8 +281,8 @@ func (p *pass) spawn(task func()) {
 // parked by then.
 func (p *pass) survive() { p.worker.Survived(recover()) }
 
-// take goes on from what the journal decided of one operation, which gives back its permit.
-func (p *pass) take(ctx context.Context, res machine.Result, permit *throttle.Permit) {
+// workOff acts on the decision of the journal about one operation. The run of the operation gives back the permit.
+func (p *pass) workOff(ctx context.Context, res machine.Result, permit *throttle.Permit) {
 	op := &res.Operation
 	p.count(func(c *Counts) {
 		if res.Decision != machine.Offer {

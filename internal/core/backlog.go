@@ -82,14 +82,14 @@ func (b *Backlog) retry() {
 			return
 		}
 		err := b.try(context.Background())
-		if err == nil && b.rest() || errors.Is(err, journal.ErrClosed) {
+		if err == nil && b.stopIfEmpty() || errors.Is(err, journal.ErrClosed) {
 			return
 		}
 	}
 }
 
-// rest reports whether there is nothing left to do. It then lets the goroutine end.
-func (b *Backlog) rest() bool {
+// stopIfEmpty reports whether no event is left. If so, it lets the goroutine end.
+func (b *Backlog) stopIfEmpty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.retries = len(b.unsaved) != 0

@@ -130,12 +130,12 @@ func (c *Core) Wake() {
 // NextAsker numbers the next Begin or Claim.
 func (c *Core) NextAsker() int64 { return c.askers.Add(1) }
 
-// lastLook is the time in which a call may read the journal once its time is up.
-const lastLook = 100 * time.Millisecond
+// lastReadTime is the time in which a call may read the journal once its time is up.
+const lastReadTime = 100 * time.Millisecond
 
-// LastLook returns a context to read the journal once more under, though ctx may have ended.
-func LastLook(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+// LastRead returns a context to read the journal once more under, though ctx may have ended.
+func LastRead(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), lastReadTime)
 }
 
 // Read reads an operation, once more if ctx has ended meanwhile.
@@ -144,7 +144,7 @@ func (c *Core) Read(ctx context.Context, ref journal.Ref) (journal.Operation, er
 	if err == nil || ctx.Err() == nil {
 		return op, err
 	}
-	ctx, cancel := LastLook(ctx)
+	ctx, cancel := LastRead(ctx)
 	defer cancel()
 	return c.Journal.Get(ctx, ref)
 }

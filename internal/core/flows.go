@@ -81,8 +81,8 @@ func (c *Core) WakeFlowOf(ctx context.Context, op journal.Ref) {
 			c.Say(ctx, slog.LevelWarn, LogNotWoken, "a flow was not woken; it continues by itself within ten minutes", "operation", op.ID, "error", err)
 			return
 		}
-		rests := f.WaitsFor == (journal.Ref{}) && f.Failures == 0 // until a time alone, which a provider may have named
-		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent && !rests) {
+		waitsForTime := f.WaitsFor == (journal.Ref{}) && f.Failures == 0 // until a time alone, which a provider may have named
+		if f.State == journal.FlowStateWaiting && (f.WaitsFor == op || seam.ParentOf(&f) == op.Parent && !waitsForTime) {
 			_, _ = store.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: f.Ref, At: c.Now()})
 			break
 		}

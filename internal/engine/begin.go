@@ -40,7 +40,7 @@ func (e *Engine) begin(k *call.Call) (*run.Run, exchange.Answer, error) {
 			return r, exchange.Answer{}, nil
 		case k.ByItsKey(&res): // the call asks again, by that name
 		case !until.IsZero():
-			if err := k.Heed(until); err != nil {
+			if err := k.WaitRetryAfter(until); err != nil {
 				return nil, exchange.Answer{}, err
 			}
 		case res.Decision == machine.Wait:
@@ -89,7 +89,7 @@ func (e *Engine) decide(k *call.Call, f *core.Flight, res *machine.Result) (unti
 			r.Recover(&res.Operation, "who asked for it")
 			k.Regained, k.Missing = r.Regained, r.Missing
 		case res.Decision == machine.Stop:
-			switch found := k.Look(&res.Operation); {
+			switch found := k.LookUp(&res.Operation); {
 			case found == nil:
 			case found.State == journal.StateCancelled && res.Operation.DueAt.After(e.Now()):
 				stands, f.RetryAfter = found, res.Operation.DueAt // as the provider asked while the operation was unknown

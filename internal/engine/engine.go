@@ -29,8 +29,8 @@ func (e *Engine) Do(req *http.Request) exchange.Answer {
 		exchange.CloseBody(req)
 		return exchange.Answer{Err: e.Explain(err)}
 	case k == nil:
-		resp, err := e.pass(req)
-		return exchange.Answer{Passed: true, Response: resp, Err: err}
+		resp, err := e.sendSafe(req)
+		return exchange.Answer{Forwarded: true, Response: resp, Err: err}
 	}
 	defer k.Shut()
 	a, err := e.ask(k)
@@ -55,7 +55,7 @@ func (e *Engine) ask(k *call.Call) (a exchange.Answer, err error) {
 		return a, err
 	} else if !effect {
 		resp, err := e.Base.RoundTrip(k.Unread())
-		return exchange.Answer{Passed: true, Response: resp, Err: err}, nil
+		return exchange.Answer{Forwarded: true, Response: resp, Err: err}, nil
 	}
 
 	// Name: an unnamed call under a parent is one of its steps. See step.go of package call.

@@ -15,10 +15,10 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 )
 
-// pass sends a request that is not an operation. It repeats a safe request as go-retryablehttp would, by
+// sendSafe sends a request that is not an operation. It repeats a safe request as go-retryablehttp would, by
 // Config.Backoff and within the provider's budget, until its caller has a response. The journal records nothing of
 // it. The caller gets its last response or error unchanged.
-func (e *Engine) pass(req *http.Request) (*http.Response, error) {
+func (e *Engine) sendSafe(req *http.Request) (*http.Response, error) {
 	budget := e.safeBudget(req)
 	if budget == nil {
 		return e.Base.RoundTrip(req)

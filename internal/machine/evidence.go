@@ -12,12 +12,12 @@ import (
 // maxEvidence limits the evidence that an operation keeps: the first and the latest.
 const maxEvidence = 9
 
-// lookMargin is the allowance for clocks that disagree about the end of an attempt.
-const lookMargin = 15 * time.Minute
+// clockMargin is the allowance for clocks that disagree about the end of an attempt.
+const clockMargin = 15 * time.Minute
 
-// look gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives a completed one
+// leaseLookup gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives a completed one
 // whose answer is missing.
-func look(op *journal.Operation, ev *Event) (Decision, error) {
+func leaseLookup(op *journal.Operation, ev *Event) (Decision, error) {
 	switch {
 	case ev.Due.IsZero():
 		return Ignored, invalid(op, ev, "needs Due, the end of the lease")
@@ -91,7 +91,7 @@ func evidence(op *journal.Operation, ev *Event) (Decision, error) {
 	case op.OnHold() && !op.NeverLeft() && e.Finding != journal.FindingAbsent && !ev.Taken && marks(e):
 		return undecided(op, ev, e.Finding) // only a person settles it, or its own late answer
 	case e.Finding.TookEffect():
-		return took(op, ev)
+		return onEffect(op, ev)
 	case e.Finding == journal.FindingRefused:
 		return refusedThere(op, ev)
 	case e.Finding == journal.FindingAbsent && e.Source == journal.SourceHook:
@@ -147,8 +147,8 @@ func ofEarlier(op *journal.Operation, ev *Event) (Decision, error) {
 	return prove(op, ev)
 }
 
-// took applies evidence that the present generation took effect.
-func took(op *journal.Operation, ev *Event) (Decision, error) {
+// onEffect applies evidence that the present generation took effect.
+func onEffect(op *journal.Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.NeverLeft() && op.State != journal.StateCompleted && op.State != journal.StateInFlight:
 		return elsewhere(op, ev)
@@ -159,7 +159,7 @@ func took(op *journal.Operation, ev *Event) (Decision, error) {
 	case op.State == journal.StateCompleted:
 		return beside(op, ev)
 	case op.State == journal.StateInFlight:
-		return kept(op, ev)
+		return deferEvidence(op, ev)
 	case outranked(op, ev):
 		keep(op, ev)
 		attention(op, ev, saidNotExecuted)
@@ -284,7 +284,7 @@ func contradicted(op *journal.Operation, ev *Event, why string) (Decision, error
 // alert sets Attention of a settled operation, and offers its outcome once more if it can.
 func alert(op *journal.Operation, ev *Event, why string) {
 	switch {
-	case op.State == journal.StateInFlight: // see weigh
+	case op.State == journal.StateInFlight: // see applyDeferred
 	case op.State == journal.StatePending:
 		attention(op, ev, why)
 	case op.Tombstone:
@@ -308,13 +308,13 @@ func attention(op *journal.Operation, ev *Event, why string) {
 // dispute ends the look-ups of an operation whose evidence contradicts itself, another decision or an outcome. A later
 // look-up that decides nothing leaves its reason as it is.
 func dispute(op *journal.Operation, delivered bool, why string) {
-	die(op, delivered, why)
+	giveUp(op, delivered, why)
 	op.Disputed = op.State == journal.StateUnknown
 }
 
-// die ends the look-ups of an operation and offers its outcome, whether or not a caller has it, so that a person looks
+// giveUp ends the look-ups of an operation and offers its outcome, whether or not a caller has it, so that a person looks
 // at it.
-func die(op *journal.Operation, delivered bool, why string) {
+func giveUp(op *journal.Operation, delivered bool, why string) {
 	op.Attention, op.LookAt = why, time.Time{}
 	op.Holder, op.Delivered = "", delivered
 }
@@ -348,7 +348,7 @@ func refusedThere(op *journal.Operation, ev *Event) (Decision, error) {
 	case !marks(ev.Evidence):
 		return undecided(op, lacking(ev, noMark), journal.FindingAmbiguous)
 	case op.State == journal.StateInFlight:
-		return kept(op, ev)
+		return deferEvidence(op, ev)
 	case ev.Taken:
 		return undecided(op, ev, journal.FindingAmbiguous)
 	case outranked(op, ev):
@@ -375,8 +375,8 @@ func isRefusal(op *journal.Operation, e journal.Evidence) bool {
 	return op.SecondEffects == 0 && marks(&e) && op.MayHaveRun && (op.Claim == 1 && op.Attempts == 1 || op.Terms.Remembers == memory.Everything)
 }
 
-// kept defers evidence while a claim is open, whose own answer wins. weigh applies it when the claim ends.
-func kept(op *journal.Operation, ev *Event) (Decision, error) {
+// deferEvidence defers evidence while a claim is open, whose own answer wins. applyDeferred applies it when the claim ends.
+func deferEvidence(op *journal.Operation, ev *Event) (Decision, error) {
 	if isKept(op, ev) {
 		return Ignored, nil
 	}
@@ -390,8 +390,8 @@ func kept(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// weigh settles an operation whose claim ended without an answer by the deferred evidence, and reports whether it did.
-func weigh(op *journal.Operation, ev *Event) bool {
+// applyDeferred settles an operation whose claim ended without an answer by the deferred evidence, and reports whether it did.
+func applyDeferred(op *journal.Operation, ev *Event) bool {
 	var best journal.Evidence
 	for _, e := range op.Evidence {
 		if e.Answer != nil && marks(&e) && e.Finding > best.Finding && (e.Finding != journal.FindingRefused || isRefusal(op, e)) {
@@ -424,7 +424,7 @@ func weigh(op *journal.Operation, ev *Event) bool {
 func DecidedByEvidence(op *journal.Operation, attempts int) bool {
 	ended := *op
 	ended.MayHaveRun, ended.Attempts = true, op.Attempts+attempts
-	return weigh(&ended, &Event{}) && (ended.State != journal.StateCompleted || ended.Answer.Refused)
+	return applyDeferred(&ended, &Event{}) && (ended.State != journal.StateCompleted || ended.Answer.Refused)
 }
 
 func withoutAnswers(list []journal.Evidence) []journal.Evidence {
@@ -438,7 +438,7 @@ func withoutAnswers(list []journal.Evidence) []journal.Evidence {
 // assertedAbsent applies the finding of the program's own look-up that the operation was not executed. It counts like
 // an operator's decision, and never overrides an earlier one.
 func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
-	over := later(op.LastEndedAt, op.SettledAt).Add(max(op.Terms.Handling, ev.Absence.Handling) + lookMargin)
+	over := later(op.LastEndedAt, op.SettledAt).Add(max(op.Terms.Handling, ev.Absence.Handling) + clockMargin)
 	why := ""
 	switch r := op.Resolved; {
 	case op.State != journal.StateUnknown:
@@ -453,7 +453,7 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 		why = "a clock was wrong between its creation and the look-up"
 	case r != nil && r.Generation == op.Generation && r.Resolution != journal.Reinstate:
 		why = "an operator has resolved it before"
-	case stamp(ev.Absence.Began).Before(over) || passed(ev).Before(over) || stamp(ev.Absence.Began).After(passed(ev)):
+	case stamp(ev.Absence.Began).Before(over) || certainTime(ev).Before(over) || stamp(ev.Absence.Began).After(certainTime(ev)):
 		why = "the program's own look-up was asked too early: the provider may still be working on it"
 	case hasEffect(op):
 		why = "there is evidence that it took effect"
@@ -472,7 +472,7 @@ func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 
 // clockWasWrong reports whether the journal's clock, or the caller's, is or was not believed.
 func clockWasWrong(op *journal.Operation, ev *Event) bool {
-	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > max(op.Terms.Margin(), lookMargin)
+	return op.WindowClosed || !op.SentSince.IsZero() || !ev.Unconfirmed.IsZero() || ev.Last.Sub(ev.At) > max(op.Terms.Margin(), clockMargin)
 }
 
 // undecided leaves an unknown operation unknown, until the next look-up or for a person.
@@ -503,7 +503,7 @@ func undecided(op *journal.Operation, ev *Event, finding journal.Finding) (Decis
 		dispute(op, ev.Delivered, cmp.Or(e.Why, twoObjects))
 		return Recorded, nil
 	case ev.Attention != "":
-		die(op, ev.Delivered, ev.Attention)
+		giveUp(op, ev.Delivered, ev.Attention)
 		return Recorded, nil
 	case ev.Due.After(ev.At):
 		op.Attention, op.LookAt = "", ev.Due
@@ -596,7 +596,7 @@ func anotherObject(op *journal.Operation, ev *Event) bool {
 // withdraw withdraws an operation.
 func withdraw(op *journal.Operation, ev *Event) (Decision, error) {
 	if op.State == journal.StateInFlight {
-		orphan(op, ev)
+		sessionLost(op, ev)
 	}
 	op.Withdrawn = resolved(ev)
 	switch {

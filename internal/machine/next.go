@@ -90,7 +90,7 @@ func step(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	case EventAdopt:
 		return adopt(op, live, ev)
 	case EventLook:
-		return look(op, ev)
+		return leaseLookup(op, ev)
 	case EventHint:
 		return hint(op, ev)
 	case EventEvidence:
@@ -117,7 +117,7 @@ func cameBack(op *journal.Operation, ev *Event) {
 	}
 	now := ev.At
 	if lead := ev.Last.Sub(ev.At); lead > 0 && lead <= leapMargin(op.Terms) {
-		now = ev.Last // another's, which is right too: by its clock what is due rests as long
+		now = ev.Last // the clock of another process, which is right too: the operation stays due for as long
 	}
 	op.DueAt, op.WakeAt = closer(op.DueAt, op.UpdatedAt, now), closer(op.WakeAt, op.UpdatedAt, now)
 	op.LookAt = closer(op.LookAt, op.UpdatedAt, ev.At)
@@ -135,9 +135,9 @@ func wasAhead(written, at, last time.Time) bool {
 	return lead > 0 && (lead > Leap || written.After(last))
 }
 
-// passed returns the latest time that has passed for sure: the caller's. While its clock is not believed, it is the
+// certainTime returns the latest time that has passed for sure: the caller's. While its clock is not believed, it is the
 // journal's last time if that is earlier.
-func passed(ev *Event) time.Time {
+func certainTime(ev *Event) time.Time {
 	if ev.Unconfirmed.IsZero() {
 		return ev.At
 	}
@@ -225,7 +225,7 @@ func begin(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		}
 		anew(op, ev)
 		op.Enqueued = false
-		hold(op, ev)
+		acquire(op, ev)
 		return Execute, nil
 	case op.Tombstone:
 		return Gone, nil
@@ -241,8 +241,8 @@ func begin(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		if live {
 			return Wait, nil
 		}
-		orphan(op, ev)
-		if weigh(op, ev) {
+		sessionLost(op, ev)
+		if applyDeferred(op, ev) {
 			op.Asker = ev.Asker
 			return Weighed, nil
 		}
@@ -286,7 +286,7 @@ func enqueue(op *journal.Operation, ev *Event) (Decision, error) {
 		anew(op, ev)
 		op.Enqueued, op.Naming = true, journal.Named // although a caller's key may have been its name before
 		op.State, op.Holder = journal.StatePending, ""
-		op.DueAt, op.DueOwn = later(ev.Due, passed(ev)), false
+		op.DueAt, op.DueOwn = later(ev.Due, certainTime(ev)), false
 		op.WakeAt = wakeBy(op, op.DueAt)
 		op.SettledAt, op.Delivered, op.Told, op.ByHand = time.Time{}, false, false, false
 		op.Cause = "enqueued"
@@ -464,8 +464,8 @@ func claim(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		if live {
 			return Wait, nil
 		}
-		orphan(op, ev)
-		if weigh(op, ev) {
+		sessionLost(op, ev)
+		if applyDeferred(op, ev) {
 			return Weighed, nil
 		}
 	default:
@@ -473,7 +473,7 @@ func claim(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	}
 	op.Asker = ev.Asker
 	if op.BodyWithheld || op.Naming != journal.Named && (op.Told || ev.NamedOnly) {
-		return leave(op, ev)
+		return waitForCaller(op, ev)
 	}
 	return send(op, ev, form)
 }
@@ -492,10 +492,10 @@ func offer(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	return Offer, nil
 }
 
-// leave keeps an operation that is not sent in the background, as it is unnamed or its body was not kept. Its caller
+// waitForCaller keeps an operation that is not sent in the background, as it is unnamed or its body was not kept. Its caller
 // may ask again until the window ends. Then the rule decides.
-func leave(op *journal.Operation, ev *Event) (Decision, error) {
-	if decision := lapse(op, ev); decision != Ignored {
+func waitForCaller(op *journal.Operation, ev *Event) (Decision, error) {
+	if decision := expire(op, ev); decision != Ignored {
 		return decision, nil
 	}
 	ends := callersWindow(op)
@@ -525,7 +525,7 @@ func waitsForItsCaller(op *journal.Operation, ev *Event, ends time.Time) {
 	}
 	switch listed := op.ParkedSince.Add(journal.PendingAttentionAfter); {
 	case !op.MayHaveRun:
-	case passed(ev).Before(listed):
+	case certainTime(ev).Before(listed):
 		op.WakeAt = earlier(ends, listed)
 	default:
 		op.Attention = "its caller has got an error and has not had it sent again for a day, and nothing else may send it"
@@ -547,11 +547,11 @@ func over(op *journal.Operation, ev *Event) bool {
 	if began.IsZero() {
 		began = op.CreatedAt
 	}
-	return window == 0 || !passed(ev).Before(began.Add(window))
+	return window == 0 || !certainTime(ev).Before(began.Add(window))
 }
 
-// orphan makes an operation in flight pending, whose session was found dead.
-func orphan(op *journal.Operation, ev *Event) {
+// sessionLost makes an operation in flight pending, whose session was found dead.
+func sessionLost(op *journal.Operation, ev *Event) {
 	op.State, op.Holder = journal.StatePending, ""
 	op.LastEndedAt = later(ev.At, ev.Last)
 	op.DueAt, op.WakeAt = ev.At, ev.At
@@ -563,7 +563,7 @@ func orphan(op *journal.Operation, ev *Event) {
 // have run under another form, the provider would not recognise the key. A record without a form gets this one.
 func send(op *journal.Operation, ev *Event, form string) (Decision, error) {
 	op.State, op.Holder = journal.StatePending, ""
-	if decision := lapse(op, ev); decision != Ignored {
+	if decision := expire(op, ev); decision != Ignored {
 		return decision, nil
 	}
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev))
@@ -588,15 +588,15 @@ func send(op *journal.Operation, ev *Event, form string) (Decision, error) {
 		return Later, nil
 	}
 	op.Form = form
-	hold(op, ev)
+	acquire(op, ev)
 	return Execute, nil
 }
 
-// lapse cancels an operation that can't have run and whose latest time has passed. While the jumped clock and the
-// journal's time disagree on that, lapse puts it off: it is neither cancelled nor sent. Ignored means that it may be
+// expire cancels an operation that can't have run and whose latest time has passed. While the jumped clock and the
+// journal's time disagree on that, expire puts it off: it is neither cancelled nor sent. Ignored means that it may be
 // sent.
-func lapse(op *journal.Operation, ev *Event) Decision {
-	surely, perhaps := passed(ev), later(ev.At, ev.Last)
+func expire(op *journal.Operation, ev *Event) Decision {
+	surely, perhaps := certainTime(ev), later(ev.At, ev.Last)
 	if ev.Unconfirmed.IsZero() {
 		surely = perhaps
 	}
@@ -628,8 +628,8 @@ func goesAhead(op *journal.Operation, ev *Event) bool {
 		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))
 }
 
-// hold begins a claim. From then on the operation counts as sent.
-func hold(op *journal.Operation, ev *Event) {
+// acquire begins a claim. From then on the operation counts as sent.
+func acquire(op *journal.Operation, ev *Event) {
 	op.Claim++
 	op.Asker = ev.Asker
 	op.Found = journal.Found{State: op.State, MayHaveRun: op.MayHaveRun, Failed: op.Failed, FirstSentAt: op.FirstSentAt}
@@ -763,7 +763,7 @@ func refused(op *journal.Operation, ev *Event) (Decision, error) {
 	sentAs(op, ev)
 	op.MayHaveRun, op.LastEndedAt = true, later(ev.At, ev.Last)
 	op.LastAnswer = lastAnswer(op, ev.Answer)
-	if weigh(op, ev) {
+	if applyDeferred(op, ev) {
 		return Weighed, nil
 	}
 	op.DueAt = ev.Due
@@ -840,7 +840,7 @@ func release(op *journal.Operation, ev *Event) (Decision, error) {
 		op.BusySince = later(ev.At, ev.Last)
 	}
 	switch {
-	case weigh(op, ev):
+	case applyDeferred(op, ev):
 		return Weighed, nil
 	case doubted:
 		op.DueAt = ev.Due
@@ -862,7 +862,7 @@ func park(op *journal.Operation, ev *Event) {
 	if op.MayHaveRun {
 		p := MaySend(question(op, true, op.DueAt, ev))
 		op.Cause = words.Because(op.Cause, p.Reason)
-		busyTooLong := ev.Busy && passed(ev).Sub(op.BusySince) >= maxBusy
+		busyTooLong := ev.Busy && certainTime(ev).Sub(op.BusySince) >= maxBusy
 		if p.Answer == Never || busyTooLong {
 			settle(op, ev, journal.StateUnknown)
 			return
@@ -873,7 +873,7 @@ func park(op *journal.Operation, ev *Event) {
 	switch {
 	case op.ParkedSince.IsZero():
 		op.ParkedSince = later(ev.At, ev.Last)
-	case passed(ev).Sub(op.ParkedSince) >= journal.PendingAttentionAfter:
+	case certainTime(ev).Sub(op.ParkedSince) >= journal.PendingAttentionAfter:
 		op.Attention = words.Because("no attempt for a day has brought an outcome, or none could be made", op.Cause)
 	}
 	if op.Naming == journal.Named && !op.BodyWithheld || !ev.Told {
@@ -917,7 +917,7 @@ func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		return Ignored, invalid(op, ev, "it is withdrawn: lift that by Client.Reinstate first")
 	}
 	switch {
-	case op.State == journal.StateInFlight && weigh(op, ev):
+	case op.State == journal.StateInFlight && applyDeferred(op, ev):
 		return Weighed, nil
 	case against(op, ev):
 		return Ignored, invalid(op, ev, "there is evidence that it took effect: read it, and force the decision if it is wrong")
@@ -929,7 +929,7 @@ func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	switch ev.Resolution {
 	case journal.Hold:
 		if op.State == journal.StateInFlight {
-			orphan(op, ev)
+			sessionLost(op, ev)
 		}
 		op.Cause = "on hold"
 		ev.Delivered = true // to its holder
@@ -1015,7 +1015,7 @@ func settle(op *journal.Operation, ev *Event, to journal.State) {
 	if ev.Last.Sub(ev.At) > leapMargin(op.Terms) {
 		op.SettledAt = ev.Last // a clock behind it would reap the operation early
 	}
-	if to != journal.StateUnknown || op.DueOwn || !op.DueAt.After(passed(ev)) {
+	if to != journal.StateUnknown || op.DueOwn || !op.DueAt.After(certainTime(ev)) {
 		op.DueAt = time.Time{} // else the provider's pause holds for every caller
 	}
 	op.WakeAt, op.ParkedSince = time.Time{}, time.Time{}
@@ -1051,7 +1051,7 @@ func reap(op *journal.Operation, ev *Event) (Decision, error) {
 		return Ignored, nil
 	case op.State == journal.StateCancelled && op.Withdrawn != nil && op.Naming != journal.Generated:
 		return Ignored, nil // without it, a caller by its name would send it
-	case op.SettledAt.Add(keep).After(passed(ev)):
+	case op.SettledAt.Add(keep).After(certainTime(ev)):
 		return Ignored, nil
 	case goes:
 		*op = journal.Operation{}
@@ -1085,7 +1085,7 @@ func adopt(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	}
 	op.LastEndedAt = later(ev.At, ev.Last)
 	closeWindow(op, ev)
-	if op.State == journal.StateInFlight && weigh(op, ev) {
+	if op.State == journal.StateInFlight && applyDeferred(op, ev) {
 		return Weighed, nil
 	}
 	op.Adopted = true
@@ -1098,7 +1098,7 @@ func adopt(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		op.ByHand, op.Cause = false, missing
 		return Recorded, nil
 	case journal.StateInFlight:
-		orphan(op, ev)
+		sessionLost(op, ev)
 	}
 	op.Cause = missing
 	ev.Due, ev.DueOwn, ev.Wake, ev.Told = op.DueAt, false, time.Time{}, op.Told

@@ -133,5 +133,5 @@ func reapReceipt(r journal.Receipt, ev ReceiptEvent) ReceiptResult {
 
 // receiptNow returns the time that has passed for sure: a clock that has jumped ahead ends nothing.
 func receiptNow(ev ReceiptEvent) time.Time {
-	return passed(&Event{At: ev.At, Last: ev.Last, Unconfirmed: ev.Unconfirmed})
+	return certainTime(&Event{At: ev.At, Last: ev.Last, Unconfirmed: ev.Unconfirmed})
 }

@@ -32,8 +32,8 @@ var places = map[string]string{
 	"errors.New": "Errors", "fmt.Errorf": "Errors", "panic": "Errors", "malformed": "Errors", "refused": "Errors",
 	"Say": "Log lines", "Note": "Log lines", "Warn": "Log lines", "Error": "Log lines", "ErrorContext": "Log lines",
 	"WarnContext": "Log lines", "PassFailed": "Log lines", "JournalFailed": "Log lines", "failed": "Log lines",
-	"park": "Causes", "doubt": "Causes", "retryOrEnd": "Causes", "inconclusive": "Causes", "cancelsUnsent": "Causes", "misuse": "Causes",
-	"looksRestored": "Causes", "isOlder": "Causes", "Fail": "Causes", "because": "Causes", "die": "Causes", "alert": "Causes",
+	"park": "Causes", "markUnknown": "Causes", "retryOrEnd": "Causes", "inconclusive": "Causes", "cancelsUnsent": "Causes", "misuse": "Causes",
+	"looksRestored": "Causes", "isOlder": "Causes", "Fail": "Causes", "because": "Causes", "giveUp": "Causes", "alert": "Causes",
 	"invalid": "Causes", "invalidFlow": "Causes", "invalidReceipt": "Causes", "must": "Causes",
 	"Reason": "Causes", "Cause": "Causes", "cause": "Causes", "Why": "Causes", "Because": "Causes", "Advice": "Causes", "Invariant": "Causes",
 }

@@ -69,7 +69,7 @@ type Call struct {
 	heldBack bool // it is of a flow in the background, and has no permit
 
 	closing  sync.Once // of the request's body
-	looked   bool      // a look-up has found a fact that may change the journal's decision
+	lookedUp bool      // a look-up has found a fact that may change the journal's decision
 	enqueues bool      // it is recorded in a transaction of the caller's, which is open
 }
 

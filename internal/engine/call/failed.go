@@ -34,7 +34,7 @@ func (k *Call) notBegun(cause error) error {
 	if k.intent.Naming == journal.Generated || k.ref.ID == "" {
 		return k.Fail(fault.ErrNotSent, cause)
 	}
-	ctx, cancel := core.LastLook(k.ctx)
+	ctx, cancel := core.LastRead(k.ctx)
 	defer cancel()
 	op, err := k.get(ctx)
 	var before *journal.Operation // under its key, when its account was not told apart

@@ -131,7 +131,7 @@ func (k *Call) wrongKeyHeader() string {
 		return "" // the table says that no key is taken, and the request is sent once
 	}
 	for name, values := range k.req.Header {
-		if len(values) == 0 || values[0] == "" || tables.Key(key).InHeader(name) || !looksLikeAKey(name) {
+		if len(values) == 0 || values[0] == "" || tables.Key(key).InHeader(name) || !resemblesKey(name) {
 			continue
 		}
 		if _, isCarried, err := tables.Key(key).Carried(k.message()); err != nil || isCarried {
@@ -143,7 +143,7 @@ func (k *Call) wrongKeyHeader() string {
 	return ""
 }
 
-func looksLikeAKey(header string) bool {
+func resemblesKey(header string) bool {
 	return secret.ContainsFold(header, "idempoten") ||
 		slices.ContainsFunc(keyHeaders, func(name string) bool { return strings.EqualFold(header, name) })
 }

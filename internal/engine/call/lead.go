@@ -33,16 +33,16 @@ func (k *Call) Lead() (*core.Flight, exchange.Answer, error) {
 		if op == nil || op.State != journal.StateCancelled {
 			continue
 		}
-		if err := k.Heed(f.RetryAfter); err != nil {
+		if err := k.WaitRetryAfter(f.RetryAfter); err != nil {
 			return nil, exchange.Answer{}, err
 		}
 	}
 }
 
-// Heed waits until the time that the provider has named. It named that time to another call, or to an attempt of this
+// WaitRetryAfter waits until the time that the provider has named. It named that time to another call, or to an attempt of this
 // operation that a look-up has shown to be without effect. Callers that were already waiting also honor it. A caller
 // whose deadline is earlier fails immediately.
-func (k *Call) Heed(until time.Time) error {
+func (k *Call) WaitRetryAfter(until time.Time) error {
 	c := k.client
 	pause := until.Sub(c.Now())
 	switch {
@@ -56,12 +56,12 @@ func (k *Call) Heed(until time.Time) error {
 	return k.notBegun(fmt.Errorf("its provider asked for a pause until %s", until.UTC().Format(time.RFC3339)))
 }
 
-// Look looks once for an unknown operation, within the call's time. It returns how that stands then, if the look-up may have
+// LookUp looks once for an unknown operation, within the call's time. It returns how that stands then, if the look-up may have
 // changed it, and else nil.
-func (k *Call) Look(op *journal.Operation) *journal.Operation {
+func (k *Call) LookUp(op *journal.Operation) *journal.Operation {
 	c := k.client
 	switch {
-	case k.looked || !c.Finder.Enabled() || !c.Now().Before(k.ends):
+	case k.lookedUp || !c.Finder.Enabled() || !c.Now().Before(k.ends):
 		return nil
 	case seam.IsOfFlow(op.Parent) && op.Looks > 0:
 		return nil // a flow asks again and again: Run looks for the operation that it waits for
@@ -72,7 +72,7 @@ func (k *Call) Look(op *journal.Operation) *journal.Operation {
 	if err != nil || found.State == journal.StateUnknown {
 		return nil
 	}
-	k.looked = true
+	k.lookedUp = true
 	return found
 }
 

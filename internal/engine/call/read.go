@@ -64,7 +64,7 @@ func (k *Call) Understand() (effect bool, err error) {
 		return false, nil
 	}
 	carried, isCarried, err := tables.Key(k.route.Endpoint.Key).OfAnyVersion().Carried(m)
-	if k.passesForAToken(m, isCarried) {
+	if k.isTokenRequest(m, isCarried) {
 		return false, nil
 	}
 	switch {
@@ -100,9 +100,9 @@ func (k *Call) Understand() (effect bool, err error) {
 // No field of a request makes a named or keyed one pass. Otherwise a party that adds a field to a charge could have it sent
 // unrecorded.
 
-// passesForAToken reports whether a call without a name is a token request that is not an operation. Such a request
+// isTokenRequest reports whether a call without a name is a token request that is not an operation. Such a request
 // is tidy, has no key, and goes to a host and path that no contract names.
-func (k *Call) passesForAToken(m tables.Message, isCarried bool) bool {
+func (k *Call) isTokenRequest(m tables.Message, isCarried bool) bool {
 	named := k.route.Listed && len(k.route.Provider.Hosts) > 0
 	return !named && !k.name.Named && !isCarried && wire.IsTidyTokenRequest(k.req.Method, m)
 }

@@ -17,19 +17,19 @@ import (
 // NameStep gives an unnamed call under a parent its name. The caller calls leave with
 // the call's operation, if it has an answer, and its error.
 func (k *Call) NameStep() (leave func(*journal.Operation, error), err error) {
-	if leave, err = k.takeStep(); err != nil && k.ctx.Err() != nil {
+	if leave, err = k.nameInboundStep(); err != nil && k.ctx.Err() != nil {
 		err = k.notBegun(context.Cause(k.ctx))
 	}
 	return leave, err
 }
 
-func (k *Call) takeStep() (leave func(*journal.Operation, error), err error) {
+func (k *Call) nameInboundStep() (leave func(*journal.Operation, error), err error) {
 	if seam.IsInTransaction(k.ctx) {
 		return nil, k.Fail(fault.ErrOpenTransaction, nil)
 	}
 	p := k.name.Parent
 	if p != nil && p.Flow != nil {
-		return k.takeFlowStep()
+		return k.nameFlowStep()
 	}
 	if p == nil || k.name.Named {
 		return func(*journal.Operation, error) {}, nil
@@ -55,9 +55,9 @@ func (k *Call) takeStep() (leave func(*journal.Operation, error), err error) {
 	return leave, nil
 }
 
-// takeFlowStep gives a call within a flow its name: that of its step. The caller calls
+// nameFlowStep gives a call within a flow its name: that of its step. The caller calls
 // leave with what the call came to.
-func (k *Call) takeFlowStep() (leave func(*journal.Operation, error), err error) {
+func (k *Call) nameFlowStep() (leave func(*journal.Operation, error), err error) {
 	flow := k.name.Parent.Flow
 	step := flow.Step
 	switch {

@@ -13,9 +13,9 @@ import (
 
 // Answer is the result of a request.
 type Answer struct {
-	Passed   bool           // the request was no operation; the transport has answered it
-	Response *http.Response // nil with an Err
-	Err      error
+	Forwarded bool           // the request was no operation; the transport has answered it
+	Response  *http.Response // nil with an Err
+	Err       error
 
 	Operation *journal.Operation // that the Response is of, which does not change any more; nil without one
 	Replayed  bool               // the answer was recorded before, here or at the provider

@@ -42,18 +42,18 @@ func (r *Run) makeAttempt() (*http.Response, error) {
 		return nil, err
 	}
 	r.permit.Supplied()
-	if ctx := r.client.AttemptStarted(req.Context(), &r.op, r.tally.made+1); ctx != nil {
+	if ctx := r.client.AttemptStarted(req.Context(), &r.op, r.stats.made+1); ctx != nil {
 		a.traced = ctx
 		req = req.WithContext(a.ctx.Traced(req.Context(), ctx))
 	}
-	r.tally.made++
-	r.tally.underWay = true
+	r.stats.made++
+	r.stats.underWay = true
 	a.resp, a.err = r.exchange(a.ctx, req)
 	if a.err != nil {
 		a.unsent = a.ctx.Unsent(a.err)
-		r.tally.maybeSent = r.tally.maybeSent || !a.unsent
+		r.stats.maybeSent = r.stats.maybeSent || !a.unsent
 		if !a.unsent {
-			r.tally.departed++
+			r.stats.departed++
 		}
 		r.attemptEnded()
 		if cause := context.Cause(a.ctx); cause != nil {
@@ -62,8 +62,8 @@ func (r *Run) makeAttempt() (*http.Response, error) {
 		a.lost = a.unsent && errors.Is(a.err, wire.ErrLeaseOver)
 		a.ctx.Cancel(errEnded)
 	} else {
-		r.tally.maybeSent = true
-		r.tally.departed++
+		r.stats.maybeSent = true
+		r.stats.departed++
 		r.readAnswer()
 		r.attemptEnded()
 	}
@@ -79,8 +79,8 @@ func (g guard) Late(by time.Time) error { return afterwards(g.client.Now(), by) 
 
 // attemptEnded notes when the last attempt did.
 func (r *Run) attemptEnded() {
-	r.tally.ended = r.client.Now()
-	if r.tally.maybeSent {
+	r.stats.ended = r.client.Now()
+	if r.stats.maybeSent {
 		r.idleSince = time.Now()
 	}
 }
@@ -97,7 +97,7 @@ func (r *Run) mayGoOn() error {
 		r.attempt.lost = true
 		return errors.New("the session is lost")
 	}
-	if r.tally.made > 0 {
+	if r.stats.made > 0 {
 		op, err := r.client.Journal.Get(&r.pauses, r.op.Ref)
 		if err != nil {
 			return fmt.Errorf("the claim can't be checked: %w", err)
@@ -106,7 +106,7 @@ func (r *Run) mayGoOn() error {
 			r.attempt.lost = true
 			return errors.New("the claim is no longer held")
 		}
-		if machine.DecidedByEvidence(&op, r.tally.made) {
+		if machine.DecidedByEvidence(&op, r.stats.made) {
 			return errHeard
 		}
 	}
@@ -265,8 +265,8 @@ func (s *stream) Close() error {
 // has a connection.
 func (r *Run) startContext() *wire.AttemptContext {
 	c := r.newContext()
-	if rest := r.ends.Sub(r.attempt.started) - r.client.AttemptTimeout; rest > 0 && !r.mayFollow(r.attempt.started.Add(r.client.AttemptTimeout)) {
-		c.ExtendDeadline(r.client.AttemptTimeout, rest)
+	if spare := r.ends.Sub(r.attempt.started) - r.client.AttemptTimeout; spare > 0 && !r.mayFollow(r.attempt.started.Add(r.client.AttemptTimeout)) {
+		c.ExtendDeadline(r.client.AttemptTimeout, spare)
 	}
 	return c
 }
@@ -282,8 +282,8 @@ func (r *Run) mayFollow(brokenOff time.Time) bool {
 // is under way under it.
 func (r *Run) newContext() *wire.AttemptContext {
 	left, cause := r.client.AttemptTimeout, wire.ErrAttemptTimeout
-	if rest := r.ends.Sub(r.attempt.started); rest < left {
-		left, cause = rest, wire.ErrOutOfTime
+	if untilEnd := r.ends.Sub(r.attempt.started); untilEnd < left {
+		left, cause = untilEnd, wire.ErrOutOfTime
 	}
 	c := &r.first
 	if c.Context != nil { // a transport may still hold it

@@ -28,7 +28,7 @@ func (r *Run) classify() {
 		}
 		a.judged = r.route.Classify(answer)
 		if d, ok := r.route.Declared(answer); ok && d < r.op.Terms.Retention {
-			r.op.Terms.Retention, r.tally.declared = d, cmp.Or(d, -1)
+			r.op.Terms.Retention, r.stats.declared = d, cmp.Or(d, -1)
 		}
 		if a.open = !read && r.route.Open(answer, a.judged.Verdict) || a.cut == nil && r.hidesDecline(); a.open {
 			a.judged.Credential = false // nor does it tell of a credential

@@ -72,7 +72,7 @@ func (r *Run) checkCredential(req *http.Request, to *url.URL) error {
 	if err := r.checkMode(req); err != nil { // one of another mode is of another account, too: there is no need to ask for its account
 		return err
 	}
-	ran := (r.mayHaveRun() || r.tally.underWay) && !r.op.NeverSigned()
+	ran := (r.mayHaveRun() || r.stats.underWay) && !r.op.NeverSigned()
 	switch {
 	case same && (ran || !r.wantsAccount()):
 		return nil

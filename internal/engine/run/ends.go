@@ -16,7 +16,7 @@ func (r *Run) park(due time.Time, cause string, err error) {
 	r.end = &ending{kind: machine.EventPark, due: due, cause: cause, err: err}
 }
 
-func (r *Run) doubt(cause string, err error) {
+func (r *Run) markUnknown(cause string, err error) {
 	r.end = &ending{kind: machine.EventDoubt, cause: cause, err: err}
 }
 

@@ -30,21 +30,21 @@ func (r *Run) judge() {
 		r.judgeLocal(a.err)
 		return
 	case a.err != nil:
-		r.tally.mayHaveRun = r.tally.mayHaveRun || !a.unsent
+		r.stats.mayHaveRun = r.stats.mayHaveRun || !a.unsent
 		r.retryOrEnd(false, describe(a.err, a.unsent), a.err)
 		return
 	}
-	r.tally.answered, r.tally.busy = true, a.judged.Verdict == providers.InFlight
+	r.stats.answered, r.stats.busy = true, a.judged.Verdict == providers.InFlight
 	if a.judged.Earlier && !before {
 		// Another party sent this key: a lost journal, another host, a proxy.
-		r.tally.mayHaveRun = true
+		r.stats.mayHaveRun = true
 		if !r.comparesRequests() && !r.madeKey() {
-			r.doubt("the answer belongs to an earlier request under this key, and the provider does not compare requests", nil)
+			r.markUnknown("the answer belongs to an earlier request under this key, and the provider does not compare requests", nil)
 			return
 		}
 	}
 	if a.open { // whatever its status says
-		r.tally.mayHaveRun, r.tally.failed = true, true
+		r.stats.mayHaveRun, r.stats.failed = true, true
 		what := ", body cut short"
 		if a.cut == nil {
 			what = ", body in a coding that can't be read, or longer than is looked at"
@@ -54,13 +54,13 @@ func (r *Run) judge() {
 	}
 	if r.route.Endpoint.RefusalsRegisterNoKey && !a.judged.Earlier &&
 		(a.judged.Verdict == providers.Rejected || a.judged.Verdict == providers.NotExecuted) {
-		r.tally.refused++
+		r.stats.refused++
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		r.client.Budget(*r.route).Success(r.tally.ended)
+		r.client.Budget(*r.route).Success(r.stats.ended)
 		if a.cut != nil {
-			r.tally.mayHaveRun = true
+			r.stats.mayHaveRun = true
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
 			return
 		}
@@ -68,10 +68,10 @@ func (r *Run) judge() {
 		r.complete()
 	case providers.AnswerGone:
 		if !before {
-			r.doubt(a.status()+": an earlier request under this key took effect, and it was not one of this operation", nil)
+			r.markUnknown(a.status()+": an earlier request under this key took effect, and it was not one of this operation", nil)
 			return
 		}
-		r.client.Budget(*r.route).Success(r.tally.ended)
+		r.client.Budget(*r.route).Success(r.stats.ended)
 		r.end = &ending{kind: machine.EventComplete, answer: &journal.Answer{Generation: r.op.Generation, Omitted: true}}
 	case providers.Rejected:
 		if a.judged.Credential {
@@ -86,20 +86,20 @@ func (r *Run) judge() {
 		r.retryOrEnd(true, a.status()+": in flight at the provider", nil)
 	case providers.Misuse:
 		if r.mayHaveRun() || !r.madeKey() && !r.op.KeyCarried {
-			r.doubt(a.status()+": the key was used for another request", nil)
+			r.markUnknown(a.status()+": the key was used for another request", nil)
 		} else {
 			r.end = &ending{kind: machine.EventCancel, cause: a.status() + ": the key was used for another request"}
 		}
 		r.end.errKind = fault.ErrKeyReused
 	case providers.Indeterminate:
 		if a.cut != nil { // the missing part may have said more
-			r.tally.mayHaveRun, r.tally.failed = true, true
+			r.stats.mayHaveRun, r.stats.failed = true, true
 			r.retryOrEnd(false, a.status()+", body cut short", a.cut)
 			return
 		}
-		r.doubt(a.status()+": does not say whether it happened", nil)
+		r.markUnknown(a.status()+": does not say whether it happened", nil)
 	default:
-		r.tally.mayHaveRun, r.tally.failed = true, true
+		r.stats.mayHaveRun, r.stats.failed = true, true
 		r.retryOrEnd(false, a.status(), a.cut)
 	}
 }
@@ -127,11 +127,11 @@ func (r *Run) judgeLocal(err error) {
 	var rule *notAllowed
 	switch {
 	case err == errHeard: // the evidence decides
-		r.doubt(err.Error(), nil)
+		r.markUnknown(err.Error(), nil)
 		return
 	case !errors.As(err, &rule):
 	case rule.Answer == machine.Never:
-		r.doubt(rule.Reason, nil)
+		r.markUnknown(rule.Reason, nil)
 		return
 	default:
 		r.park(rule.At, rule.Reason, nil)
@@ -145,13 +145,13 @@ func (r *Run) judgeLocal(err error) {
 	}
 	if errors.Is(err, errTooLate) {
 		r.end.wake, r.end.cause = time.Time{}, err.Error()
-		if !r.notAfter.Equal(r.op.NotAfter) { // the asker's time: for others it rests as after any attempt
+		if !r.notAfter.Equal(r.op.NotAfter) { // the asker's time: for others it waits as after any attempt
 			r.end.due, r.end.own = r.client.Now().Add(r.pause(false)), true
 		}
 	}
 	switch changed := errors.Is(err, wire.ErrCredentialChanged); {
 	case changed && r.mayHaveRun():
-		r.doubt(err.Error(), err)
+		r.markUnknown(err.Error(), err)
 	case changed, err == wire.ErrModeChanged: // until the other credential is brought back
 		r.end.cause, r.end.wake = err.Error(), r.client.Now().Add(retry.UpperHalf(retry.LongestPause))
 	case errors.Is(err, wire.ErrAccountUnread):
@@ -178,14 +178,14 @@ func (r *Run) isOfFlow() bool { return r.caller != nil && seam.IsOfFlow(r.op.Par
 func (r *Run) retryOrEnd(busy bool, cause string, err error) {
 	policy := r.client.Backoff.WithDefaults()
 	if !busy {
-		r.tally.counted++
+		r.stats.counted++
 	}
 	now := r.client.Now()
 	delay, asked := r.delay(policy, busy)
 	at := now.Add(delay)
 	var wake time.Time
-	if r.ctx.Err() == nil && r.tally.counted >= policy.MaxAttempts {
-		at, wake = r.rest(at, asked, busy)
+	if r.ctx.Err() == nil && r.stats.counted >= policy.MaxAttempts {
+		at, wake = r.afterLastAttempt(at, asked, busy)
 		cause = "out of attempts: " + cause
 	}
 	if late := r.tooLate(at); late != nil && r.ctx.Err() == nil {
@@ -201,23 +201,23 @@ func (r *Run) retryOrEnd(busy bool, cause string, err error) {
 		r.abandon(at, cause)
 		return
 	case p.Answer == machine.Never:
-		r.doubt(cause+"; "+p.Reason, err)
+		r.markUnknown(cause+"; "+p.Reason, err)
 		return
 	case p.Answer == machine.NotBefore:
 		at = core.Later(at, p.At)
 	}
-	if r.tally.counted >= policy.MaxAttempts || at.After(r.ends) || r.pauses.Err() != nil {
+	if r.stats.counted >= policy.MaxAttempts || at.After(r.ends) || r.pauses.Err() != nil {
 		r.park(at, cause, err)
 		r.end.own, r.end.wake = !asked, wake
 		return
 	}
-	if r.tally.declared != 0 { // a process that took over from this one has to know it
+	if r.stats.declared != 0 { // a process that took over from this one has to know it
 		r.park(at, "the provider remembers the key for less time than its table says: "+cause, err)
 		r.end.own = !asked
 		return
 	}
 	if !busy && !r.permit.Stays(now) {
-		at, wake = r.rest(at, asked, busy)
+		at, wake = r.afterLastAttempt(at, asked, busy)
 		r.park(at, "attempts at the provider fail, and are made one at a time: "+cause, err)
 		r.end.own, r.end.wake = !asked, wake
 		return
@@ -226,7 +226,7 @@ func (r *Run) retryOrEnd(busy bool, cause string, err error) {
 		// It was local: the provider was not asked. It does not come back as soon as the
 		// budget has a retry again, since all that wait for one would, and first attempts
 		// are free.
-		at, wake = r.rest(at, asked, busy)
+		at, wake = r.afterLastAttempt(at, asked, busy)
 		r.park(at, "the retry budget is used up: "+cause, fault.ErrRetryBudget)
 		r.end.own, r.end.wake = !asked, wake
 		return

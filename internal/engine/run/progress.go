@@ -10,18 +10,18 @@ import (
 
 // mayHaveRun reports whether the operation may have run: before the claim, or in one of the claim's own attempts. The
 // resend rule takes it while the claim lives.
-func (r *Run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.tally.mayHaveRun }
+func (r *Run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.stats.mayHaveRun }
 
 // undated reports whether the provider has not registered the key by any attempt of this
 // claim, so that the window has not begun.
 func (r *Run) undated() bool {
-	return !r.tally.maybeSent || r.tally.departed == r.tally.refused && !r.tally.mayHaveRun && !r.tally.underWay
+	return !r.stats.maybeSent || r.stats.departed == r.stats.refused && !r.stats.mayHaveRun && !r.stats.underWay
 }
 
 // question asks the resend rule about an attempt at the given time.
 func (r *Run) question(at time.Time) machine.Question {
 	p := machine.Progress{
-		Open: r.tally.mayHaveRun, Failed: r.tally.failed, Sent: r.tally.maybeSent,
+		Open: r.stats.mayHaveRun, Failed: r.stats.failed, Sent: r.stats.maybeSent,
 		Now: r.client.Now(), Last: r.last, Unconfirmed: r.unconfirmed,
 		Held: time.Since(r.began), Idle: time.Since(r.idleSince),
 		Idempotent: r.caller != nil &&

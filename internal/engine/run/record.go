@@ -38,13 +38,13 @@ func (r *Run) record(result *machine.Result) {
 		DueOwn:     e.own,
 		Wake:       e.wake,
 		Cause:      e.cause,
-		Attempts:   r.tally.made,
-		Open:       r.tally.mayHaveRun,
+		Attempts:   r.stats.made,
+		Open:       r.stats.mayHaveRun,
 		Unsent:     r.undated(),
-		Failed:     r.tally.failed,
-		Busy:       r.tally.busy,
-		Unanswered: !r.tally.answered,
-		Retention:  r.tally.declared,
+		Failed:     r.stats.failed,
+		Busy:       r.stats.busy,
+		Unanswered: !r.stats.answered,
+		Retention:  r.stats.declared,
 		Mode:       r.mode,
 		Told:       r.caller != nil,
 		Delivered:  !r.client.Deliveries.Settles() && !elsewhere,
@@ -122,7 +122,7 @@ func (r *Run) attempted() {
 	if a.traced != nil {
 		ctx = a.traced
 	}
-	done := core.Attempt{Number: r.tally.made, Verdict: a.judged.Verdict, Unsent: a.unsent, Err: a.err, Duration: r.tally.ended.Sub(a.started)}
+	done := core.Attempt{Number: r.stats.made, Verdict: a.judged.Verdict, Unsent: a.unsent, Err: a.err, Duration: r.stats.ended.Sub(a.started)}
 	if a.resp != nil {
 		done.Status, done.Proto = a.resp.StatusCode, a.resp.Proto
 	}

@@ -164,7 +164,7 @@ func (r *Run) askProvider(leased *machine.Result) (later time.Time, spent bool, 
 	}
 	switch a.judged.Verdict {
 	case providers.Final, providers.AlreadyDone:
-		c.Budget(*r.route).Success(r.tally.ended)
+		c.Budget(*r.route).Success(r.stats.ended)
 		r.fetch()
 		r.complete()
 		return later, true, r.keepAnswer(was)
@@ -186,7 +186,7 @@ func (r *Run) keepAnswer(was *journal.Answer) error {
 	answer := r.end.answer
 	ev := machine.Event{
 		Kind: machine.EventComplete, Ref: r.op.Ref, Handle: r.op.Handle, At: r.client.Now(), Session: r.op.Holder, Claim: r.op.Claim,
-		Generation: r.op.Generation, Answer: answer, Attempts: r.tally.made, Object: r.answeredObject(answer), Account: r.op.Account, Mode: r.mode,
+		Generation: r.op.Generation, Answer: answer, Attempts: r.stats.made, Object: r.answeredObject(answer), Account: r.op.Account, Mode: r.mode,
 	}
 	ctx, cancel := grace.After(r.ctx)
 	defer cancel()

@@ -65,7 +65,7 @@ func (r *Run) next() try {
 	// another attempt by the resend rule.
 	r.classify()
 	r.judge()
-	r.tally.underWay = false
+	r.stats.underWay = false
 	return try{resp: resp, err: err, again: r.end == nil, pause: r.wait}
 }
 

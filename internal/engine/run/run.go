@@ -50,7 +50,7 @@ type Run struct {
 	first    wire.AttemptContext                 // of the first one; each other has its own
 	attempt  attempt                             // the last one
 	answered *exchange.Response                  // by the provider to an earlier one
-	tally    tally
+	stats    attemptStats
 	delays   *retry.Delays
 	asked    time.Time        // before which the provider asked not to be, at the last one
 	wait     time.Duration    // before the next one
@@ -85,8 +85,8 @@ type attempt struct {
 	judged  tables.Judgement
 }
 
-// tally counts the attempts of one run, and holds their results so far.
-type tally struct {
+// attemptStats counts the attempts of one run, and holds their results so far.
+type attemptStats struct {
 	made       int       // on the wire
 	counted    int       // those that count against the policy
 	departed   int       // those that are not proven unsent
@@ -104,7 +104,7 @@ type tally struct {
 
 // breakOff counts the attempt that a panic of a hook has ended as one that may have done
 // anything.
-func (t *tally) breakOff() {
+func (t *attemptStats) breakOff() {
 	t.mayHaveRun = t.mayHaveRun || t.underWay
 	t.failed = t.failed || t.underWay
 	t.maybeSent = t.maybeSent || t.underWay

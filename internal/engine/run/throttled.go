@@ -22,7 +22,7 @@ func (r *Run) Admit() {
 	if r.heldBack {
 		r.holdBack()
 	} else {
-		r.takeRetry()
+		r.takeToken()
 	}
 }
 
@@ -32,10 +32,10 @@ func (r *Run) holdBack() {
 	r.park(r.client.Now(), errHeldBack.Error(), errHeldBack)
 }
 
-// takeRetry takes a token for a caller's first attempt if the operation may have run before, since that attempt repeats an earlier
+// takeToken takes a token for a caller's first attempt if the operation may have run before, since that attempt repeats an earlier
 // one. Without a token the run ends before it sends anything. The caller may ask again after the policy's longest delay.
 // Run and Resume take none: the throttle limits them.
-func (r *Run) takeRetry() {
+func (r *Run) takeToken() {
 	if !r.op.Found.MayHaveRun || r.permit != nil {
 		return
 	}

@@ -56,7 +56,7 @@ func (r *Run) Work(res *machine.Result) {
 	defer func() {
 		r.permit.Free()
 		if r.end == nil {
-			r.tally.breakOff()
+			r.stats.breakOff()
 			r.attemptEnded()
 			r.park(r.soonest(), "a hook panicked", nil)
 			r.record(res)
