@@ -127,7 +127,7 @@ func (b *books) completes(op journal.Operation, ended time.Time, s sent) journal
 func (b *books) doubts(id string, when time.Time, s sent) journal.Operation {
 	b.t.Helper()
 	op := b.begins(id, when, s)
-	ev := event(machine.EventDoubt, op, when.Add(time.Second))
+	ev := event(machine.EventMarkUnknown, op, when.Add(time.Second))
 	ev.Open, ev.Cause = true, "no answer"
 	return b.apply(ev)
 }

@@ -33,7 +33,7 @@ func statesPicture(t *testing.T) string {
 		var ways []string
 		events := map[string][]string{}
 		for _, kind := range []machine.EventKind{machine.EventBegin, machine.EventEnqueue, machine.EventClaim, machine.EventComplete, machine.EventPark,
-			machine.EventDoubt, machine.EventCancel, machine.EventResolve, machine.EventDeliver, machine.EventReap} {
+			machine.EventMarkUnknown, machine.EventCancel, machine.EventResolve, machine.EventDeliver, machine.EventReap} {
 			for _, now := range situations(from, kind) {
 				after, decision, err := machine.Next(now.op, now.live, now.event)
 				if err != nil || decision == machine.Ignored || decision == machine.Stale || now.op.Tombstone {

@@ -53,7 +53,7 @@ func TestDocumentParts(t *testing.T) {
 func transitionTable(t *testing.T) string {
 	t.Helper()
 	kinds := []machine.EventKind{machine.EventBegin, machine.EventEnqueue, machine.EventClaim, machine.EventComplete, machine.EventPark,
-		machine.EventDoubt, machine.EventCancel, machine.EventResolve, machine.EventDeliver, machine.EventReap}
+		machine.EventMarkUnknown, machine.EventCancel, machine.EventResolve, machine.EventDeliver, machine.EventReap}
 	var b strings.Builder
 	b.WriteString("| state |")
 	for _, k := range kinds {

@@ -73,7 +73,7 @@ func seed(ctx context.Context, j machine.Store, session string, n int64, at time
 		Answer: &journal.Answer{Status: 200, Body: []byte(`{"id":"ch_1"}`)}}
 	switch {
 	case n%1000 == 0:
-		ev.Kind, ev.Answer, ev.Cause, ev.Open = machine.EventDoubt, nil, "no answer", true
+		ev.Kind, ev.Answer, ev.Cause, ev.Open = machine.EventMarkUnknown, nil, "no answer", true
 	case n%25 == 0:
 		ev.Kind, ev.Answer, ev.Cause, ev.Unsent, ev.Due, ev.Delivered = machine.EventPark, nil, "connection refused", true, at.Add(time.Hour), false
 	}

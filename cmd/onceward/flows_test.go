@@ -29,7 +29,7 @@ func TestStepIsFoundByItsFlow(t *testing.T) {
 	res, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventBegin, Ref: ref, At: at, Session: s.ID(), Asker: 1,
 		Intent: &machine.Intent{Fingerprint: "f", Flow: journal.FlowRef{ID: f.ID, Handle: f.Handle}}})
 	require.NoError(t, err)
-	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Ref: ref, At: at, Session: s.ID(), Claim: res.Operation.Claim, Asker: 1, Cause: "lost", Delivered: true})
+	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventMarkUnknown, Ref: ref, At: at, Session: s.ID(), Claim: res.Operation.Claim, Asker: 1, Cause: "lost", Delivered: true})
 	require.NoError(t, err)
 
 	title := planted.SetAside + " " + handleOf(f.Handle)

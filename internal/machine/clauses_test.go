@@ -96,7 +96,7 @@ func TestTheSuccessAfterASecondEffect(t *testing.T) {
 
 func TestTheLastAnswerIsBounded(t *testing.T) {
 	for size, kept := range map[int]bool{journal.MaxLastAnswer: true, journal.MaxLastAnswer + 1: false} {
-		ev := release(machine.EventDoubt)
+		ev := release(machine.EventMarkUnknown)
 		ev.LastAnswer = &journal.Answer{Status: 503, Body: bytes.Repeat([]byte("x"), size)}
 		op, _ := next(t, inFlight(journal.Named, guarded), true, ev)
 		require.NotNil(t, op.LastAnswer)
@@ -109,7 +109,7 @@ func TestTheLastAnswerIsBounded(t *testing.T) {
 // An answer may shorten the provider's retention, and never makes it longer.
 func TestTheRetentionThatAnAnswerDeclares(t *testing.T) {
 	for declared, want := range map[time.Duration]time.Duration{0: 24 * time.Hour, time.Hour: time.Hour, 48 * time.Hour: 24 * time.Hour, -1: 0} {
-		ev := release(machine.EventDoubt)
+		ev := release(machine.EventMarkUnknown)
 		ev.Retention = declared
 		op, _ := next(t, inFlight(journal.Named, guarded), true, ev)
 		assert.Equal(t, want, op.Terms.Retention, declared)

@@ -19,8 +19,8 @@ const (
 	EventComplete
 	// EventPark gives the claim up; the operation is sent again at Due. Needs Claim.
 	EventPark
-	// EventDoubt gives the claim up; the operation may have run and may not be resent. Needs Claim.
-	EventDoubt
+	// EventMarkUnknown gives the claim up; the operation may have run and may not be resent. Needs Claim.
+	EventMarkUnknown
 	// EventCancel gives the claim and the operation up. If something may have run, it is parked or in doubt instead.
 	// Claim 0 stands for the claim that the session's Begin or Claim with this Asker may have got, if its commit
 	// failed. An operation that this claim found pending or in flight stays pending.

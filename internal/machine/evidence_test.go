@@ -467,7 +467,7 @@ func TestDisputedOperationStaysOnTheList(t *testing.T) {
 		op.Found.MayHaveRun = true
 		op, _ = next(t, op, true, seen(op, journal.FindingTookEffect, "payment pay_1"))
 		op, _ = next(t, op, true, seen(op, journal.FindingTookEffect, "payment pay_2"))
-		doubt := machine.Event{Kind: machine.EventDoubt, At: noon, Last: noon, Session: "A", Claim: op.Claim, Open: true, LookAfter: time.Minute}
+		doubt := machine.Event{Kind: machine.EventMarkUnknown, At: noon, Last: noon, Session: "A", Claim: op.Claim, Open: true, LookAfter: time.Minute}
 		op, _ = next(t, op, true, doubt)
 		return op
 	}
@@ -615,22 +615,22 @@ func TestKeptEvidenceIsWeighed(t *testing.T) {
 		dead     string
 	}{
 		{"park", heard(took), end(machine.EventPark, func(ev *machine.Event) { ev.Open = true }), machine.Weighed, journal.StateCompleted, ""},
-		{"doubt", heard(took), end(machine.EventDoubt, nil), machine.Weighed, journal.StateCompleted, ""},
+		{"doubt", heard(took), end(machine.EventMarkUnknown, nil), machine.Weighed, journal.StateCompleted, ""},
 		{"cancel, nothing was sent", heard(took), end(machine.EventCancel, func(ev *machine.Event) { ev.Unsent = true }), machine.Weighed, journal.StateUnknown, "another program"},
-		{"two objects", heard(took, took), end(machine.EventDoubt, nil), machine.Weighed, journal.StateUnknown, "more than one"},
-		{"a refusal and an effect", heard(refused, took), end(machine.EventDoubt, nil), machine.Weighed, journal.StateCompleted, ""},
-		{"an effect and a refusal", heard(took, refused), end(machine.EventDoubt, nil), machine.Weighed, journal.StateCompleted, ""},
-		{"a refusal", heard(refused), end(machine.EventDoubt, nil), machine.Weighed, journal.StateCompleted, ""},
-		{"a refusal of a candidate", alone(alike), end(machine.EventDoubt, nil), machine.Recorded, journal.StateUnknown, ""},
-		{"a refusal after another's", alike, end(machine.EventDoubt, nil), machine.Weighed, journal.StateCompleted, ""},
-		{"a refusal of one of two", heard(refused), end(machine.EventDoubt, func(ev *machine.Event) { ev.Attempts = 2 }), machine.Recorded, journal.StateUnknown, ""},
+		{"two objects", heard(took, took), end(machine.EventMarkUnknown, nil), machine.Weighed, journal.StateUnknown, "more than one"},
+		{"a refusal and an effect", heard(refused, took), end(machine.EventMarkUnknown, nil), machine.Weighed, journal.StateCompleted, ""},
+		{"an effect and a refusal", heard(took, refused), end(machine.EventMarkUnknown, nil), machine.Weighed, journal.StateCompleted, ""},
+		{"a refusal", heard(refused), end(machine.EventMarkUnknown, nil), machine.Weighed, journal.StateCompleted, ""},
+		{"a refusal of a candidate", alone(alike), end(machine.EventMarkUnknown, nil), machine.Recorded, journal.StateUnknown, ""},
+		{"a refusal after another's", alike, end(machine.EventMarkUnknown, nil), machine.Weighed, journal.StateCompleted, ""},
+		{"a refusal of one of two", heard(refused), end(machine.EventMarkUnknown, func(ev *machine.Event) { ev.Attempts = 2 }), machine.Recorded, journal.StateUnknown, ""},
 		{"a refusal, nothing was sent", heard(refused), end(machine.EventCancel, func(ev *machine.Event) { ev.Unsent = true }), machine.Recorded, journal.StateCancelled, ""},
-		{"nothing", heard(), end(machine.EventDoubt, nil), machine.Recorded, journal.StateUnknown, ""},
+		{"nothing", heard(), end(machine.EventMarkUnknown, nil), machine.Recorded, journal.StateUnknown, ""},
 		{"its own refusal that does not stand", heard(took), end(machine.EventComplete, func(ev *machine.Event) {
 			ev.Open, ev.Answer = true, &journal.Answer{Refused: true}
 		}), machine.Weighed, journal.StateCompleted, ""},
 		{"its own answer", heard(took), end(machine.EventComplete, func(ev *machine.Event) { ev.Answer = &journal.Answer{Status: 201} }), machine.Recorded, journal.StateCompleted, ""},
-		{"with a note", noted, end(machine.EventDoubt, nil), machine.Weighed, journal.StateCompleted, ""},
+		{"with a note", noted, end(machine.EventMarkUnknown, nil), machine.Weighed, journal.StateCompleted, ""},
 		{"its own refusal, and nothing else", heard(), end(machine.EventComplete, func(ev *machine.Event) { ev.Answer = &journal.Answer{Refused: true} }),
 			machine.Recorded, journal.StateCompleted, ""},
 		{"its own refusal", heard(took), end(machine.EventComplete, func(ev *machine.Event) { ev.Answer = &journal.Answer{Refused: true} }),

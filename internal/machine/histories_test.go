@@ -71,7 +71,7 @@ func (h *history) step() {
 		ev.Session = h.session()
 	}
 	if h.op.State == journal.StateInFlight && d.oneIn(3) {
-		ev.Kind = pick(d, machine.EventComplete, machine.EventPark, machine.EventCancel, machine.EventDoubt)
+		ev.Kind = pick(d, machine.EventComplete, machine.EventPark, machine.EventCancel, machine.EventMarkUnknown)
 		ev.Session, ev.Claim = h.op.Holder, h.op.Claim
 	}
 	if ev.Kind == machine.EventPark || ev.Kind == machine.EventCancel {
@@ -117,7 +117,7 @@ func (h *history) look(op journal.Operation, live bool, ev machine.Event, next j
 	case ev.Kind == machine.EventResolve && ev.Resolution == journal.NotExecuted && decision == machine.Recorded:
 		h.ran = false
 	case releases(ev.Kind) && (decision == machine.Recorded || decision == machine.Weighed):
-		h.ran = h.ran || ev.Open || ev.Kind == machine.EventDoubt
+		h.ran = h.ran || ev.Open || ev.Kind == machine.EventMarkUnknown
 	case takeover:
 		h.ran = true
 	}

@@ -26,7 +26,7 @@ func sound(t *testing.T) map[journal.State]journal.Operation {
 		journal.StateInFlight:  begun,
 		journal.StatePending:   by(machine.EventPark, func(ev *machine.Event) { ev.Open, ev.Due = true, noon.Add(time.Minute) }),
 		journal.StateCompleted: by(machine.EventComplete, func(ev *machine.Event) { ev.Answer, ev.Delivered = &journal.Answer{Status: 200}, true }),
-		journal.StateUnknown:   by(machine.EventDoubt, func(*machine.Event) {}),
+		journal.StateUnknown:   by(machine.EventMarkUnknown, func(*machine.Event) {}),
 		journal.StateCancelled: by(machine.EventCancel, func(ev *machine.Event) { ev.Unsent = true }),
 	}
 }

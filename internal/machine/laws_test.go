@@ -227,7 +227,7 @@ var laws = []law{
 		if !s.op.Failed || s.next.Failed || !s.sameLife() {
 			return true
 		}
-		return releases(s.ev.Kind) && s.ev.Kind != machine.EventDoubt && !s.ev.Failed && !s.op.Found.Failed
+		return releases(s.ev.Kind) && s.ev.Kind != machine.EventMarkUnknown && !s.ev.Failed && !s.op.Found.Failed
 	}},
 	{"a generation begins only after a cancelled one or by a resolution", func(s *step) bool {
 		if s.next.Generation == s.op.Generation || s.op.State == journal.StateAbsent || s.next.State == journal.StateAbsent {
@@ -339,7 +339,7 @@ var laws = []law{
 		if !s.op.MayHaveRun || s.next.MayHaveRun || !s.sameLife() {
 			return true
 		}
-		return releases(s.ev.Kind) && s.ev.Kind != machine.EventDoubt && !s.ev.Open && !s.op.Found.MayHaveRun ||
+		return releases(s.ev.Kind) && s.ev.Kind != machine.EventMarkUnknown && !s.ev.Open && !s.op.Found.MayHaveRun ||
 			s.ev.Kind == machine.EventResolve && s.ev.Resolution == journal.NotExecuted
 	}},
 	{"nothing is cancelled by a release that may have run", func(s *step) bool {
@@ -347,7 +347,7 @@ var laws = []law{
 			!s.ev.Open && !s.op.Found.MayHaveRun
 	}},
 	{"a doubt is unknown", func(s *step) bool {
-		return s.ev.Kind != machine.EventDoubt || s.decision != machine.Recorded || s.next.State == journal.StateUnknown && s.next.MayHaveRun
+		return s.ev.Kind != machine.EventMarkUnknown || s.decision != machine.Recorded || s.next.State == journal.StateUnknown && s.next.MayHaveRun
 	}},
 	{"a new outcome belongs to the session that led to it until it is delivered", func(s *step) bool {
 		if s.next.State <= journal.StateInFlight || s.next.State == s.op.State || answersAnew(s) || s.next.Attention != "" {
@@ -414,7 +414,7 @@ func answersAnew(s *step) bool {
 }
 
 func releases(k machine.EventKind) bool {
-	return k == machine.EventPark || k == machine.EventDoubt || k == machine.EventCancel
+	return k == machine.EventPark || k == machine.EventMarkUnknown || k == machine.EventCancel
 }
 
 // sameLife reports whether the operation was there before and after, in one generation.

@@ -73,7 +73,7 @@ func step(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 		return claim(op, live, ev)
 	case EventComplete:
 		return complete(op, ev)
-	case EventPark, EventDoubt, EventCancel:
+	case EventPark, EventMarkUnknown, EventCancel:
 		return release(op, ev)
 	case EventSign:
 		return sign(op, ev)
@@ -820,7 +820,7 @@ func release(op *journal.Operation, ev *Event) (Decision, error) {
 	if ev.Retention != 0 {
 		op.Terms.Retention = min(op.Terms.Retention, max(ev.Retention, 0))
 	}
-	doubted := ev.Kind == EventDoubt
+	doubted := ev.Kind == EventMarkUnknown
 	op.MayHaveRun, op.Failed = op.Found.MayHaveRun || ev.Open || doubted, op.Found.Failed || ev.Failed || doubted
 	sentAs(op, ev)
 	if ev.Unsent {

@@ -254,7 +254,7 @@ func TestWaitsForItsCallerSince(t *testing.T) {
 }
 
 func TestOnlyTheHolderReleasesAClaim(t *testing.T) {
-	for _, kind := range []machine.EventKind{machine.EventPark, machine.EventDoubt, machine.EventCancel} {
+	for _, kind := range []machine.EventKind{machine.EventPark, machine.EventMarkUnknown, machine.EventCancel} {
 		for _, tc := range []struct {
 			session string
 			claim   int64

@@ -169,7 +169,7 @@ func TestTestAndLiveModeAreSeparate(t *testing.T) {
 	}{
 		{"", "live", false, "live"}, {"", "live", true, ""}, {"test", "live", false, "test"},
 	} {
-		for _, kind := range []machine.EventKind{machine.EventPark, machine.EventCancel, machine.EventDoubt, machine.EventComplete} {
+		for _, kind := range []machine.EventKind{machine.EventPark, machine.EventCancel, machine.EventMarkUnknown, machine.EventComplete} {
 			op, ev := inFlight(journal.Named, guarded), release(kind)
 			op.Mode, ev.Mode, ev.Unsent, ev.Answer = tc.recorded, tc.sent, tc.unsent, &journal.Answer{Status: 201}
 			op.Account, ev.Account = "", "acct_1"
@@ -325,7 +325,7 @@ func TestFailureIsNotALostAnswer(t *testing.T) {
 	assert.False(t, held.Found.Failed)
 	restored, _ := next(t, pending(journal.Named, true), false, machine.Event{Kind: machine.EventAdopt, At: noon, Last: noon})
 	assert.True(t, restored.Failed, "what the copy lacks may have been answered")
-	doubted, _ := next(t, inFlight(journal.Named, lost), true, release(machine.EventDoubt))
+	doubted, _ := next(t, inFlight(journal.Named, lost), true, release(machine.EventMarkUnknown))
 	assert.True(t, doubted.Failed)
 	op = operation(journal.Named, lost)
 	op.State, op.Failed = journal.StateUnknown, true

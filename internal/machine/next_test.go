@@ -524,7 +524,7 @@ func (s situation) build() (op journal.Operation, live bool, ev machine.Event) {
 	case "park", "park_told":
 		ev.Kind, ev.Told = machine.EventPark, event == "park_told"
 	case "doubt":
-		ev.Kind = machine.EventDoubt
+		ev.Kind = machine.EventMarkUnknown
 	case "cancel":
 		ev.Kind = machine.EventCancel
 	case "cancel_unnumbered":

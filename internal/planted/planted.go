@@ -118,7 +118,7 @@ func Plant(ctx context.Context, j machine.Store, now time.Time) (machine.Session
 	p.complete(p.begin(recent, "", Completed), recent.Add(time.Second), Answer)
 
 	op = p.begin(recent, "", Unknown)
-	ev = p.event(machine.EventDoubt, op, recent.Add(2*time.Second), "the connection was cut after the request was sent")
+	ev = p.event(machine.EventMarkUnknown, op, recent.Add(2*time.Second), "the connection was cut after the request was sent")
 	ev.Open = true
 	p.apply(ev)
 	ev = p.event(machine.EventEvidence, op, recent.Add(3*time.Second), "")
@@ -142,11 +142,11 @@ func Plant(ctx context.Context, j machine.Store, now time.Time) (machine.Session
 	p.twice(recent)
 
 	op = p.begin(recent, "tenant\u2066-x", Hostile)
-	ev = p.event(machine.EventDoubt, op, recent.Add(time.Second), "an answer with \x1b[31m in it")
+	ev = p.event(machine.EventMarkUnknown, op, recent.Add(time.Second), "an answer with \x1b[31m in it")
 	ev.Open = true
 	p.apply(ev)
 	op = p.begin(recent, "", Long)
-	ev = p.event(machine.EventDoubt, op, recent.Add(time.Second), "no answer")
+	ev = p.event(machine.EventMarkUnknown, op, recent.Add(time.Second), "no answer")
 	ev.Open = true
 	p.apply(ev)
 
@@ -163,7 +163,7 @@ func Plant(ctx context.Context, j machine.Store, now time.Time) (machine.Session
 // came.
 func (p *planter) twice(at time.Time) {
 	first := p.begin(at, "", Twice)
-	ev := p.event(machine.EventDoubt, first, at.Add(time.Second), "no answer")
+	ev := p.event(machine.EventMarkUnknown, first, at.Add(time.Second), "no answer")
 	ev.Open = true
 	doubted := p.apply(ev)
 	ev = p.event(machine.EventResolve, doubted, at.Add(2*time.Second), "the dashboard shows none")

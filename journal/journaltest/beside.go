@@ -71,7 +71,7 @@ var besideTests = []test{
 		if !is {
 			t.Skip("the store has no look-ups")
 		}
-		doubt := c.of(machine.EventDoubt, c.begin(named("a")))
+		doubt := c.of(machine.EventMarkUnknown, c.begin(named("a")))
 		doubt.Open, doubt.LookAfter = true, time.Hour
 		op := c.decide(doubt, machine.Recorded)
 		look := c.event(machine.EventLook)
@@ -97,7 +97,7 @@ var besideTests = []test{
 		var ops [objects][2]journal.Operation
 		for i := range ops {
 			for k, pod := range pods {
-				doubt := pod.of(machine.EventDoubt, pod.begin(named(fmt.Sprint("op-", i, "-", k))))
+				doubt := pod.of(machine.EventMarkUnknown, pod.begin(named(fmt.Sprint("op-", i, "-", k))))
 				doubt.Open, doubt.Account = true, "acct"
 				ops[i][k] = pod.decide(doubt, machine.Recorded)
 			}
@@ -122,7 +122,7 @@ var besideTests = []test{
 		if _, is := h.Journal.(machine.Reconciler); !is {
 			t.Skip("the store has no look-ups")
 		}
-		doubt := c.of(machine.EventDoubt, c.begin(named("a")))
+		doubt := c.of(machine.EventMarkUnknown, c.begin(named("a")))
 		doubt.Open = true
 		op := c.decide(doubt, machine.Recorded)
 		const events = 40

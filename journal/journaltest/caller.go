@@ -115,7 +115,7 @@ func (c *caller) begin(ref journal.Ref) journal.Operation {
 func (c *caller) sentAgain(id string) (first, second journal.Operation) {
 	c.t.Helper()
 	first = c.begin(named(id))
-	c.decide(c.of(machine.EventDoubt, first), machine.Recorded)
+	c.decide(c.of(machine.EventMarkUnknown, first), machine.Recorded)
 	resolve := c.of(machine.EventResolve, first)
 	resolve.Resolution, resolve.Key = journal.SendAgain, "second-key"
 	c.decide(resolve, machine.Recorded)

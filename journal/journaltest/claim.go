@@ -99,7 +99,7 @@ var claimTests = []test{
 		c := newCaller(t, h.Journal)
 		for _, id := range []string{"a", "b"} {
 			op := c.begin(named(id))
-			c.decide(c.of(machine.EventDoubt, op), machine.Recorded)
+			c.decide(c.of(machine.EventMarkUnknown, op), machine.Recorded)
 			ev := c.of(machine.EventResolve, op)
 			ev.Session, ev.Resolution = "", journal.Executed
 			c.decide(ev, machine.Recorded)

@@ -77,7 +77,7 @@ var clockTests = []test{
 		c.now = noon.Add(10 * time.Hour) // the clock runs ahead
 		c.park(c.begin(named("pending")), c.now)
 		flying := c.begin(named("in flight"))
-		c.decide(c.of(machine.EventDoubt, c.begin(named("unknown"))), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, c.begin(named("unknown"))), machine.Recorded)
 		c.complete(c.begin(named("completed")))
 		generated := c.generate("generated")
 

@@ -21,11 +21,11 @@ func inEveryState(c *caller) map[string]journal.Operation {
 	begin("begun")
 	c.generate("generated")
 	c.park(begin("parked"), noon.Add(time.Hour))
-	c.decide(c.of(machine.EventDoubt, begin("in doubt")), machine.Recorded)
+	c.decide(c.of(machine.EventMarkUnknown, begin("in doubt")), machine.Recorded)
 	cancel := c.of(machine.EventCancel, begin("cancelled"))
 	cancel.Unsent, cancel.Delivered = true, true
 	c.decide(cancel, machine.Recorded)
-	resolve := c.of(machine.EventResolve, c.decide(c.of(machine.EventDoubt, begin("resolved")), machine.Recorded))
+	resolve := c.of(machine.EventResolve, c.decide(c.of(machine.EventMarkUnknown, begin("resolved")), machine.Recorded))
 	resolve.Resolution, resolve.Delivered = journal.Executed, true
 	c.decide(resolve, machine.Recorded)
 	c.completeDelivered(begin("completed"))

@@ -372,7 +372,7 @@ func (s *history) complete() machine.Event {
 }
 
 func (s *history) release() machine.Event {
-	kind := []machine.EventKind{machine.EventPark, machine.EventPark, machine.EventDoubt, machine.EventCancel}[s.rnd.IntN(4)]
+	kind := []machine.EventKind{machine.EventPark, machine.EventPark, machine.EventMarkUnknown, machine.EventCancel}[s.rnd.IntN(4)]
 	ev, _ := s.ofClaim(kind)
 	ev.Cause, ev.Told, ev.Busy, ev.Delivered = "because", s.sometimes(2), s.sometimes(4), s.sometimes(2)
 	ev.Open, ev.Unsent, ev.Failed, ev.DueOwn = s.sometimes(2), s.sometimes(3), s.sometimes(3), s.sometimes(2)

@@ -57,7 +57,7 @@ var identityTests = []test{
 		assert.Equal(t, settled.Handle, got.Handle)
 		assert.Equal(t, journal.StateCompleted, got.State)
 		unknown := c.generate("5c7f2a0e-unknown")
-		c.decide(c.of(machine.EventDoubt, unknown), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, unknown), machine.Recorded)
 		assert.Equal(t, journal.StateUnknown, c.get(unknown.Ref).State)
 
 		_, err := h.Journal.Get(t.Context(), named("5c7f2a0e-none"))

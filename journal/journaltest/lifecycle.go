@@ -75,7 +75,7 @@ var lifecycleTests = []test{
 	}},
 	{"an unknown operation decides Stop", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
-		c.decide(c.of(machine.EventDoubt, c.begin(named("invoice-1"))), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, c.begin(named("invoice-1"))), machine.Recorded)
 		op := c.decide(c.beginEvent(named("invoice-1")), machine.Stop)
 		assert.Equal(t, journal.StateUnknown, op.State)
 	}},
@@ -125,7 +125,7 @@ var lifecycleTests = []test{
 		assert.Equal(t, sent, op.Request.Body)
 		assert.Equal(t, []byte(`{"paid":true}`), op.Answer.Body)
 
-		c.decide(c.of(machine.EventDoubt, c.begin(named("unknown"))), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, c.begin(named("unknown"))), machine.Recorded)
 		assert.Equal(t, sent, again("unknown", machine.Stop).Request.Body)
 
 		first, second := c.sentAgain("twice")
@@ -139,7 +139,7 @@ var lifecycleTests = []test{
 		first := c.begin(named("invoice-1"))
 		c.park(first, noon)
 		second := c.begin(named("invoice-1"))
-		for _, kind := range []machine.EventKind{machine.EventPark, machine.EventDoubt, machine.EventCancel} {
+		for _, kind := range []machine.EventKind{machine.EventPark, machine.EventMarkUnknown, machine.EventCancel} {
 			c.decide(c.of(kind, first), machine.Stale)
 		}
 		assert.Equal(t, second.Claim, c.get(named("invoice-1")).Claim)
@@ -181,7 +181,7 @@ var lifecycleTests = []test{
 	{"an unknown operation is resolved by hand", func(t *testing.T, h Harness) {
 		c := newCaller(t, h.Journal)
 		op := c.begin(named("invoice-1"))
-		c.decide(c.of(machine.EventDoubt, op), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, op), machine.Recorded)
 		ev := c.of(machine.EventResolve, op)
 		ev.Resolution = journal.Executed
 		c.decide(ev, machine.Recorded)
@@ -240,7 +240,7 @@ var lifecycleTests = []test{
 			"complete of nothing":   {Kind: machine.EventComplete, Ref: named("none"), At: noon, Claim: 1, Answer: &journal.Answer{}},
 			"resolve of nothing":    {Kind: machine.EventResolve, Ref: named("none"), At: noon, Resolution: journal.Executed},
 			"begin without intent":  {Kind: machine.EventBegin, Ref: named("none"), At: noon, Session: c.session.ID()},
-			"without asker's clock": {Kind: machine.EventDoubt, Ref: named("invoice-1"), Claim: 1, Session: c.session.ID()},
+			"without asker's clock": {Kind: machine.EventMarkUnknown, Ref: named("invoice-1"), Claim: 1, Session: c.session.ID()},
 			"unsent and yet open":   {Kind: machine.EventPark, Ref: named("invoice-1"), At: noon, Claim: 1, Open: true, Unsent: true},
 			"no kind":               {Ref: named("invoice-1"), At: noon},
 		} {
@@ -289,7 +289,7 @@ var lifecycleTests = []test{
 		c := newCaller(t, h.Journal)
 		c.complete(c.begin(named("completed")))
 		c.park(c.begin(named("pending")), noon.Add(time.Hour))
-		c.decide(c.of(machine.EventDoubt, c.begin(named("unknown"))), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, c.begin(named("unknown"))), machine.Recorded)
 		c.generate("generated")
 		before := map[string]journal.Operation{}
 		for _, id := range []string{"completed", "pending", "unknown", "generated"} {

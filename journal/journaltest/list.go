@@ -21,7 +21,7 @@ var listTests = []test{
 		c.park(c.begin(named("pending soon")), noon.Add(time.Hour))
 		c.complete(c.begin(journal.Ref{Scope: "tenant", ID: "completed"}))
 		c.completeDelivered(c.begin(named("delivered")))
-		c.decide(c.of(machine.EventDoubt, c.generate("unknown")), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, c.generate("unknown")), machine.Recorded)
 		ev := c.beginEvent(named("other"))
 		ev.Intent.Provider, ev.Intent.Naming = "bank", journal.Carried
 		cancel := c.of(machine.EventCancel, c.decide(ev, machine.Execute))
@@ -144,7 +144,7 @@ var listTests = []test{
 				c.park(op, noon.Add(time.Hour))
 			case "unknown":
 				if i%7 == 2 {
-					c.decide(c.of(machine.EventDoubt, op), machine.Recorded)
+					c.decide(c.of(machine.EventMarkUnknown, op), machine.Recorded)
 				} else {
 					c.completeDelivered(op)
 				}

@@ -186,7 +186,7 @@ var outboxTests = []test{
 	{"an existing operation is left as it is", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		held := b.hold("in flight")
-		unknown := b.decide(b.of(machine.EventDoubt, b.hold("unknown")), machine.Recorded)
+		unknown := b.decide(b.of(machine.EventMarkUnknown, b.hold("unknown")), machine.Recorded)
 		completed := b.completeDelivered(b.hold("completed"))
 		for _, op := range []journal.Operation{held, unknown, completed} {
 			before := b.get(op.Ref)
@@ -356,7 +356,7 @@ var outboxTests = []test{
 	{"an outcome that was followed by another is not delivered", func(t *testing.T, h Harness) {
 		b := newBox(t, h)
 		op := b.hold("a")
-		unknown := b.decide(b.of(machine.EventDoubt, op), machine.Recorded)
+		unknown := b.decide(b.of(machine.EventMarkUnknown, op), machine.Recorded)
 		completed := b.complete(op)
 		decision, err := b.deliver(b.deliveryOf(unknown), func(context.Context, journal.Tx) error {
 			assert.Fail(t, "it is not unknown any more")

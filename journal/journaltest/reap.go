@@ -52,7 +52,7 @@ var reapTests = []test{
 		c := newCaller(t, h.Journal)
 		c.begin(named("in flight"))
 		c.park(c.begin(named("pending")), noon)
-		c.decide(c.of(machine.EventDoubt, c.begin(named("unknown"))), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, c.begin(named("unknown"))), machine.Recorded)
 		c.complete(c.begin(named("undelivered")))
 		ev := c.beginEvent(named("long retention"))
 		ev.Intent.Terms.Retention = 90 * 24 * time.Hour

@@ -29,7 +29,7 @@ func (c *caller) unknown(id string) journal.Operation {
 	ev := c.beginEvent(named(id))
 	ev.Intent.Reference, ev.Intent.ReferenceName, ev.Intent.ReferenceOurs = "ref-of-"+id, "form metadata[onceward]", true
 	ev.Intent.Compare = []journal.Field{{Name: "amount", Value: "100"}}
-	doubt := c.of(machine.EventDoubt, c.decide(ev, machine.Execute))
+	doubt := c.of(machine.EventMarkUnknown, c.decide(ev, machine.Execute))
 	doubt.Attempts, doubt.Account, doubt.Cause = 1, "acct_1", "no answer"
 	return c.decide(doubt, machine.Recorded)
 }
@@ -91,7 +91,7 @@ func (c *caller) absent(id string) journal.Operation {
 	c.t.Helper()
 	ev := c.beginEvent(named(id))
 	ev.Intent.Terms, ev.Intent.Reference, ev.Intent.ReferenceOurs = handled, "ref-of-"+id, true
-	doubt := c.of(machine.EventDoubt, c.decide(ev, machine.Execute))
+	doubt := c.of(machine.EventMarkUnknown, c.decide(ev, machine.Execute))
 	doubt.Account = "acct_1"
 	op := c.decide(doubt, machine.Recorded)
 	c.now = c.now.Add(2 * time.Hour)
@@ -144,7 +144,7 @@ var reconcileTests = []test{
 		body := []byte(`{"id":"p-1"}`)
 		for name, complete := range map[string]func(journal.Operation) (was *journal.Answer){
 			"found": func(op journal.Operation) *journal.Answer {
-				c.decide(c.of(machine.EventDoubt, op), machine.Recorded)
+				c.decide(c.of(machine.EventMarkUnknown, op), machine.Recorded)
 				event := c.took(op, "payment p-1")
 				event.Answer = nil
 				c.decide(event, machine.Recorded)
@@ -183,7 +183,7 @@ var reconcileTests = []test{
 	}),
 	reconciling("an answer that contradicts what was found does not fill it in", func(t *testing.T, h Harness, c *caller, r machine.Reconciler) {
 		op := c.begin(named("invoice-1"))
-		c.decide(c.of(machine.EventDoubt, op), machine.Recorded)
+		c.decide(c.of(machine.EventMarkUnknown, op), machine.Recorded)
 		event := c.took(op, "payment p-1")
 		event.Answer = nil
 		c.decide(event, machine.Recorded)
@@ -377,7 +377,7 @@ var reconcileTests = []test{
 		ref := func(id, reference, account string) journal.Operation {
 			ev := c.beginEvent(named(id))
 			ev.Intent.Reference, ev.Intent.ReferenceName, ev.Intent.Account = reference, "form order", account
-			doubt := c.of(machine.EventDoubt, c.decide(ev, machine.Execute))
+			doubt := c.of(machine.EventMarkUnknown, c.decide(ev, machine.Execute))
 			doubt.Attempts = 1
 			return c.decide(doubt, machine.Recorded)
 		}
@@ -425,7 +425,9 @@ var reconcileTests = []test{
 				ev.Open, ev.Due = true, c.now.Add(time.Minute)
 				return c.apply(ev).Decision
 			},
-			"in doubt": func(op journal.Operation) machine.Decision { return c.apply(c.of(machine.EventDoubt, op)).Decision },
+			"in doubt": func(op journal.Operation) machine.Decision {
+				return c.apply(c.of(machine.EventMarkUnknown, op)).Decision
+			},
 			"dead": func(op journal.Operation) machine.Decision {
 				require.NoError(t, c.session.End(t.Context()))
 				c.session = newCaller(t, c.journal).session

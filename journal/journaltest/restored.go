@@ -20,7 +20,7 @@ var restoredTests = []test{
 		}
 		c := newCaller(t, h.Journal)
 		pending := c.park(c.begin(named("pending")), noon)
-		unknown := c.decide(c.of(machine.EventDoubt, c.begin(named("unknown"))), machine.Recorded)
+		unknown := c.decide(c.of(machine.EventMarkUnknown, c.begin(named("unknown"))), machine.Recorded)
 		held := c.begin(named("held"))
 		completed := c.completeDelivered(c.begin(named("completed")))
 		c.journal = h.Restored(t)

@@ -60,14 +60,14 @@ var sessionTests = []test{
 	{"a lost session may report its operations' results, until another session has them", func(t *testing.T, h Harness) {
 		c, other := newCaller(t, h.Journal), newCaller(t, h.Journal)
 		held := map[machine.EventKind]journal.Operation{}
-		for _, kind := range []machine.EventKind{machine.EventPark, machine.EventDoubt, machine.EventCancel} {
+		for _, kind := range []machine.EventKind{machine.EventPark, machine.EventMarkUnknown, machine.EventCancel} {
 			held[kind] = c.begin(named(kind.String()))
 		}
 		taken := c.begin(named("taken"))
 		require.NoError(t, c.session.End(t.Context()))
 		for kind, op := range held {
 			ev := c.of(kind, op)
-			ev.Unsent, ev.Due = kind != machine.EventDoubt, noon.Add(time.Hour)
+			ev.Unsent, ev.Due = kind != machine.EventMarkUnknown, noon.Add(time.Hour)
 			c.decide(ev, machine.Recorded)
 		}
 		assert.Equal(t, journal.StatePending, c.get(named("park")).State)

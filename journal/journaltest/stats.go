@@ -40,8 +40,8 @@ var statsTests = []test{
 		c.park(begin(2), at(3))
 		unknown := begin(4)
 		c.now = at(5)
-		c.decide(c.of(machine.EventDoubt, unknown), machine.Recorded)
-		sought := c.of(machine.EventDoubt, begin(5))
+		c.decide(c.of(machine.EventMarkUnknown, unknown), machine.Recorded)
+		sought := c.of(machine.EventMarkUnknown, begin(5))
 		sought.LookAfter = time.Minute
 		looked := c.decide(sought, machine.Recorded)
 		cancelled := begin(6)

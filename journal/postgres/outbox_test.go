@@ -678,7 +678,7 @@ func TestNamesAreAnyBytes(t *testing.T) {
 			begun, err := j.Apply(t.Context(), ev)
 			require.NoError(t, err)
 			require.Equal(t, machine.Execute, begun.Decision)
-			doubt := machine.Event{Kind: machine.EventDoubt, Ref: ev.Ref, Handle: begun.Operation.Handle, Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Cause: text}
+			doubt := machine.Event{Kind: machine.EventMarkUnknown, Ref: ev.Ref, Handle: begun.Operation.Handle, Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Cause: text}
 			_, err = j.Apply(t.Context(), doubt)
 			require.NoError(t, err)
 			for _, ref := range []journal.Ref{ev.Ref, ev.Intent.Alias} {

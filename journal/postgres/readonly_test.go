@@ -30,7 +30,7 @@ func served(t *testing.T, server *postgrestest.Cluster, opts postgres.Options) {
 		case "pending":
 			end.Due = j.Now().Add(time.Hour)
 		case "unknown":
-			end.Kind = machine.EventDoubt
+			end.Kind = machine.EventMarkUnknown
 		}
 		ended, err := j.Apply(t.Context(), now(j, end))
 		require.NoError(t, err)

@@ -30,7 +30,7 @@ func TestObjectProvesOneOfTwo(t *testing.T) {
 		for i := range ops {
 			begun, err := journals[0].Apply(t.Context(), begin(fmt.Sprint("order-", round, "-", i), s))
 			require.NoError(t, err)
-			doubt, err := journals[0].Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref,
+			doubt, err := journals[0].Apply(t.Context(), machine.Event{Kind: machine.EventMarkUnknown, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref,
 				Claim: begun.Operation.Claim, At: time.Now(), Session: s.ID(), Attempts: 1, Account: "acct_1", Cause: "no answer"})
 			require.NoError(t, err)
 			ops[i] = doubt.Operation
@@ -133,7 +133,7 @@ func doubts(t *testing.T, j *postgres.Journal, s machine.Session, body string, i
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		op := begun.Operation
-		doubt, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Attempts: 1})
+		doubt, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventMarkUnknown, Handle: op.Handle, Ref: op.Ref, Claim: op.Claim, At: time.Now(), Due: time.Now(), Session: s.ID(), Attempts: 1})
 		require.NoError(t, err)
 		require.Equal(t, machine.Recorded, doubt.Decision)
 	}

@@ -28,7 +28,7 @@ func TestVerifyNamesChangedRows(t *testing.T) {
 		case 0:
 			_, err = j.Apply(t.Context(), complete(begun.Operation, s))
 		case 1:
-			_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventDoubt, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref, Claim: begun.Operation.Claim,
+			_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventMarkUnknown, Handle: begun.Operation.Handle, Ref: begun.Operation.Ref, Claim: begun.Operation.Claim,
 				At: time.Now(), Session: s.ID(), Cause: "no answer"})
 		}
 		require.NoError(t, err)

@@ -47,7 +47,7 @@ func TestResolvedAnswerHasItsGeneration(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	doubt := complete(begun.Operation, s)
-	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
+	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventMarkUnknown, nil, true, false
 	_, err = j.Apply(t.Context(), doubt)
 	require.NoError(t, err)
 	result, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventResolve, Ref: doubt.Ref, At: time.Now(),

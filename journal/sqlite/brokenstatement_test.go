@@ -62,7 +62,7 @@ func newScene(t *testing.T) *scene {
 	release := func(kind machine.EventKind, op journal.Operation) {
 		ev := complete(op, s)
 		ev.Kind, ev.Answer, ev.Delivered = kind, nil, false
-		ev.Unsent, ev.Open = kind != machine.EventDoubt, kind == machine.EventDoubt
+		ev.Unsent, ev.Open = kind != machine.EventMarkUnknown, kind == machine.EventMarkUnknown
 		apply(ev)
 	}
 	flow := func(ev machine.FlowEvent) journal.Flow {
@@ -78,13 +78,13 @@ func newScene(t *testing.T) *scene {
 	}
 	release(machine.EventPark, start("pending"))
 	release(machine.EventPark, start("pending too"))
-	release(machine.EventDoubt, start("unknown"))
+	release(machine.EventMarkUnknown, start("unknown"))
 	release(machine.EventCancel, start("cancelled"))
 	undelivered := complete(start("undelivered"), s)
 	undelivered.Delivered = false
 	apply(undelivered)
 	heard := start("heard")
-	release(machine.EventDoubt, heard)
+	release(machine.EventMarkUnknown, heard)
 	apply(tookEffect(heard, "object-heard"))
 	start("in flight")
 	start("carried in flight")

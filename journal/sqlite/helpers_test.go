@@ -61,12 +61,12 @@ func everything(t *testing.T) (path string) {
 	release := func(op journal.Operation, kind machine.EventKind) machine.Event {
 		ev := complete(op, s)
 		ev.Kind, ev.Answer, ev.At = kind, nil, old
-		ev.Unsent, ev.Open = kind != machine.EventDoubt, kind == machine.EventDoubt
+		ev.Unsent, ev.Open = kind != machine.EventMarkUnknown, kind == machine.EventMarkUnknown
 		return ev
 	}
 	apply(at(complete(apply(at(begin("tombstone", s))), s)))
 	apply(release(apply(at(begin("pending", s))), machine.EventPark))
-	apply(release(apply(at(begin("unknown", s))), machine.EventDoubt))
+	apply(release(apply(at(begin("unknown", s))), machine.EventMarkUnknown))
 	apply(at(begin("in flight", s)))
 	undelivered := complete(apply(at(begin("undelivered", s))), s)
 	undelivered.Delivered = false

@@ -54,7 +54,7 @@ func TestListOfOperationsThatNeedAttention(t *testing.T) {
 		require.NoError(t, err)
 		ev := complete(begun.Operation, s)
 		if id != "done" {
-			ev.Kind, ev.Answer, ev.Open, ev.Delivered = machine.EventDoubt, nil, true, false
+			ev.Kind, ev.Answer, ev.Open, ev.Delivered = machine.EventMarkUnknown, nil, true, false
 			ev.LookAfter = time.Minute
 		}
 		_, err = j.Apply(t.Context(), ev)

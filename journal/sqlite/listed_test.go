@@ -52,7 +52,7 @@ func TestListHasWhatItsFilterSelects(t *testing.T) {
 		case kind < 8:
 			next.Kind, next.Answer, next.Unsent, next.Due, next.Delivered = machine.EventPark, nil, true, wake(), false
 		case kind < 9:
-			next.Kind, next.Answer, next.Open, next.Delivered = machine.EventDoubt, nil, true, n%2 == 0
+			next.Kind, next.Answer, next.Open, next.Delivered = machine.EventMarkUnknown, nil, true, n%2 == 0
 		default:
 			next.Kind = 0
 		}

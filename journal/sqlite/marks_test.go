@@ -25,7 +25,7 @@ func TestFindIsInOrder(t *testing.T) {
 		begun, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err)
 		doubt := complete(begun.Operation, s)
-		doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
+		doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventMarkUnknown, nil, true, false
 		result, err := j.Apply(t.Context(), doubt)
 		require.NoError(t, err)
 		ops = append(ops, result.Operation)

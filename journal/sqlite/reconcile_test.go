@@ -30,7 +30,7 @@ func doubt(ctx context.Context, j machine.Store, id string, s machine.Session) (
 		return journal.Operation{}, err
 	}
 	end := complete(begun.Operation, s)
-	end.Kind, end.Answer, end.Delivered = machine.EventDoubt, nil, false
+	end.Kind, end.Answer, end.Delivered = machine.EventMarkUnknown, nil, false
 	ended, err := j.Apply(ctx, end)
 	return ended.Operation, err
 }
@@ -187,7 +187,7 @@ func TestEvidenceKeepsItsAnswer(t *testing.T) {
 	ev.Answer.Header["X-Of"][0] = "another"
 
 	end := complete(held.Operation, s)
-	end.Kind, end.Answer, end.Delivered = machine.EventDoubt, nil, false
+	end.Kind, end.Answer, end.Delivered = machine.EventMarkUnknown, nil, false
 	_, err = j.Apply(t.Context(), end)
 	require.NoError(t, err)
 	op, err := j.Get(t.Context(), journal.Ref{ID: "held"})

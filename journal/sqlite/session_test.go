@@ -159,7 +159,7 @@ func TestSessionEndedAfterItsJournal(t *testing.T) {
 
 // An event that ends a run is accepted, whether its session can be probed or not.
 func TestSessionWithoutItsFileIsAnswered(t *testing.T) {
-	for _, kind := range []machine.EventKind{machine.EventComplete, machine.EventPark, machine.EventDoubt, machine.EventCancel} {
+	for _, kind := range []machine.EventKind{machine.EventComplete, machine.EventPark, machine.EventMarkUnknown, machine.EventCancel} {
 		path, j, s := joined(t)
 		begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 		require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestSessionWithoutItsFileIsAnswered(t *testing.T) {
 		require.NoError(t, os.Remove(path+"-session-"+s.ID()))
 		ev := complete(begun.Operation, s)
 		if ev.Kind = kind; kind != machine.EventComplete {
-			ev.Answer, ev.Unsent, ev.Open = nil, kind != machine.EventDoubt, kind == machine.EventDoubt
+			ev.Answer, ev.Unsent, ev.Open = nil, kind != machine.EventMarkUnknown, kind == machine.EventMarkUnknown
 		}
 		result, err := j.Apply(t.Context(), ev)
 		require.NoError(t, err, kind)

@@ -55,7 +55,7 @@ func TestStatsCountWhereverKept(t *testing.T) {
 	require.NoError(t, err)
 	first := time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
 	leaveSome := func(name string, at time.Time) {
-		for kind, n := range map[machine.EventKind]int{0: 1, machine.EventPark: 2, machine.EventDoubt: 3, machine.EventCancel: 4} {
+		for kind, n := range map[machine.EventKind]int{0: 1, machine.EventPark: 2, machine.EventMarkUnknown: 3, machine.EventCancel: 4} {
 			for i := range n {
 				ev := begin(fmt.Sprint(name, kind, i), s)
 				ev.At = at
@@ -66,7 +66,7 @@ func TestStatsCountWhereverKept(t *testing.T) {
 				}
 				ev = complete(begun.Operation, s)
 				ev.Kind, ev.Answer, ev.Delivered = kind, nil, false
-				ev.Unsent, ev.Open = kind == machine.EventCancel, kind == machine.EventDoubt
+				ev.Unsent, ev.Open = kind == machine.EventCancel, kind == machine.EventMarkUnknown
 				_, err = j.Apply(t.Context(), ev)
 				require.NoError(t, err)
 			}

@@ -55,7 +55,7 @@ func TestDeliveryIsWrittenAfterAFailedCommit(t *testing.T) {
 	begun, err := j.Apply(t.Context(), begin("invoice-1", s))
 	require.NoError(t, err)
 	doubt := complete(begun.Operation, s)
-	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventDoubt, nil, true, false
+	doubt.Kind, doubt.Answer, doubt.Open, doubt.Delivered = machine.EventMarkUnknown, nil, true, false
 	_, err = j.Apply(t.Context(), doubt)
 	require.NoError(t, err)
 	_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventDeliver, Ref: doubt.Ref, At: time.Now()})

@@ -91,7 +91,7 @@ func TestInvariantsAreBroken(t *testing.T) {
 			}
 		}), false},
 		{8, "a session is lost", "whoever had a claim may give it up", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
-			if ev.Kind == machine.EventPark || ev.Kind == machine.EventDoubt {
+			if ev.Kind == machine.EventPark || ev.Kind == machine.EventMarkUnknown {
 				ev.Session, ev.Claim = op.Holder, op.Claim
 			}
 		}), false},

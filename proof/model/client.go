@@ -262,7 +262,7 @@ func (x *explorer) attempt(s *state, i int, p client) {
 		permission := x.rules.MaySend(x.question(&p, 0))
 		switch permission.Answer {
 		case machine.Never:
-			local.End, local.EndDue = machine.EventDoubt, never
+			local.End, local.EndDue = machine.EventMarkUnknown, never
 		case machine.NotBefore:
 			local.End, local.EndDue = machine.EventPark, stampOf(permission.At)
 		}
@@ -338,7 +338,7 @@ func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty 
 		p.Open = true
 		x.again(s, i, p, true, false, ev, faulty)
 	case saysFrozen:
-		end(machine.EventDoubt, never)
+		end(machine.EventMarkUnknown, never)
 	case notSent:
 		x.again(s, i, p, false, false, ev, faulty)
 	default: // saysFailed, noReply
@@ -374,7 +374,7 @@ func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, fa
 		switch permission.Answer {
 		case machine.Never:
 			q := q
-			if q.End, q.EndDue = machine.EventDoubt, never; cut {
+			if q.End, q.EndDue = machine.EventMarkUnknown, never; cut {
 				q.End, q.Answer = machine.EventComplete, answer
 				if answer == success {
 					q.Answer = cutSuccess

@@ -123,7 +123,7 @@ func (b *book) holds(kind machine.EventKind, res machine.Result) {
 			default:
 			}
 		}
-	case machine.EventComplete, machine.EventPark, machine.EventDoubt, machine.EventCancel:
+	case machine.EventComplete, machine.EventPark, machine.EventMarkUnknown, machine.EventCancel:
 		b.held.Delete(res.Operation.Ref)
 	}
 }

@@ -189,7 +189,7 @@ func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 		state  journal.State
 	}{
 		{"a park", []reply{loses()}, machine.EventPark, onceward.ErrPending, journal.StatePending},
-		{"a doubt", []reply{frozen}, machine.EventDoubt, onceward.ErrOutcomeUnknown, journal.StateUnknown},
+		{"a doubt", []reply{frozen}, machine.EventMarkUnknown, onceward.ErrOutcomeUnknown, journal.StateUnknown},
 		{"a cancel", []reply{wrongKey}, machine.EventCancel, nil, journal.StateCancelled},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
@@ -516,7 +516,7 @@ func TestWithdrawalOfWhatThisProcessHolds(t *testing.T) {
 		virtual(t, name, func(t *testing.T) {
 			s, m := &settler{}, memory.New()
 			fails := &failing{Store: m}
-			fails.Fails(true, machine.EventDoubt)
+			fails.Fails(true, machine.EventMarkUnknown)
 			cfg := onceward.Config{Journal: fails}
 			if row.tells {
 				cfg.Outcomes = &onceward.Outcomes{Handle: s.Settle, Heard: row.all}

@@ -119,7 +119,7 @@ func endNotRecorded(t *testing.T) {
 	}{
 		{"an answer", nil, []machine.EventKind{machine.EventComplete}, false, 200, nil, onceward.StateCompleted, nil},
 		{"a park", repeated(5, providertest.DropBefore()), []machine.EventKind{machine.EventPark}, false, 0, onceward.ErrPending, onceward.StatePending, onceward.ErrPending},
-		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []machine.EventKind{machine.EventDoubt}, false, 500, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
+		{"a doubt", []providertest.Fault{providertest.Status(500, replayed)}, []machine.EventKind{machine.EventMarkUnknown}, false, 500, onceward.ErrOutcomeUnknown, onceward.StateUnknown, onceward.ErrOutcomeUnknown},
 		{"a cancel", []providertest.Fault{providertest.Status(401, nil)}, []machine.EventKind{machine.EventCancel}, false, 401, nil, onceward.StateCancelled, onceward.ErrJournal},
 		{"an intent that landed", nil, []machine.EventKind{machine.EventBegin, machine.EventCancel}, true, 0, onceward.ErrJournal, onceward.StateCancelled, onceward.ErrJournal},
 	} {

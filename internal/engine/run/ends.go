@@ -17,7 +17,7 @@ func (r *Run) park(due time.Time, cause string, err error) {
 }
 
 func (r *Run) markUnknown(cause string, err error) {
-	r.end = &ending{kind: machine.EventDoubt, cause: cause, err: err}
+	r.end = &ending{kind: machine.EventMarkUnknown, cause: cause, err: err}
 }
 
 func (r *Run) complete() {

@@ -58,7 +58,7 @@ func (r *Run) record(result *machine.Result) {
 	} else {
 		ev.LastAnswer = r.lastAnswer()
 	}
-	if e.kind == machine.EventDoubt || e.kind == machine.EventComplete && e.answer.Refused {
+	if e.kind == machine.EventMarkUnknown || e.kind == machine.EventComplete && e.answer.Refused {
 		ev.Due = r.soonest() // for a caller that may repeat it
 	}
 	ctx, cancel := r.client.Ending(r.ctx, r.ends)

@@ -181,7 +181,7 @@ func TestOneNameAtTwoProcessesExecutesOnce(t *testing.T) {
 // unknown makes an operation unknown.
 func (p *process) unknown(id string) journal.Operation {
 	p.t.Helper()
-	ev := p.of(machine.EventDoubt, p.executed(id))
+	ev := p.of(machine.EventMarkUnknown, p.executed(id))
 	ev.Attempts, ev.Account, ev.Open = 1, "acct", true
 	return p.decide(ev, machine.Recorded)
 }

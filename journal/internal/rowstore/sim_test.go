@@ -334,7 +334,7 @@ func (w *world) ends(p *pod) func() {
 		ev = p.of(machine.EventPark, h.op)
 		ev.Open, ev.Attempts = true, 1
 	case how < 2:
-		ev = p.of(machine.EventDoubt, h.op)
+		ev = p.of(machine.EventMarkUnknown, h.op)
 		ev.Open, ev.Attempts, ev.Account = true, 1, "acct"
 	}
 	ev.At = w.now()
@@ -350,7 +350,7 @@ func (w *world) ends(p *pod) func() {
 		switch {
 		case ev.Kind == machine.EventComplete && result.Decision == machine.Recorded:
 			w.paid[h.op.ID] = true
-		case ev.Kind == machine.EventDoubt && result.Decision == machine.Recorded:
+		case ev.Kind == machine.EventMarkUnknown && result.Decision == machine.Recorded:
 			w.doubts = append(w.doubts, result.Operation)
 		}
 		w.mu.Unlock()

@@ -294,7 +294,7 @@ func oneSecondName(t *testing.T, db Database) {
 func oneProof(t *testing.T, db Database) {
 	for i, results := range race(t, db, 20, func(i int, p [2]*process) (evs [2]machine.Event) {
 		for k := range evs {
-			doubt := p[k].of(machine.EventDoubt, p[k].do(t, p[k].begin(fmt.Sprint("unknown-", i, "-", k))))
+			doubt := p[k].of(machine.EventMarkUnknown, p[k].do(t, p[k].begin(fmt.Sprint("unknown-", i, "-", k))))
 			doubt.Attempts, doubt.Account, doubt.Open = 1, "acct", true
 			ev := p[k].of(machine.EventEvidence, p[k].do(t, doubt))
 			ev.Session, ev.Account, ev.Object = "", "acct", fmt.Sprint("charge ch_", i)

@@ -64,14 +64,14 @@ func everything(t *testing.T) (path string) {
 	release := func(op journal.Operation, kind machine.EventKind) machine.Event {
 		ev := complete(op, s)
 		ev.Kind, ev.Answer = kind, nil
-		ev.Unsent, ev.Open = kind != machine.EventDoubt, kind == machine.EventDoubt
+		ev.Unsent, ev.Open = kind != machine.EventMarkUnknown, kind == machine.EventMarkUnknown
 		return ev
 	}
 	delivered := func(ev machine.Event) machine.Event { ev.Delivered = true; return ev }
 	const long = 1000 * time.Hour
 	apply(at(delivered(complete(apply(at(begin("tombstone", s), long)), s)), long))
 	apply(at(release(apply(at(begin("pending", s), long)), machine.EventPark), long))
-	apply(at(release(apply(at(begin("unknown", s), long)), machine.EventDoubt), long))
+	apply(at(release(apply(at(begin("unknown", s), long)), machine.EventMarkUnknown), long))
 	apply(at(begin("in flight", s), long))
 	apply(at(complete(apply(at(begin("undelivered", s), long)), s), long))
 	seen := machine.Event{Kind: machine.EventClock, At: now.Add(-machine.Confirmation)} // so that now is no jump
