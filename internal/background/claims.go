@@ -38,11 +38,10 @@ func (w *waiting) also(other waiting) {
 	}
 }
 
-// claim claims the operations of the walk that have a slot, and starts them. It reports whether there may be more now.
-// w says which slot or time the operations that were passed over wait for.
+// claim claims and starts the operations of the walk that have a slot. It reports whether there may be more now. w
+// says which slot or time the other operations wait for.
 //
-// Each claim asks for no more operations than there are slots for them, so that the journal need not read a backlog
-// whose turn has not come.
+// Each claim asks for no more operations than there are slots. So the journal need not read a backlog without a slot.
 func (p *pass) claim(ctx context.Context, session machine.Session) (more bool, w waiting, err error) {
 	p.recoverLostClaims(ctx, session)
 	now := p.worker.Now()
@@ -147,8 +146,8 @@ func (p *pass) recoverLostClaims(ctx context.Context, session machine.Session) {
 	p.worker.deliveries.ResolveInDoubt(askers)
 }
 
-// A claim that passed over many operations kept others from the journal meanwhile. The
-// next one waits for a while that is long beside that.
+// A claim that skipped many operations kept other callers from the journal meanwhile. The next claim waits for a
+// multiple of that time.
 const (
 	manySkipped = 100
 	slowdown    = 10
@@ -177,9 +176,9 @@ type booked struct {
 	op     journal.Operation // as it was found
 }
 
-// undo cancels the claims of a claim call that failed and may have landed all the same, so that the next call can
-// claim those operations. It skips the operations in heard. The journal holds the others for this process, which
-// knows nothing of them.
+// undo cancels the claims of a failed claim call whose commit may have landed, so that the next call can claim the
+// operations. It skips the operations in heard. The journal holds the other operations for this process, which knows
+// nothing of them.
 func (b *booking) undo(ctx context.Context, claim machine.Event, heard []machine.Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,8 +240,8 @@ func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	return machine.Today{}, false
 }
 
-// leftToOthers notes a pending operation that the background sees. It reports whether to leave it to a process that
-// has known it for longer, or to a later time.
+// leftToOthers notes a pending operation that the background sees. It reports whether to leave the operation to a
+// later time, or to a process that has known the operation for longer.
 func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known := *op
 	known.Terms = op.Terms.Narrow(today)
@@ -281,9 +280,9 @@ var (
 	errBreakerOpen = errors.New("the last attempts at the provider have failed one after another; Run tries again from time to time")
 )
 
-// barred returns why this process cannot send an operation that no session holds, or else its contract and target. If
-// only the credential is missing, a dead process's operation is claimed all the same. That leaves it to the processes
-// that have the credential.
+// barred returns why this process cannot send an operation that no session holds, or else the contract and the target.
+// If only the credential is missing, a dead process's operation is claimed all the same. The claim leaves the
+// operation to the processes with the credential.
 func (w *Worker) barred(op *journal.Operation) (route tables.Route, to throttle.Target, err error) {
 	u := core.Parsed(op.Request.URL)
 	if u == nil {
@@ -307,8 +306,8 @@ func (w *Worker) waitsForItsCaller(op *journal.Operation) bool {
 	return op.BodyWithheld || op.Naming != journal.Named && (w.NamedOnly || op.Told && op.State == journal.StatePending)
 }
 
-// reportUnclaimed reports the due operations that this process cannot send. Resume puts them into its report, and Run logs
-// them once for each provider.
+// reportUnclaimed reports the due operations that this process cannot send. Resume adds them to the report, and Run
+// logs one line for each provider.
 func (p *pass) reportUnclaimed(ctx context.Context) error {
 	// The journal need not read those that are due later, which may be many.
 	for op, err := range p.worker.Journal.List(ctx, journal.Filter{WakeBefore: p.started.Add(1)}) {

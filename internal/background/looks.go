@@ -108,8 +108,8 @@ func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 	}
 }
 
-// reopen schedules look-ups again for operations that were given up for want of a look-up, and that have one by now. A
-// later release may have brought it.
+// reopen schedules look-ups again for operations that were given up for want of a look-up, if the table has one by
+// now. A later release may have brought the look-up.
 func (p *pass) reopen(ctx context.Context) error {
 	w := p.worker
 	for op, err := range w.Journal.List(ctx, journal.Filter{States: []journal.State{journal.StateUnknown}, NeedsAttention: w.Now()}) {

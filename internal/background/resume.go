@@ -372,8 +372,7 @@ func (p *pass) startDeliveries(ctx context.Context) {
 	}
 }
 
-// reap reaps operations, and then flows. It reports whether it stopped because there is
-// more than it takes on at a time.
+// reap reaps operations, and then flows. It reports whether it stopped at a limit and more are left.
 func (p *pass) reap(ctx context.Context) (more bool, err error) {
 	until := p.worker.Now().Add(reapFor)
 	more, err = p.reapBy(ctx, until, func() (int, error) {

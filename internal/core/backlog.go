@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Backlog holds the events that the journal failed to record. It retries each until it is written. Meanwhile it
+// Backlog holds the events that the journal failed to record, and retries each until it is recorded. Meanwhile it
 // answers callers that ask for such an operation.
 type Backlog struct {
 	journal machine.Store
@@ -26,8 +26,8 @@ type Backlog struct {
 	retries bool // a goroutine is at it
 }
 
-// NewBacklog returns a backlog that tries its events until closing is closed. It calls deliver with an outcome whose
-// delivery was dropped, and wake after each event that was recorded.
+// NewBacklog returns a backlog that retries events until closing is closed. It calls wake after each recorded event,
+// and deliver with an outcome whose delivery was dropped.
 func NewBacklog(j machine.Store, closing <-chan struct{}, deliver func(*journal.Operation), wake func()) *Backlog {
 	return &Backlog{journal: j, closing: closing, deliver: deliver, wake: wake}
 }
@@ -37,7 +37,7 @@ type unsavedEvent struct {
 	op    journal.Operation // as the event leaves it
 }
 
-// Add keeps an event that could not be recorded, and the operation as that leaves it.
+// Add keeps an event that could not be recorded, and the operation after the event.
 func (b *Backlog) Add(ev machine.Event, op journal.Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,8 +135,8 @@ func (b *Backlog) tryOne(ctx context.Context, ref journal.Ref) error {
 	}
 }
 
-// dropDelivery drops the unsaved delivery to the caller of an operation that was withdrawn meanwhile. The
-// process that marked it is not the caller. It reports whether there was one.
+// dropDelivery drops the unsaved delivery to the caller of an operation that was withdrawn meanwhile, and reports
+// whether there was one. The withdrawing process is not the caller.
 func (b *Backlog) dropDelivery(ref journal.Ref) bool {
 	b.mu.Lock()
 	events := b.unsaved[ref]
@@ -180,8 +180,8 @@ func (b *Backlog) Flush(ctx context.Context) error {
 	}
 }
 
-// CatchUp tries to record the events that are kept of ref. If that fails, it returns the operation as this process
-// knows it, which is more than the journal does, and the journal's error.
+// CatchUp tries to record the events kept for ref. On failure, it returns the journal's error and the operation as
+// this process knows it, which is more than the journal knows.
 func (b *Backlog) CatchUp(ctx context.Context, ref journal.Ref) (*journal.Operation, error) {
 	b.mu.Lock()
 	events := b.unsaved[ref]

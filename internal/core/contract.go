@@ -32,8 +32,8 @@ func (c *Core) NeedsBody(op *journal.Operation) bool {
 	return u != nil && c.Router.Route(op.Request.Method, u).For(tables.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
 }
 
-// SameContract reports whether an operation is still under the contract that it was
-// begun under, so that its credentials go nowhere else.
+// SameContract reports whether the contract of an operation is still the one from its begin. Under another contract,
+// the credentials could go elsewhere.
 func SameContract(op *journal.Operation, route tables.Route) bool {
 	if op.Provider == "" {
 		return !route.Listed
@@ -166,8 +166,7 @@ func (c *Core) InBackground(op *journal.Operation, frozen *journal.Request) bool
 	return !wire.NeedsCredential(frozen)
 }
 
-// lacksCredential reports whether Run or Resume have found of late that they lack a credential that an operation
-// needs. It is for operations whose contract they know.
+// lacksCredential reports whether Run or Resume lately lacked the credential for an operation under a known contract.
 func (c *Core) lacksCredential(op *journal.Operation, frozen *journal.Request) bool {
 	u := Parsed(frozen.URL)
 	asked := *op

@@ -46,7 +46,7 @@ type Core struct {
 	Wakes  chan struct{} // tells Run that something is due earlier than it knew; one fits in
 }
 
-// Settings are the settings of the client's configuration that its parts read. Package onceward documents them.
+// Settings are the client's settings for its parts. Package onceward documents them.
 type Settings struct {
 	Providers  []providers.Provider
 	HTTPClient *http.Client
@@ -84,7 +84,7 @@ func (c *Core) Within(ctx context.Context, ends time.Time) (context.Context, con
 	return c.Until(ctx, ends)
 }
 
-// Ending is Within for an event that has to be recorded even if the call's time is up. It leaves grace.Period for that.
+// Ending is Within for an event that has to be recorded even after the call's time, for which it leaves grace.Period.
 func (c *Core) Ending(ctx context.Context, ends time.Time) (context.Context, context.CancelFunc) {
 	within, cancel := c.Within(ctx, ends)
 	ending, end := grace.After(within)
@@ -94,8 +94,8 @@ func (c *Core) Ending(ctx context.Context, ends time.Time) (context.Context, con
 	}
 }
 
-// EndOfWait returns the time by which a wait under ctx has to end: a little before its deadline. Once that has
-// passed, net/http keeps no more of an error than its text.
+// EndOfWait returns the time by which a wait under ctx has to end: a little before ctx's deadline. After the deadline,
+// net/http keeps no more of an error than the text.
 func (c *Core) EndOfWait(ctx context.Context) time.Time {
 	left := c.MaxWait
 	if deadline, ok := ctx.Deadline(); ok {

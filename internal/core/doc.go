@@ -1,14 +1,14 @@
 // Package core has what all parts of a client share.
 //
 //   - Core: the settings, the clock, and the contract of an operation.
-//   - Lifecycle: the work that is under way, and how it ends.
-//   - Session and Backlog: the session in the journal, and the events that the journal has not taken yet.
-//   - Singleflight and Idle: the leader of the calls for one operation, and the time since its last attempt ended.
-//   - Flows: the Runner of the client's flows, and how a waiting flow is woken.
+//   - Lifecycle: the work under way, and its end.
+//   - Session and Backlog: the session in the journal, and the events not yet recorded.
+//   - Singleflight and Idle: the leader of the calls for one operation, and the time since the last attempt ended.
+//   - Flows: the Runner of the client's flows, and the wake-up of waiting flows.
 //   - Observer: the log, and the hooks of Trace.
 //
-// The package sends nothing and decides nothing about an operation. It knows none of the packages that use it, and no type of
-// package onceward: that package hands it functions.
+// The package sends nothing and decides nothing about an operation. It knows none of its importers, and no type of
+// package onceward, which hands over functions.
 package core
 
 import "time"

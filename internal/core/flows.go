@@ -51,8 +51,8 @@ func (f *Flows) Wake() {
 	}
 }
 
-// FlowsOf yields the flow of an operation if its record or its parent names it. Otherwise it yields all flows of
-// these states that it may be of.
+// FlowsOf yields the flow of an operation if the record or the parent names the flow. Otherwise it yields all flows in
+// these states that the operation may belong to.
 func FlowsOf(ctx context.Context, store machine.Flows, op journal.Ref, of journal.FlowRef, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
 	name, isFlow := seam.FlowOf(op.Parent)
 	if of.ID == "" {
@@ -66,8 +66,8 @@ func FlowsOf(ctx context.Context, store machine.Flows, op journal.Ref, of journa
 	}
 }
 
-// WakeFlowOf lets a waiting flow go on once an operation of it was resolved, was settled in the background, or has
-// failed without an answer. If that fails, the flow looks by itself within ten minutes.
+// WakeFlowOf lets a waiting flow go on once one of its operations was resolved, settled in the background, or failed
+// without an answer. If the wake-up fails, the flow checks within ten minutes.
 func (c *Core) WakeFlowOf(ctx context.Context, op journal.Ref) {
 	store, ok := c.Journal.(machine.Flows)
 	if !ok || !seam.IsOfFlow(op.Parent) {

@@ -22,7 +22,8 @@ type idleSince struct {
 	since      time.Time
 }
 
-// MaxIdle is the number of operations that Idle keeps. Beyond it all of them are dropped, and their wait begins anew.
+// MaxIdle is the number of operations that Idle keeps. Beyond the limit, Idle drops all operations, and each waits
+// anew.
 const MaxIdle = 10_000
 
 // See notes an operation as it stands now.

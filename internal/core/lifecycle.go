@@ -7,9 +7,8 @@ import (
 	"github.com/onceward/onceward/internal/fault"
 )
 
-// Lifecycle counts the work that a client has under way, and ends it. No new work
-// is begun once Closing is closed. Work that is still under way is broken off when Life
-// ends. It may be used concurrently.
+// Lifecycle counts the client's work under way, and ends it. No new work begins once Closing is closed. The end of
+// Life breaks off the remaining work. Lifecycle may be used concurrently.
 type Lifecycle struct {
 	closing chan struct{}   // closed by Shutdown
 	done    chan struct{}   // closed once it was shut down and nothing is under way
@@ -47,7 +46,7 @@ func (l *Lifecycle) Done() <-chan struct{} { return l.done }
 // Life ends when Shutdown has waited long enough.
 func (l *Lifecycle) Life() context.Context { return l.life }
 
-// Enter counts work that Shutdown waits for, or says that it is too late for any.
+// Enter counts work that Shutdown waits for. It returns an error once the client is shut down.
 func (l *Lifecycle) Enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

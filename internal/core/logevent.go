@@ -1,7 +1,7 @@
 package core
 
-// LogEvent is the value of the key "event" that every line of a client's log has. It stays
-// when the line's words change: docs/runbook.md lists them.
+// LogEvent is the value of the key "event" in every line of a client's log. Releases may change a line's words, but
+// not the LogEvent. docs/runbook.md lists all.
 type LogEvent string
 
 // The events.

@@ -7,15 +7,15 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Singleflight lets the goroutines of this process that ask for one operation share
-// its execution: one leads, the others join it and wait for its
-// end.
+// Singleflight lets the goroutines of this process that ask for one operation share one execution. One leads, and the
+// others wait for the leader.
 type Singleflight struct {
 	mu       sync.Mutex
 	underWay map[journal.Ref]*Flight
 }
 
-// Flight is one execution, or none, with the result that its leader finds out. RetryAfter is the leader's until it is done.
+// Flight is one execution, or none, with the leader's result. Only the leader uses RetryAfter until the flight is
+// done.
 type Flight struct {
 	RetryAfter time.Time // before which the provider asked not to be asked again
 
@@ -24,7 +24,7 @@ type Flight struct {
 	op   *journal.Operation // as it stood then; nil if that is not known
 }
 
-// Done returns a channel that is closed when the flight ends. It is for callers that have joined the flight.
+// Done returns a channel for callers that have joined the flight. The channel is closed when the flight ends.
 func (f *Flight) Done() <-chan struct{} { return f.done }
 
 // Operation returns the operation as it stood at the flight's end, or nil if that is not known.
@@ -66,7 +66,8 @@ func (fs *Singleflight) Finished(ref journal.Ref) <-chan struct{} {
 	return f.done
 }
 
-// Finish ends a flight, which may be nil, for all that have joined it: op is how the operation stands, if that is known.
+// Finish ends a flight, which may be nil, for all callers that have joined. op is the present operation, or nil if
+// unknown.
 func (fs *Singleflight) Finish(f *Flight, op *journal.Operation) {
 	if f == nil {
 		return

@@ -47,7 +47,7 @@ func (e *Engine) ask(k *call.Call) (a exchange.Answer, err error) {
 	}
 	defer e.Lifecycle.Leave()
 
-	// Read: the body, the key that it may carry, and the part of the request that is recorded.
+	// Read: the body, the key, and the recorded part of the request.
 	if err := k.Read(); err != nil {
 		return a, err
 	}
@@ -83,7 +83,7 @@ func (e *Engine) ask(k *call.Call) (a exchange.Answer, err error) {
 	return r.Answer(&recorded)
 }
 
-// Resume works off a claim whose caller is gone. It returns the operation as it then stands, and why it has no
+// Resume works off a claim without a caller. It returns the operation after the run, and the reason for a missing
 // answer.
 func (e *Engine) Resume(ctx context.Context, claimed machine.Result, f *core.Flight, permit *throttle.Permit) (journal.Operation, error) {
 	return run.Resume(ctx, e.Client, claimed, f, permit)

@@ -15,9 +15,9 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 )
 
-// sendSafe sends a request that is not an operation. It repeats a safe request as go-retryablehttp would, by
-// Config.Backoff and within the provider's budget, until its caller has a response. The journal records nothing of
-// it. The caller gets its last response or error unchanged.
+// sendSafe sends a request that is not an operation, and records nothing. It repeats a safe request as go-
+// retryablehttp would, by Config.Backoff and within the provider's budget, until the caller has a response. The caller
+// gets the last response or error unchanged.
 func (e *Engine) sendSafe(req *http.Request) (*http.Response, error) {
 	budget := e.safeBudget(req)
 	if budget == nil {

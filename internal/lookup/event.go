@@ -13,13 +13,12 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Heard holds the facts that an event states, by the rule that reads it.
+// Heard holds the facts in an event, by the rule that reads the event.
 type Heard struct {
 	// Rule is the rule.
 	Rule *providers.EventRule
 
-	// ID identifies the event. It is the event's own id or, if it has none, a digest of its content, which is the
-	// same for each delivery.
+	// ID identifies the event: the event's own id, or else a digest of the content, the same for each delivery.
 	ID string
 
 	// Key, Reference and Object identify the operation. Each is "" if the event does not have it.
@@ -38,10 +37,10 @@ type Heard struct {
 }
 
 // ReadEvents returns the events in a body that a rule reads: for each endpoint the first rule that matches. A body
-// that is not JSON has none. A body that has a list of events is no event itself, since a scheme may sign the items
-// alone. The caller must have checked by its signature that the body is the provider's.
+// that is not JSON has no events. A body with a list of events is no event itself, since a scheme may sign the items
+// alone. The caller must have checked by the signature that the body is the provider's.
 //
-// problem says why a body cannot be read for its events though a rule may read it. It is "" if the body was read.
+// problem says why a body cannot be read for its events though a rule may read the body. It is "" otherwise.
 func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard []Heard, problem string) {
 	var lists []string
 	for i := range p.Events {
@@ -134,10 +133,10 @@ func says(texts tables.Texts, same providers.Same, want string) bool {
 	return slices.ContainsFunc(texts.All(same.Field), func(is string) bool { return equal(same.As, is, want) })
 }
 
-// Of reports whether the event is of the operation, which was sent to the endpoint. It compares its key, its
-// reference or its known object, times, and all that the rule compares. A reference that is the caller's own counts
-// only together with the object's time of creation and another value that is the same. exact reports whether a mark
-// of this operation alone identifies it. why says which comparison failed.
+// Of reports whether the event fits the operation, which was sent to the endpoint. It compares the key, the reference
+// or the known object, times, and all that the rule compares. A caller's own reference counts only together with the
+// object's time of creation and another equal value. exact reports whether a mark of this operation alone identifies
+// the event. why says which comparison failed.
 func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why string) {
 	if h.Rule.Endpoint != "" && h.Rule.Endpoint != e.Pattern {
 		return false, false, "its rule is of requests to another endpoint"

@@ -23,8 +23,8 @@ const (
 	// Found: one object, which is the operation's.
 	Found
 
-	// Nothing: the whole list was read, and none of it is the operation's. That is not yet
-	// a proof that the object is not there.
+	// Nothing: the whole list was read, and no item is the operation's. By itself, Nothing does not prove that the object
+	// is absent.
 	Nothing
 
 	// Ambiguous: two objects with the operation's mark, or one that contradicts the request: for a person.
@@ -50,12 +50,12 @@ type Finding struct {
 	// item's.
 	Outcome providers.Outcome
 
-	// Fresh says that the object is as the create would have answered it, in shape and state:
-	// Body is then the operation's answer. Else the operation is settled by its id alone.
+	// Fresh says that the object has the shape and state of the create's answer. Body is then the operation's answer.
+	// Otherwise the id alone settles the operation.
 	Fresh bool
 
-	// Exact says that the object shows the operation's key, or a reference that a client made for
-	// it. Otherwise a Found object shows the caller's reference, or is the one that the request names.
+	// Exact says that the object shows the operation's key, or a reference from a client. Otherwise a Found object shows
+	// the caller's reference, or is the object that the request names.
 	Exact bool
 
 	// Created is when the object was created, or zero if the object does not show it.
@@ -68,9 +68,9 @@ type Finding struct {
 	Why string
 }
 
-// Match says which of the items is the operation's object. That object shows a mark of the operation: its key,
-// or its reference. The one object that the request names needs none. taken reports whether the object with that
-// id proves another operation already.
+// Match says which of the items is the operation's object. The object shows a mark of the operation, the key or the
+// reference. The one object that the request names needs no mark. taken reports whether an object id proves another
+// operation already.
 func (s *Sweep) Match(about Subject, taken func(id string) bool) Finding {
 	if why := s.Why(); why != "" && !s.long {
 		return Finding{Why: why}
@@ -173,8 +173,8 @@ func (s *Sweep) wants(about *Subject) (wants []want, why string) {
 	return wants, ""
 }
 
-// shows reports whether an item has a mark of the operation, and whether it agrees with the other compared fields.
-// alike reports whether it agrees in a value of the request. stated reports whether it is of the operation's kind.
+// shows reports whether an item has a mark of the operation, and whether the other compared fields agree. alike
+// reports whether a value of the request agrees. stated reports whether the item has the operation's kind.
 func (s *Sweep) shows(item *Item, wants []want) (mark, agrees, alike, stated bool) {
 	marks := s.look.Items == "" && (s.look.By == providers.ByParent || identifies(providers.Same{Is: s.look.Path}))
 	mark, agrees, stated = true, true, true
@@ -272,8 +272,8 @@ func (s *Sweep) found(f Finding, id string, o *object) Finding {
 	return f
 }
 
-// Fetch returns the request that gets a found object itself, or nil if the table names no such request.
-// [Sweep.Fetched] reads its response. Before the request is sent, the account has to be known to be the operation's.
+// Fetch returns the request for a found object itself, or nil if the table names no such request. [Sweep.Fetched]
+// reads the response. Before the caller sends the request, the account must be known to be the operation's.
 func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	if s.look.Fetch == "" || f.Kind != Found {
 		return nil, nil

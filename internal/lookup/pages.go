@@ -40,7 +40,7 @@ type List struct {
 	Next  providers.Paging
 	Needs string
 
-	// LastID is the path, in an item, of the id that requests the page after it. It is for PageLastID.
+	// LastID is the path, in an item, to the id that requests the next page, for PageLastID.
 	LastID string
 
 	// First is the parameter of the first page, or "".

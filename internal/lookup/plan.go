@@ -71,8 +71,8 @@ type Item struct {
 	texts tables.Texts
 }
 
-// Shared reports whether the look-up's requests ask for a window and nothing of one
-// operation, so that one sweep serves every operation that is in its window.
+// Shared reports whether the look-up's requests ask for a window and not for one operation. One sweep then serves
+// every operation in the window.
 func Shared(look *providers.Lookup) bool {
 	return !slices.ContainsFunc(asks(look), func(name string) bool { return name != "since" && name != "until" })
 }
@@ -89,9 +89,9 @@ func asks(look *providers.Lookup) []string {
 	return names
 }
 
-// Plan returns the sweep of one of e's look-ups for an operation that was sent to it. If the look-up is [Shared], it
-// serves all operations of a window by one account. Tables are those of a client, validated, and are not changed. A
-// [*PassedOver] says why this look-up does not serve the operation. Another one may.
+// Plan returns the sweep of one of e's look-ups for an operation that was sent to e. A [Shared] look-up serves all
+// operations of a window by one account. Tables are a client's, validated, and not changed. A [*PassedOver] says why
+// this look-up does not serve the operation. Another look-up may.
 func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, about Subject, window Window) (*Sweep, error) {
 	if why := unfit(e, look, &about); why != "" {
 		return nil, &PassedOver{why}
@@ -288,8 +288,8 @@ func (s *Sweep) Serves(about *Subject) (why string) {
 }
 
 // Next returns the request to send next, with a context of its own, or nil when all is read or the sweep is
-// inconclusive. Send it to no other host, follow no redirect, and pass its response to [Sweep.Read], or its failure
-// to [Sweep.Fail].
+// inconclusive. Send the request to no other host, and follow no redirect. Pass the response to [Sweep.Read], or a
+// failure to [Sweep.Fail].
 func (s *Sweep) Next() *http.Request {
 	if s.why != "" || len(s.windows) == 0 {
 		return nil
@@ -318,7 +318,7 @@ func (s *Sweep) request() (*http.Request, error) {
 	return newRequest(s.endpoint, &s.about, s.look.Method, s.pages.list.URL, query, body)
 }
 
-// newRequest makes a request of a look-up. It has the operation's headers, except those that belong to the write.
+// newRequest makes a request of a look-up, with the operation's headers except headers about the write.
 func newRequest(e *providers.Endpoint, about *Subject, method string, at *url.URL, query, body string) (*http.Request, error) {
 	r, err := NewRequest(method, at, query, body)
 	if err != nil {
@@ -353,7 +353,7 @@ func NewRequest(method string, at *url.URL, query, body string) (*http.Request, 
 	return r, nil
 }
 
-// ofWrite reports whether a header is about the request that was sent, its body or its key.
+// ofWrite reports whether a header is about the operation's request, the body or the key.
 func ofWrite(e *providers.Endpoint, name string) bool {
 	if tables.Key(e.Key).InHeader(name) || e.Reference.Place == providers.KeyRawHeader && strings.EqualFold(name, e.Reference.Name) {
 		return true

@@ -20,8 +20,8 @@ type Subject struct {
 	// Key is the operation's key; empty if it has none, or one that never was in a request.
 	Key string
 
-	// Reference is the one that the request carried; empty if it carried none. ReferenceOurs
-	// says that it was made at random for this operation alone.
+	// Reference is the request's reference, or empty if there was none. ReferenceOurs says that a client made the
+	// reference at random for this operation alone.
 	Reference     string
 	ReferenceOurs bool
 
@@ -71,7 +71,7 @@ const (
 type Window struct{ Since, Until time.Time }
 
 // Window returns the window in which the operation's object can have been created, as seen now. It begins twenty
-// minutes before the operation was first sent, or a day before it if its reference is its alone. It ends now.
+// minutes before the first send, or a day before if no other operation has the reference. It ends now.
 func (s *Subject) Window(now time.Time) Window { return Window{s.read(), now} }
 
 // read returns the time from which objects are read.

@@ -21,9 +21,9 @@ const (
 	EventPark
 	// EventMarkUnknown gives the claim up; the operation may have run and may not be resent. Needs Claim.
 	EventMarkUnknown
-	// EventCancel gives the claim and the operation up. If something may have run, it is parked or in doubt instead.
-	// Claim 0 stands for the claim that the session's Begin or Claim with this Asker may have got, if its commit
-	// failed. An operation that this claim found pending or in flight stays pending.
+	// EventCancel gives up the claim and the operation. If something may have run, the operation is parked or unknown
+	// instead. Claim 0 stands for the claim of a Begin or Claim by this session and Asker whose commit failed and may have
+	// landed. An operation that was pending or in flight before stays pending.
 	EventCancel
 	// EventResolve records a person's decision. Needs Resolution and the Generation that the person saw, and, except
 	// for Executed, the Claim. If the operation has changed since, the result is Stale.
@@ -38,8 +38,8 @@ const (
 	// EventAdopt continues a restored or copied journal. The journal does not know what happened after the copy, so an
 	// operation without an answer counts as sent, from its creation until now.
 	EventAdopt
-	// EventLook claims the look-up of an unknown operation until Due. It needs Due. An operation that is not due is
-	// left alone unless Asked. With Asked it also claims a completed one whose answer is missing.
+	// EventLook claims the look-up of an unknown operation until Due, which is required. Without Asked, the operation has
+	// to be due. With Asked, EventLook also claims a completed operation whose answer is missing.
 	EventLook
 	// EventHint makes a look-up of an unknown operation due, even after it was given up. It proves nothing: an
 	// unsigned event, for instance.
@@ -80,8 +80,8 @@ type Intent struct {
 	// or Alias, the Begin is Misuse.
 	Alias journal.Ref
 
-	// FormerAliases are the aliases that the key had under earlier tables of its provider. If another operation has
-	// one of them as its Ref or Alias, the Begin is Misuse too. They are not recorded.
+	// FormerAliases are the aliases of the key under earlier tables of the provider. A Begin is Misuse too if another
+	// operation has one as Ref or Alias. No store records FormerAliases.
 	FormerAliases []journal.Ref
 
 	// Trace is the caller's traceparent (https://www.w3.org/TR/trace-context/). One longer than MaxTrace bytes is left
@@ -92,19 +92,19 @@ type Intent struct {
 	// endpoint is Misuse. Empty means that no endpoint is compared.
 	InboundEndpoint string
 
-	// Flow is the flow that this operation is a step of. Zero means that it is of none.
+	// Flow is the flow with this operation as a step. Zero means none.
 	Flow journal.FlowRef
 
-	// NotAfter is the latest time to send it while nothing of it may have run. Zero means no limit. It counts if the
-	// operation is made, or begun again after it was cancelled. A later Begin is invalid.
+	// NotAfter is the latest time of the first send. Zero means no limit. NotAfter counts for a new operation and for a
+	// cancelled one that begins again. A later Begin is invalid.
 	NotAfter time.Time
 
 	// Account is the identity behind the credential of the coming request. Empty means that it is not proven yet.
 	Account string
 
-	// Reference identifies the object that this request creates. Empty means that there is none. ReferenceName is the
-	// place and name of its field. If ReferenceOurs is set, the client makes it and puts it into the request at the
-	// attempt. Otherwise the caller's request has it.
+	// Reference identifies the object that this request creates. Empty means none. ReferenceName is the field's place and
+	// name. With ReferenceOurs, the client makes the reference and fills in the field at the attempt. Otherwise the
+	// caller's request has the reference.
 	Reference, ReferenceName string
 	// NextReference makes the reference of an operation with that key in the given generation, if ReferenceOurs is
 	// set. Nil keeps Reference.
@@ -128,9 +128,9 @@ type Intent struct {
 	NextKey func(generation int) string
 }
 
-// Aliases returns the second names of the intent: Alias and FormerAliases, or none without an Alias. A Begin is
-// Misuse if another operation has one of them. If a store does not have the operation itself, it searches them and
-// returns the first that it finds.
+// Aliases returns Alias and FormerAliases, or none without an Alias. A Begin is Misuse if another operation has one of
+// these names. A store without the operation itself searches the aliases in order, and returns the first operation
+// found.
 func (in *Intent) Aliases() []journal.Ref {
 	if in.Alias == (journal.Ref{}) {
 		return nil
@@ -138,9 +138,9 @@ func (in *Intent) Aliases() []journal.Ref {
 	return append([]journal.Ref{in.Alias}, in.FormerAliases...)
 }
 
-// Rivals returns the names that another operation with the same key may have, or nil if op does not begin with that
-// key. op must be absent, or cancelled in its last life and begun again with its first key. The names may include
-// op's own second name. A client that did not know op's provider has another one.
+// Rivals returns the names under which another operation may have the same key, or nil if op does not begin with the
+// key. op must be absent, or cancelled in the last life and begun again with the first key. The names may include op's
+// own alias, since a client that did not know the provider derived another alias.
 func (in *Intent) Rivals(op *journal.Operation) []journal.Ref {
 	again := op.State == journal.StateCancelled && op.KeyCarried && in.KeyCarried && op.Key == in.Key && in.same(op.Fingerprint) && !op.ByHand
 	if op.State == journal.StateAbsent || again {
@@ -149,8 +149,8 @@ func (in *Intent) Rivals(op *journal.Operation) []journal.Ref {
 	return nil
 }
 
-// YieldsTo reports whether op is not begun because holder has one of those names. If holder is cancelled itself, the
-// first of the two that begins again has the key.
+// YieldsTo reports whether op is not begun because holder has one of the Rivals. If holder is cancelled too, the first
+// to begin again gets the key.
 func YieldsTo(op, holder *journal.Operation) bool {
 	return holder.Handle != op.Handle && (op.State == journal.StateAbsent || holder.State != journal.StateCancelled)
 }
@@ -165,14 +165,13 @@ type Event struct {
 	Last    time.Time // the latest time the journal has seen: set by the store
 	Session string    // the asking session
 
-	// Unconfirmed is when the clock, which has jumped, will be believed, by its own time. Zero means that it is
-	// believed. A store sets it. Until then nothing is resent by window, and a time is over only if it is over by Last
-	// too.
+	// Unconfirmed is when a clock that has jumped will be believed, by the clock's own time. Zero means that the clock is
+	// believed. A store sets Unconfirmed. Until then no window permits a resend, and a time is over only if Last agrees.
 	Unconfirmed time.Time
-	// Ahead is the latest time shown by a clock that was set back since. Zero means that none was. Look. A store sets it.
+	// Ahead is the latest time of a clock that was set back since. Zero means none. Look. A store sets Ahead.
 	Ahead time.Time
-	// Since is when the clock jumped ahead, by its own time, if that is confirmed now. Clock. Last is the latest time
-	// before. A store sets it.
+	// Since is when the clock jumped ahead, by the clock's own time, if the jump is confirmed now. Clock. Last is the
+	// latest time before. A store sets Since.
 	Since time.Time
 
 	// Asker is a number that no other Begin or Claim of the session has. Begin, Claim; Cancel with Claim 0.
@@ -188,31 +187,30 @@ type Event struct {
 	Answer     *journal.Answer
 	LastAnswer *journal.Answer // Park, Doubt, Cancel: the provider's last answer, which decided nothing
 
-	// Due of a Park or Cancel is the earliest time to send it; zero means at once. Of a Doubt, or of a Complete by a
-	// refusal that does not stand, it is the earliest time to repeat it. Of a Claim it limits WakeAt of pending
-	// operations; zero means At.
+	// Due of a Park, a Cancel or an Enqueue is the earliest time to send the operation. Zero means at once. Due of a
+	// MarkUnknown, or of a Complete by a refusal that does not stand, is the earliest time for a repeat. Due of a Claim
+	// limits WakeAt of pending operations, and zero means At.
 	//
-	// Of an Enqueue it is the earliest time to send it; zero means at once.
-	//
-	// Of a Look it is the end of the lease. Of a Hint it is the earliest look-up; zero means at once. Of Evidence it
-	// is the next look-up if the operation stays unknown; zero keeps the present one.
+	// Due of a Look is the end of the lease. Due of a Hint is the earliest look-up, and zero means at once. Due of
+	// Evidence is the next look-up if the operation stays unknown, and zero keeps the present one.
 	Due      time.Time
 	DueOwn   bool      // Park, Cancel: Onceward chose Due
 	Wake     time.Time // Park: earliest time for Resume and Run; zero means Due
 	Cause    string    // Park, Doubt, Cancel: why, without secrets
 	Attempts int       // on the wire, made under this claim
 
-	// Open says that an attempt of this claim may have run, or that an answer proved an earlier one. Unsent says that
-	// no attempt of it left this machine, or that the provider registers no key for the refusals that it got, so the
-	// window has not begun. Failed says that an attempt of this claim was answered by a failure that may have had an
-	// effect. Park, Doubt, Cancel.
+	// Open says that an attempt of this claim may have run, or that an answer proved an earlier attempt. Unsent says that
+	// the window has not begun: no attempt of this claim left this machine, or the provider registers no key for the
+	// refusals. Failed says that a failure answered an attempt of this claim, and that the attempt may have had an effect.
+	// Park, MarkUnknown, Cancel.
 	Open, Unsent, Failed bool
 	Busy                 bool   // Park: the last answer was "in flight"
 	Unanswered           bool   // Park: no attempt was answered, so what the provider said before stands
 	Mode                 string // Complete, Park, Doubt, Cancel: of the credential that was sent; "" if not known
 
-	// Retention is the retention that an answer declared. It replaces a longer one of the operation's Terms. Zero means
-	// that no answer declared one, and a negative value that the provider promises none. Park, Doubt, Cancel.
+	// Retention is the retention that an answer declared, and replaces a longer retention in the operation's Terms. Zero
+	// means that no answer declared a retention. A negative value means that the provider promises none. Park,
+	// MarkUnknown, Cancel.
 	Retention time.Duration
 
 	// Told says that a caller receives this failure. From then on an unnamed operation is not sent in the background.
@@ -224,16 +222,16 @@ type Event struct {
 	// then, and a Claim passes over outcomes.
 	HookElsewhere bool
 
-	// NamedOnly says that a Claim sends no unnamed operations. Those of a dead session become unknown. Pending ones
-	// are left to other sessions as long as these may send them.
+	// NamedOnly says that a Claim sends no unnamed operations. Unnamed operations with a dead session become unknown.
+	// Pending ones stay for other sessions as long as these may send them.
 	NamedOnly bool
 
 	// From has the providers whose operations a Claim sends. "" stands for operations begun without a provider. Nil
 	// means all. Others are skipped, pending or left by dead sessions. Outcomes are offered whatever their provider.
 	From []string
-	// Today, of a Claim, returns the present contract of an operation, which has its whole request. false skips the
-	// operation. Nil keeps the contract that it began under. It is called inside the store's transaction, and must
-	// neither block nor call the store.
+	// Today, of a Claim, returns the present contract of an operation with a whole request. false skips the operation. A
+	// nil Today keeps the contract from the Begin. Stores call Today inside a transaction, so Today must neither block nor
+	// call the store.
 	Today func(*journal.Operation) (Today, bool)
 
 	Resolution   journal.Resolution // Resolve
@@ -255,18 +253,18 @@ type Event struct {
 
 	Evidence *journal.Evidence // Evidence; its Answer is Event.Answer
 	Absence  *Absence          // Evidence of FindingAbsent
-	// Others is of Evidence of a process that cannot look for the operation, while others may. Attention says why it can't. Left is
-	// for how long it leaves the operation to the others. After PendingAttentionAfter in all, Attention counts.
+	// Others is for Evidence from a process that cannot look for the operation, while others may. Attention says why. Left
+	// is how long this process leaves the operation to the others. After PendingAttentionAfter in all, Attention counts.
 	Others bool
 	Left   time.Duration
-	// Attention of Evidence that leaves the operation unknown says why no look-up is due any more. Empty means that
-	// one is due. Of Deliver with an Outcome, it is the delivered Attention.
+	// Attention of Evidence that leaves the operation unknown says why no look-up is due any more. Empty means that a
+	// look-up is due. Of a Deliver with an Outcome, Attention is the delivered one.
 	Attention string
 	// LookAfter is the pause before the first look-up of an operation that the event makes unknown.
 	LookAfter time.Duration
 	// Asked says that a person or caller asks for a Look. It is then due early, but at most once in AskedLook.
 	Asked bool
-	// GivesBack says that a Look was not made, and that Due is the end of its lease. The next client may look.
+	// GivesBack ends the lease of a Look that no client has made. Due is the end of that lease. The next client may look.
 	GivesBack bool
 	// Looking says that the claiming client looks for unknown operations. Their outcome is then offered only once they
 	// need attention. Claim.
@@ -301,9 +299,9 @@ const (
 	Later
 	// Misuse means that the name or key belongs to another request.
 	Misuse
-	// Stop means that it is unknown, and never sent again unless a person or evidence settles it.
+	// Stop means that the operation is unknown, and never sent again unless a person or evidence settles the outcome.
 	Stop
-	// Gone means that it is completed, and its answer was reaped.
+	// Gone means that the operation is completed, and its answer was reaped.
 	Gone
 	// Recorded means that the event took place.
 	Recorded
@@ -315,13 +313,13 @@ const (
 	Offer
 	// Look means that the caller has the look-up until Operation.LookAt.
 	Look
-	// Withdrawn means that an operator withdrew it. Client.Reinstate lifts that.
+	// Withdrawn means that an operator withdrew the operation. Client.Reinstate ends the withdrawal.
 	Withdrawn
 	// Contradicted means that the evidence contradicts the record, which stands. The evidence is kept, and
 	// Operation.Attention says what a person has to look at.
 	Contradicted
-	// Weighed means that its claim has ended, by this event or by the death of its session, and evidence that came
-	// meanwhile decided. It is completed by that, or unknown.
+	// Weighed means that this event, or the death of the session, ended the claim, and that earlier evidence decided. The
+	// operation is completed or unknown.
 	Weighed
 )
 

@@ -102,8 +102,8 @@ func evidence(op *journal.Operation, ev *Event) (Decision, error) {
 	return undecided(op, ev, e.Finding)
 }
 
-// weighed gives the evidence its effective basis. The caller's reference in the object is the operation's mark if no
-// other operation ever had it. A journal that was restored does not know that.
+// weighed gives the evidence an effective basis. The caller's reference in the object is the operation's mark if no
+// other operation ever had the reference. A restored journal cannot know that.
 func weighed(op *journal.Operation, ev *Event) {
 	e := *ev.Evidence
 	if ev.Sole && !op.ReferenceOurs && !op.Adopted && e.Basis == journal.BasisFields && referenceOf(op, ev.Generation) == ev.Reference {
@@ -172,8 +172,8 @@ func onEffect(op *journal.Operation, ev *Event) (Decision, error) {
 	return prove(op, ev)
 }
 
-// elsewhere applies evidence of an effect of an operation that never left. If the object shows its own key or
-// reference, another program made it, and a person has to look at it. Any other evidence proves nothing.
+// elsewhere applies evidence for an effect of an operation that never left. If the object shows the operation's own
+// key or reference, another program made the object, and a person has to decide. Any other evidence proves nothing.
 func elsewhere(op *journal.Operation, ev *Event) (Decision, error) {
 	if !own(op, ev.Evidence) {
 		return Ignored, nil
@@ -185,7 +185,7 @@ func elsewhere(op *journal.Operation, ev *Event) (Decision, error) {
 }
 
 // own reports whether evidence shows a value that no other program should have: the operation's key, or a reference
-// that the client made for it.
+// from the client.
 func own(op *journal.Operation, e *journal.Evidence) bool {
 	return e.Basis == journal.BasisKey || e.Basis == journal.BasisReference && op.ReferenceOurs
 }
@@ -201,7 +201,8 @@ const (
 	saidNotExecuted = "an operator decided otherwise before an object was found that agrees with it"
 )
 
-// outranked reports whether a person said of that generation that it was not executed. That ranks higher.
+// outranked reports whether a person said that the event's generation was not executed. A person's word ranks higher
+// than the event.
 func outranked(op *journal.Operation, ev *Event) bool {
 	r := op.Resolved
 	return ev.Evidence.Basis <= journal.BasisPerson && r != nil && r.Generation == ev.Generation &&
@@ -305,15 +306,15 @@ func attention(op *journal.Operation, ev *Event, why string) {
 	dispute(op, false, why)
 }
 
-// dispute ends the look-ups of an operation whose evidence contradicts itself, another decision or an outcome. A later
-// look-up that decides nothing leaves its reason as it is.
+// dispute ends the look-ups of an operation if evidence contradicts other evidence, a decision or an outcome. A later
+// look-up without a decision leaves the reason unchanged.
 func dispute(op *journal.Operation, delivered bool, why string) {
 	giveUp(op, delivered, why)
 	op.Disputed = op.State == journal.StateUnknown
 }
 
-// giveUp ends the look-ups of an operation and offers its outcome, whether or not a caller has it, so that a person looks
-// at it.
+// giveUp ends the look-ups of an operation, so that a person decides. It offers the outcome, whether or not a caller
+// has the outcome.
 func giveUp(op *journal.Operation, delivered bool, why string) {
 	op.Attention, op.LookAt = why, time.Time{}
 	op.Holder, op.Delivered = "", delivered
@@ -418,9 +419,9 @@ func applyDeferred(op *journal.Operation, ev *Event) bool {
 	return true
 }
 
-// DecidedByEvidence reports whether deferred evidence forbids another attempt of an operation in flight, after so many: it decides
-// the operation once its claim has ended without an answer. Evidence that the present generation took effect forbids
-// none, since the next attempt brings the answer.
+// DecidedByEvidence reports whether deferred evidence forbids another attempt of an operation in flight, after so many
+// attempts. The evidence decides the operation once the claim has ended without an answer. Evidence for an effect of
+// the present generation forbids no attempt, since the next attempt brings the answer.
 func DecidedByEvidence(op *journal.Operation, attempts int) bool {
 	ended := *op
 	ended.MayHaveRun, ended.Attempts = true, op.Attempts+attempts
@@ -526,8 +527,8 @@ func isKept(op *journal.Operation, ev *Event) bool {
 	})
 }
 
-// keep adds evidence to the kept one. It replaces the latest one if that says the same, and is of no other event. If
-// there is too much, it drops the second oldest that decides nothing.
+// keep adds evidence to the operation. Evidence that says the same as the latest entry, and is of no other event,
+// replaces the entry. If there is too much, keep drops the second oldest entry without a decision.
 func keep(op *journal.Operation, ev *Event) {
 	seenAs(op, ev)
 	e := *ev.Evidence

@@ -24,13 +24,13 @@ const (
 	FlowEventFail
 	// FlowEventFinish says that its function returned. Needs Claim.
 	FlowEventFinish
-	// FlowEventGiveUp begins to undo it. With Claim, the function itself decided so, and goes on to undo it. Without,
-	// a person did.
+	// FlowEventGiveUp begins to undo the flow. With Claim, the function itself decided so, and goes on with the undo.
+	// Without Claim, a person decided.
 	FlowEventGiveUp
 	// FlowEventUndo says that everything is undone. Needs Claim.
 	FlowEventUndo
-	// FlowEventRetry lets it run again now, its failures forgiven, by a person's decision. With Found, a flow that was
-	// given up is undone once more.
+	// FlowEventRetry lets the flow run again now, by a person's decision, with no failure counted. With Found, a flow that
+	// was given up is undone once more.
 	FlowEventRetry
 	// FlowEventReap shrinks it if its keep has passed. Needs Keep.
 	FlowEventReap

@@ -7,36 +7,35 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Flows is a Journal that also keeps flows: functions of several steps that are resumed by name. It is optional. Its
-// methods are safe for concurrent use like the Journal's, use the Journal's sessions, and return ErrRestored like
-// them.
+// Flows is a Journal that also keeps flows: functions with several steps, resumed by name. Flows is optional. The
+// methods are safe for concurrent use, use the Journal's sessions, and return ErrRestored, like the Journal's methods.
 //
 // This interface does not grow.
 type Flows interface {
-	// ApplyFlow runs NextFlow on the flow that ev names, and records ev.Steps if the event took place. It returns once
-	// that is durable. So a step's record is durable before an operation begun after it is sent.
+	// ApplyFlow runs NextFlow on the flow that ev names, and records ev.Steps if the event took place. It returns once the
+	// commit is durable. So a step's record is durable before a later operation is sent.
 	//
-	// The result of an Execute or a Replay holds the whole flow. Errors are those of Journal.Apply. FlowEventBegin
-	// needs a live session.
+	// The result of an Execute or a Replay holds the whole flow. Errors are those of Journal.Apply. FlowEventBegin needs a
+	// live session.
 	ApplyFlow(ctx context.Context, ev FlowEvent) (FlowResult, error)
 
-	// ClaimFlows applies ev, of kind FlowEventClaim and without Ref, in one commit to at most limit claimable flows
-	// whose function is among ev.Functions. Claimable at ev.At are flows of a dead session and waiting ones that are
-	// due. It takes those that are due longest, and returns them in the order of their creation.
+	// ClaimFlows applies ev, of kind FlowEventClaim and without Ref, in one commit to at most limit claimable flows with a
+	// function in ev.Functions. Claimable at ev.At are flows with a dead session, and waiting flows that are due. Flows
+	// that are due longest come before others, and the results are in the order of creation.
 	//
-	// If there are fewer than limit, claimable flows with another function may follow, unchanged, with the decision
+	// If fewer than limit are claimable, claimable flows with another function may follow, unchanged, with the decision
 	// Ignored.
 	ClaimFlows(ctx context.Context, ev FlowEvent, limit int) ([]FlowResult, error)
 
 	// GetFlow returns the whole flow, with steps, or ErrNotFound.
 	GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error)
 
-	// ListFlows yields flows with their steps but without input and results, those created first coming first. It passes
-	// over damaged ones, and yields the error of one at the end. It ends after an error.
+	// ListFlows yields flows with their steps but without input and results, in the order of creation. It passes over
+	// damaged flows, and yields the error of one at the end. The sequence ends after an error.
 	ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error]
 
-	// ReapFlows applies ev, of kind FlowEventReap and without Ref, to at most limit flows. It returns how many were
-	// shrunk. It passes over damaged ones, and returns their error too if those are fewer than limit.
+	// ReapFlows applies ev, of kind FlowEventReap and without Ref, to at most limit flows. It returns the number of shrunk
+	// flows. It passes over damaged flows, and returns the error too if fewer than limit were shrunk.
 	ReapFlows(ctx context.Context, ev FlowEvent, limit int) (int, error)
 }
 

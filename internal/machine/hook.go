@@ -4,10 +4,11 @@ import (
 	"context"
 )
 
-// HookKeeper is a Journal that remembers that outcomes are for a hook of some program (onceward.Config.Outcomes). It is
-// optional. This module's stores have it. Its methods are safe for concurrent use as the Journal's are.
+// HookKeeper is a Journal that remembers whether outcomes are for some program's hook (onceward.Config.Outcomes).
+// HookKeeper is optional, and this module's stores implement it. The methods are safe for concurrent use like the
+// Journal's.
 //
-// A client without such a hook then leaves outcomes undelivered (Event.HookElsewhere), for the program that has it.
+// A client without a hook then leaves outcomes undelivered (Event.HookElsewhere), for the program with the hook.
 type HookKeeper interface {
 	Store
 

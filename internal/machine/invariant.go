@@ -7,10 +7,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Violations returns the invariants of the state machine that op breaks. op is in the form that a store has between
-// two events, and last is the latest time that the store has seen. Every result of Next, from nothing and by any
-// events, breaks none. A violation means that the store or its medium changed or lost something. Request and Answer
-// need not have their bodies.
+// Violations returns the invariants of the state machine that op breaks. op has the form that a store keeps between
+// two events, and last is the latest time seen by the store. No result of Next breaks an invariant, from nothing and
+// by any events. A violation means that the store or the medium changed or lost something. Request and Answer need no
+// bodies.
 func Violations(op journal.Operation, last time.Time) []string {
 	var v violations
 	v.must(op.State > journal.StateAbsent && op.State <= journal.StateCancelled, "its state is one of the states")
@@ -84,8 +84,8 @@ func Violations(op journal.Operation, last time.Time) []string {
 	return v
 }
 
-// FlowViolations returns the invariants of the flows' state machine that f breaks, its steps included. It needs
-// neither input nor results.
+// FlowViolations returns the invariants of the flows' state machine that f breaks, steps included. f needs neither
+// input nor results.
 func FlowViolations(f journal.Flow) []string {
 	var v violations
 	v.must(f.State > journal.FlowStateAbsent && f.State <= journal.FlowStateSetAside, "its state is one of the states")
@@ -107,8 +107,8 @@ func FlowViolations(f journal.Flow) []string {
 	return v
 }
 
-// ReceiptViolations returns the invariants of the receipts' state machine that r breaks. No receipt that NextReceipt makes breaks
-// any. Its answer need not have a body.
+// ReceiptViolations returns the invariants of the receipts' state machine that r breaks. No result of NextReceipt
+// breaks one. The answer needs no body.
 func ReceiptViolations(r journal.Receipt) []string {
 	var v violations
 	v.must(r.State == journal.ReceiptReserved || r.State == journal.ReceiptCompleted, "its state is one of the states")

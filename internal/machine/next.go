@@ -33,12 +33,12 @@ func (e *EventError) Error() string {
 
 func (e *EventError) Unwrap() error { return journal.ErrInvalidEvent }
 
-// Next is the state machine: it returns op after ev, and what the caller is to do. It is pure and total. live reports
-// whether the session in op.Holder is alive. The zero Operation stands for one that the journal does not have. A
-// result in StateAbsent is one to remove. With an error, or the decisions Ignored, Stale, Wait, Replay, Misuse, Gone
-// and Withdrawn, the operation is unchanged, except that its window may have been closed.
+// Next is the state machine: it returns op after ev, and the decision for the caller. Next is pure and total. live
+// reports whether the session in op.Holder is alive. The zero Operation stands for one that the journal lacks. The
+// store removes a result in StateAbsent. With an error, or the decisions Ignored, Stale, Wait, Replay, Misuse, Gone
+// and Withdrawn, the operation is unchanged, except that its window may be closed now.
 //
-// Next shares slices and maps of op and ev with its result and writes to none.
+// Next shares slices and maps of op and ev with the result and writes to none.
 func Next(op journal.Operation, live bool, ev Event) (journal.Operation, Decision, error) {
 	ev.At, ev.Last, ev.Due, ev.Wake, ev.Unconfirmed = stamp(ev.At), stamp(ev.Last), stamp(ev.Due), stamp(ev.Wake), stamp(ev.Unconfirmed)
 	ev.Since, ev.Ahead = stamp(ev.Since), stamp(ev.Ahead)
@@ -135,8 +135,8 @@ func wasAhead(written, at, last time.Time) bool {
 	return lead > 0 && (lead > Leap || written.After(last))
 }
 
-// certainTime returns the latest time that has passed for sure: the caller's. While its clock is not believed, it is the
-// journal's last time if that is earlier.
+// certainTime returns the latest time that has passed for sure: the caller's. If the caller's clock is not believed,
+// an earlier last time of the journal counts instead.
 func certainTime(ev *Event) time.Time {
 	if ev.Unconfirmed.IsZero() {
 		return ev.At
@@ -144,8 +144,7 @@ func certainTime(ev *Event) time.Time {
 	return earlier(ev.At, ev.Last)
 }
 
-// latest returns the journal's latest time once it has seen the caller's clock. A clock that is not believed does not
-// move it.
+// latest returns the journal's latest time, the caller's clock included. A clock that is not believed does not count.
 func latest(ev *Event) time.Time {
 	if ev.Unconfirmed.IsZero() {
 		return later(ev.At, ev.Last)
@@ -154,8 +153,8 @@ func latest(ev *Event) time.Time {
 }
 
 // closer moves t from one clock's time to another's: the result is as long after to as t is after from. The zero time
-// stays. A time before from and after to also stays, such as a provider's Retry-After that another clock has dated.
-// But if it is further ahead of to than Leap, no such clock has set it, and closer moves it too.
+// stays. A time before from and after to also stays, such as a provider's Retry-After dated by another clock. But no
+// such clock can have set a time more than Leap after to, and closer moves that time too.
 func closer(t, from, to time.Time) time.Time {
 	if t.IsZero() || t.Before(from) && t.After(to) && t.Sub(to) <= Leap {
 		return t
@@ -164,17 +163,17 @@ func closer(t, from, to time.Time) time.Time {
 }
 
 // closeWindow closes the window of an operation whose stamp came from a clock that ran ahead. The present clock is
-// behind it by more than the margin, and is believed. A completed operation is not sent again, except for its missing
-// answer (see closeRepeat).
+// believed, and behind the stamp by more than the margin. A completed operation is not sent again, except for a
+// missing answer (see closeRepeat).
 func closeWindow(op *journal.Operation, ev *Event) {
 	if op.State != journal.StateCompleted && isAhead(op, ev) {
 		op.WindowClosed = true
 	}
 }
 
-// closeRepeat closes the window of a completed operation that is looked up for its missing answer. No clock's event
-// reaches such an operation. So a first send at or before the latest time of a clock that was set back counts as that
-// clock's.
+// closeRepeat closes the window of a completed operation before a look-up for the missing answer. No clock's event
+// reaches such an operation. So closeRepeat attributes a first send to a clock that was set back, if that clock's
+// latest time is not earlier.
 func closeRepeat(op *journal.Operation, ev *Event) {
 	if op.State == journal.StateCompleted && (isAhead(op, ev) || !ev.Ahead.Before(sentSince(op))) {
 		op.WindowClosed = true
@@ -323,8 +322,8 @@ func anew(op *journal.Operation, ev *Event) {
 	op.InboundEndpoint, op.Flow = in.InboundEndpoint, in.Flow
 }
 
-// Another reports whether op, which has begun, is not what the intent asks for. The request differs, or the mode of its
-// credential, or the endpoint of the inbound request. A mode or endpoint that only one of them has is not compared.
+// Another reports whether op has begun and differs from the intent in the request, the credential's mode, or the
+// endpoint of the inbound request. A mode or endpoint that only one side has is not compared.
 func (in *Intent) Another(op *journal.Operation) bool {
 	return !in.same(op.Fingerprint) || contradict(op.Mode, in.Mode) || contradict(op.InboundEndpoint, in.InboundEndpoint)
 }
@@ -388,9 +387,9 @@ func takeOver(op *journal.Operation, in *Intent, left bool) {
 	refer(op, in, left)
 }
 
-// refer gives the operation the intent's reference. One that the client makes is the same whenever a generation is sent: by its
-// key, the provider would refuse another body. So an operation that may have left without one gets none. Nor does one whose key its
-// caller brought along: others may have sent that key.
+// refer gives the operation the intent's reference. A generation always has the same reference from the client, since
+// under its key the provider would refuse another body. So an operation that may have left without a reference gets
+// none. Nor does an operation with a caller's key: other requests may have had the key.
 func refer(op *journal.Operation, in *Intent, left bool) {
 	reference, name, ours := op.Reference, op.ReferenceName, op.ReferenceOurs
 	op.Reference, op.ReferenceName, op.ReferenceOurs = in.Reference, in.ReferenceName, in.ReferenceOurs
@@ -492,8 +491,8 @@ func offer(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	return Offer, nil
 }
 
-// waitForCaller keeps an operation that is not sent in the background, as it is unnamed or its body was not kept. Its caller
-// may ask again until the window ends. Then the rule decides.
+// waitForCaller keeps an operation that only its caller can have sent, since the operation is unnamed or the journal
+// lacks the body. The caller may ask again until the window ends. Then the rule decides.
 func waitForCaller(op *journal.Operation, ev *Event) (Decision, error) {
 	if decision := expire(op, ev); decision != Ignored {
 		return decision, nil
@@ -516,8 +515,9 @@ func waitForCaller(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// waitsForItsCaller puts off an operation that only its caller can have sent again, until its window ends. If it may have run, a
-// person has to look at it PendingAttentionAfter after its first park, which may be long before that end.
+// waitsForItsCaller puts off an operation that only its caller can have sent again, until the window ends. If the
+// operation may have run, a person has to decide PendingAttentionAfter after the first park. That may be long before
+// the window ends.
 func waitsForItsCaller(op *journal.Operation, ev *Event, ends time.Time) {
 	op.WakeAt = ends
 	if op.ParkedSince.IsZero() {
@@ -533,7 +533,7 @@ func waitsForItsCaller(op *journal.Operation, ev *Event, ends time.Time) {
 }
 
 // callersWindow returns the end of the window of a caller with its own key. The caller may ask again until then. If
-// the key was never sent, the window begins at its creation. Without a window, that beginning is also the end.
+// the key was never sent, the window begins at the creation. Without a window, the beginning is also the end.
 func callersWindow(op *journal.Operation) time.Time {
 	if op.FirstSentAt.IsZero() {
 		return stamp(op.CreatedAt.Add(op.Terms.Window()))
@@ -592,9 +592,9 @@ func send(op *journal.Operation, ev *Event, form string) (Decision, error) {
 	return Execute, nil
 }
 
-// expire cancels an operation that can't have run and whose latest time has passed. While the jumped clock and the
-// journal's time disagree on that, expire puts it off: it is neither cancelled nor sent. Ignored means that it may be
-// sent.
+// expire cancels an operation that can't have run and whose latest time has passed. If the jumped clock and the
+// journal's time disagree, expire puts the operation off, neither cancelled nor sent. Ignored means that the operation
+// may be sent.
 func expire(op *journal.Operation, ev *Event) Decision {
 	surely, perhaps := certainTime(ev), later(ev.At, ev.Last)
 	if ev.Unconfirmed.IsZero() {
@@ -705,8 +705,8 @@ func complete(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// fill gives a completed operation the answer that the journal lacks. An attempt of an older claim brings it late, or a
-// repeat of the request. An answer that contradicts the evidence does not replace the record.
+// fill gives a completed operation the missing answer, from a late attempt of an older claim or from a repeat. An
+// answer that contradicts the evidence does not replace the record.
 func fill(op *journal.Operation, ev *Event) (Decision, error) {
 	switch was := op.Answer; {
 	case was.Refused == ev.Answer.Refused:
@@ -736,9 +736,9 @@ func sentAs(op *journal.Operation, ev *Event) {
 	}
 }
 
-// refusalStands reports whether a refusal decides the operation, and not only its attempt. If the provider does not
-// recognise the refused request, an earlier one that is still in flight is executed when it arrives. If an earlier
-// generation took effect, the operation was not refused.
+// refusalStands reports whether a refusal decides the operation, and not only the attempt. If the provider does not
+// recognise the refused request, an earlier request still in flight is executed on arrival. If an earlier generation
+// took effect, the operation was not refused.
 func refusalStands(op *journal.Operation, ev *Event) bool {
 	if op.SecondEffects > 0 {
 		return false
@@ -854,8 +854,8 @@ func release(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// park leaves the operation pending, unless it could not be sent even then, or is unnamed and its caller has its error
-// and could not ask again.
+// park leaves the operation pending. An operation that could not be sent even then does not stay pending. Nor does an
+// unnamed one if its caller has an error and could not ask again.
 func park(op *journal.Operation, ev *Event) {
 	op.State, op.DueAt, op.DueOwn = journal.StatePending, later(ev.Due, ev.At), ev.DueOwn
 	clearAttention(op)
@@ -1065,9 +1065,9 @@ func reap(op *journal.Operation, ev *Event) (Decision, error) {
 
 // adopt leaves an operation without an answer pending or unknown, by the rule.
 //
-// A cancelled operation becomes unknown, whatever the rule says. Its caller has heard that it had no effect, and
-// expects no effect any more. The name was free too, so the lost part of the journal may hold its next generation,
-// under a key that the rule does not know.
+// A cancelled operation becomes unknown, whatever the rule says. The caller has heard that the operation had no
+// effect, and expects none any more. The name was free too. So the lost part of the journal may hold a next
+// generation, under a key that the rule does not know.
 func adopt(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	switch {
 	case op.State == journal.StateAbsent || op.State == journal.StateCompleted:
@@ -1115,8 +1115,9 @@ func question(op *journal.Operation, mayHaveRun bool, clock time.Time, ev *Event
 // doubted reports whether an earlier release sent it once more after its caller received ErrOutcomeUnknown.
 func doubted(op *journal.Operation) bool { return op.Found.State == journal.StateUnknown }
 
-// QuestionOf returns the question for MaySend about the operation as it stands. clock is the caller's, and last the
-// latest time of its journal. unconfirmed is when a clock that has jumped will be believed. Zero means that it is.
+// QuestionOf returns the question for MaySend about the present operation. clock is the caller's, and last the
+// journal's latest time. unconfirmed is when a clock that has jumped will be believed. Zero means that the clock is
+// believed.
 func QuestionOf(op *journal.Operation, clock, last, unconfirmed time.Time) Question {
 	return Question{
 		MayHaveRun:   op.MayHaveRun,

@@ -6,12 +6,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Outbox is a Journal that can also record an operation, or the delivery of its outcome, in a transaction of its
-// database together with the application's own writes. It is optional. Its methods are safe for concurrent use like
-// the Journal's, and return ErrRestored like them.
+// Outbox is a Journal that can also record an operation, or the delivery of an outcome, in a transaction together with
+// the application's own writes. Outbox is optional. The methods are safe for concurrent use, and return ErrRestored,
+// like the Journal's methods.
 //
-// A caller's transaction may block other callers of the same operation, or all writers, until it ends. Keep it short,
-// and use the journal for nothing else while it is open.
+// An open transaction may block other callers of the same operation, or all writers. Keep the transaction short, and
+// use the journal for nothing else meanwhile.
 //
 // This interface does not grow.
 type Outbox interface {

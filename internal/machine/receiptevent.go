@@ -19,8 +19,9 @@ const (
 	// ReceiptRecord: an answer is recorded under a key without a reservation. It needs the fields of ReceiptReserve, and
 	// Answer.
 	ReceiptRecord
-	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed it
-	// needs Answer, whose Status is 0 or from 200 to 599. If Claim is not zero, Handle and Claim are those of the receipt that the person looked at.
+	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed
+	// it needs Answer, with a Status of 0 or from 200 to 599. A Claim other than zero, and Handle, are those of the
+	// receipt that the person saw.
 	ReceiptResolve
 	// ReceiptReap: an expired answer is removed, and later the receipt.
 	ReceiptReap
@@ -46,8 +47,8 @@ type ReceiptEvent struct {
 
 	Claim  int64
 	Answer *journal.Answer
-	// Reserved is the receipt that ReceiptReserve returned to the transaction. It is optional, for ReceiptComplete: by it a
-	// store need not read the row before it changes it.
+	// Reserved is the receipt that ReceiptReserve returned to the transaction. It is optional, for ReceiptComplete, and
+	// saves the store a read of the row.
 	Reserved *journal.Receipt
 
 	Resolution journal.Resolution // Executed or NotExecuted

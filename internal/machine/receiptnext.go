@@ -9,10 +9,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// NextReceipt is the state machine of receipts: it returns r after ev, and what the caller is to do. It is pure, except
-// for ev.Same, and total. The zero Receipt stands for one that the journal does not have. The decisions are Execute,
-// Replay, Misuse, Stop, Gone, Recorded, Stale and Ignored. With any but Execute and Recorded, and with an error, the
-// receipt is unchanged. NextReceipt shares data of r and ev with its result and writes to none of it.
+// NextReceipt is the state machine of receipts: it returns r after ev, and the decision for the caller. NextReceipt is
+// pure, except for ev.Same, and total. The zero Receipt stands for one that the journal lacks. The decisions are
+// Execute, Replay, Misuse, Stop, Gone, Recorded, Stale and Ignored. With any but Execute and Recorded, and with an
+// error, the receipt is unchanged. NextReceipt shares data of r and ev with the result and writes to none.
 func NextReceipt(r journal.Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	ev.At, ev.Last = stamp(ev.At), stamp(ev.Last)
 	next, err := stepReceipt(r, ev)

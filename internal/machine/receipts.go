@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Receipts is a Journal that keeps receipts in its database too. It is optional. Its methods are safe for concurrent use as
-// the Journal's are, and refuse with ErrRestored as it does.
+// Receipts is a Journal that keeps receipts in the same database. Receipts is optional. The methods are safe for
+// concurrent use, and refuse with ErrRestored, like the Journal's methods.
 //
 // This interface does not grow.
 type Receipts interface {
@@ -38,11 +38,11 @@ type Receipts interface {
 	// passes over damaged ones, and yields the error of one at the end.
 	ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error]
 
-	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a transaction of its own, and returns how
-	// many of them changed. It passes over damaged ones, and returns their error too if fewer than limit changed.
+	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a separate transaction, and returns the
+	// number of changed receipts. It passes over damaged receipts, and returns the error too if fewer than limit changed.
 	ReapReceipts(ctx context.Context, ev ReceiptEvent, limit int) (int, error)
 
-	// AdvanceTx raises the number that is recorded of an entity of a source, within tx. It reports whether seq is higher than
-	// that was.
+	// AdvanceTx raises the recorded number of a source's entity, within tx. It reports whether seq is higher than the
+	// number before.
 	AdvanceTx(ctx context.Context, tx journal.Tx, source, entity string, seq int64) (later bool, err error)
 }

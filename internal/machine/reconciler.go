@@ -50,21 +50,21 @@ type Heard struct {
 	ID                string // the event's own, or a digest that stands for it
 }
 
-// Reconciler is a Journal that can record what became of unknown operations. It is optional: without it no client
-// looks for them. Its methods are safe for concurrent use like the Journal's. Looks and RecordEvent return ErrRestored
-// like them.
+// Reconciler is a Journal that can record what became of unknown operations. It is optional, and without a Reconciler
+// no client looks for unknown operations. The methods are safe for concurrent use like the Journal's. Looks and
+// RecordEvent return ErrRestored like the Journal's methods.
 //
-// An object proves one operation. So a Reconciler sets Event.Taken before it runs Next if another operation of the
-// provider and account is proven by the event's object (Operation.Proves), reaped ones included. It does so for an
-// EventEvidence or EventResolve that names an object, and for an EventComplete if evidence proved the other operation.
-// For an EventEvidence that shows a caller's Reference it sets Event.Sole, unless another operation of the provider
-// and account has that reference, or had it before it was reaped.
+// An object proves one operation. So a Reconciler sets Event.Taken before Next if the event's object proves another
+// operation of the provider and account (Operation.Proves), a reaped one included. This holds for an EventEvidence or
+// EventResolve with an object, and for an EventComplete if evidence proved the other operation. For an EventEvidence
+// with a caller's Reference, a Reconciler sets Event.Sole, unless another operation of the provider and account has
+// the reference, or had it before it was reaped.
 //
 // This interface does not grow.
 type Reconciler interface {
-	// Looks applies ev, of kind EventLook and without Ref, in one commit to at most limit unknown operations whose
-	// look-up is due at ev.At, those due longest first. It skips those that ev.From excludes. The results are whole,
-	// with bodies.
+	// Looks applies ev, of kind EventLook and without Ref, in one commit to at most limit unknown operations with a look-
+	// up due at ev.At. Operations that are due longest come first. Looks skips operations that ev.From excludes. The
+	// results are whole, with bodies.
 	Looks(ctx context.Context, ev Event, limit int) ([]Result, error)
 
 	// RecordEvent records that an event was heard and applies evs, of the kinds EventEvidence and EventHint, in one commit.

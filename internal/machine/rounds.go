@@ -28,10 +28,10 @@ func referenceOf(op *journal.Operation, generation int) string {
 	return ""
 }
 
-// RoundBy returns the latest generation that has the value and may have been sent, and reports whether any has the
-// value. If only the current generation has it, RoundBy returns that one, sent or not. By an object, it may return
-// the generation of the operation's answer, which must be loaded then. Whether there is one does not depend on the
-// answer.
+// RoundBy returns the latest generation that has the value and may have been sent, and reports whether any generation
+// has the value. If only the current generation has the value, RoundBy returns the current one, sent or not. By an
+// object, the result may be the generation of the operation's answer, which must be loaded then. found does not depend
+// on the answer.
 func RoundBy(op *journal.Operation, by By, value string) (generation int, found bool) {
 	if value == "" {
 		return 0, false

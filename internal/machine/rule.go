@@ -32,7 +32,7 @@ type Question struct {
 	// Withdrawn means that an operator withdrew the operation.
 	Withdrawn bool
 
-	// Doubted means that an earlier release sent it once more after its caller received ErrOutcomeUnknown.
+	// Doubted means that an earlier release sent the operation once more after the caller received ErrOutcomeUnknown.
 	Doubted bool
 
 	// Idempotent means that the caller's own call asks, which is still running. Its method is idempotent by RFC 9110
@@ -40,9 +40,9 @@ type Question struct {
 	Idempotent bool
 }
 
-// IdleFor sets LastEndedAt for a process that has known for so long, by its own time, that no attempt is under way. now
-// is its clock. Another clock may have written LastEndedAt, or this one may have been set since. So the result is at
-// most an hour later than the record, and never earlier. Zero sets no such bounds.
+// IdleFor sets LastEndedAt for a process that has seen no attempt under way for so long, by the process's own time.
+// now is the process's clock. Another clock may have written LastEndedAt, or this clock may have been set since. So
+// the result is at most an hour later than the record, and never earlier. Zero sets no such bounds.
 func (q *Question) IdleFor(idle time.Duration, now time.Time) {
 	known, recorded := later(now, q.Last).Add(-idle), q.LastEndedAt
 	if !recorded.IsZero() {
@@ -52,9 +52,9 @@ func (q *Question) IdleFor(idle time.Duration, now time.Time) {
 }
 
 // MayRepeat asks MaySend whether the request of a completed operation may go out once more, under its key, for the
-// answer that the journal lacks. It returns Never if a repeat might execute. That is so if only a person said that the
-// operation took effect, or if the provider remembers no refusals and refused the operation. today is the operation's
-// present contract. The other arguments are those of Operation.Question.
+// missing answer. It returns Never if a repeat might execute. A repeat might if only a person said that the operation
+// took effect, or if the provider refused the operation and remembers no refusals. today is the operation's present
+// contract. The other arguments are those of Operation.Question.
 func MayRepeat(op *journal.Operation, today Today, clock, last, unconfirmed time.Time) Permission {
 	a := op.Answer
 	switch {
@@ -130,17 +130,17 @@ var permissionNames = [...]string{"never", "not before", "now"}
 
 func (p PermissionAnswer) String() string { return words.Of("PermissionAnswer", permissionNames[:], p) }
 
-// MaySend is the resend rule: the one place that decides whether an operation may be sent, first or again. It is pure.
-// It returns Never for a withdrawn operation. Otherwise it returns SendNow if and only if
+// MaySend is the resend rule: the one place that decides whether an operation may be sent, first or again. MaySend is
+// pure. It returns Never for a withdrawn operation. Otherwise it returns SendNow if and only if
 //
 //   - nothing may have run; or
 //   - the provider deduplicates this call by its key, and the window that began with the first send is still open; or
 //   - the caller's own call is running, and its method is idempotent and neither named nor keyed.
 //
-// A provider without an in-flight guard might execute a second request beside the first, so its window opens only once
-// the stated handling time has passed. A clock behind the journal's by more than the margin proves nothing about the
-// window until it has caught up. A clock that has jumped proves, until the jump is confirmed, only that a window is
-// over, and only if the journal's time says so too.
+// A provider without an in-flight guard might execute a second request beside the first. So the window opens only
+// after the stated handling time. A clock behind the journal's by more than the margin proves nothing about the window
+// before it has caught up. A clock that has jumped proves, until the jump is confirmed, only that a window is over,
+// and only if the journal's time agrees.
 func MaySend(q Question) Permission {
 	if q.Withdrawn {
 		return never("an operator withdrew it")
@@ -157,8 +157,8 @@ func MaySend(q Question) Permission {
 	return q.inside()
 }
 
-// inside checks that now is inside the window that began with the first send. Without a guard it also checks that
-// earlier requests are over.
+// inside checks that now is inside the window since the first send. Without a guard, inside also checks that earlier
+// requests are over.
 func (q *Question) inside() Permission {
 	window := q.Terms.Window()
 	switch {

@@ -14,37 +14,35 @@ import (
 type Store interface {
 	journal.Journal
 
-	// Apply runs Next on the operation that ev names and commits the result. It returns once the commit is durable.
-	// The exception is EventDeliver, which rides on the next commit or on the session's end.
+	// Apply runs Next on the operation that ev names and commits the result. It returns once the commit is durable. The
+	// exception is EventDeliver, which rides on the next commit or on the session's end.
 	//
-	// The store sets ev.Last. It finds the operation by ev.Handle if that is not zero, and otherwise by ev.Ref. If
-	// ev.New is set it may skip the look-up. After an error the caller must assume that nothing is recorded. The
-	// commit may have landed all the same if ctx ended or the store failed in the middle. If ctx ended, the store may
-	// still read the maps, the slices and the functions of ev. If Next refuses an event, Apply returns its *EventError
-	// and changes nothing.
+	// The store sets ev.Last. It finds the operation by ev.Handle, or by ev.Ref if the handle is zero. If ev.New is set,
+	// the store may skip the look-up. After an error the caller must assume that nothing is recorded. The commit may have
+	// landed all the same if ctx ended or the store failed in the middle. If ctx ended, the store may still read the maps,
+	// the slices and the functions of ev. If Next refuses an event, Apply returns its *EventError and changes nothing.
 	//
-	// EventBegin and EventClaim need a live session of this store, or Apply returns ErrSessionLost. Apply accepts the
-	// other events from a lost session too, since a late final answer must not be lost.
+	// EventBegin and EventClaim need a live session of this store. Otherwise Apply returns ErrSessionLost. Apply accepts
+	// the other events from a lost session too, since a late final answer must not be lost.
 	//
-	// If a store detects that it was restored or copied, it returns ErrRestored until it is adopted. It refuses the
-	// events that send, decide or forget by the record: Join, EventBegin, EventEnqueue, EventClaim, EventResolve,
-	// EventReap, EventLook, EventHint and EventEvidence. It accepts answers and other ends of a claim, and it can be
-	// read.
+	// A store that detects a restore or a copy returns ErrRestored until an Adopt. It refuses the events that send, decide
+	// or forget by the record: Join, EventBegin, EventEnqueue, EventClaim, EventResolve, EventReap, EventLook, EventHint
+	// and EventEvidence. It accepts answers and other ends of a claim, and reads.
 	Apply(ctx context.Context, ev Event) (Result, error)
 
 	// Claim applies ev, of kind EventClaim and without Ref, to at most limit operations that are claimable at ev.At. It
-	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable are pending operations to be woken (by ev.Due
-	// if that is set), operations in flight whose session is dead, and undelivered outcomes that no session holds.
-	// Claim skips operations that ev.From and ev.Today exclude, and, in a store for many processes, operations that
-	// another process has locked. The results are whole, with bodies. Fewer than limit results mean that no more were
-	// claimable, or that a later commit failed.
+	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable are
+	// pending operations to be woken (by ev.Due, if set), operations in flight with a dead session, and undelivered
+	// outcomes that no session holds. Claim skips operations that ev.From and ev.Today exclude. In a store for many
+	// processes, Claim also skips operations that another process has locked. The results are whole, with bodies. Fewer
+	// than limit results mean that no more were claimable, or that a later commit failed.
 	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
 
-	// Reap applies ev, of kind EventReap and without Ref, to at most limit operations. It returns how many were shrunk
-	// or removed. It passes over damaged ones, and returns their error too if those are fewer than limit.
+	// Reap applies ev, of kind EventReap and without Ref, to at most limit operations. It returns the number of shrunk and
+	// removed operations. It passes over damaged operations, and returns the error too if fewer than limit changed.
 	Reap(ctx context.Context, ev Event, limit int) (int, error)
 
-	// Join starts a session. It lives until it is ended or its process dies.
+	// Join starts a session. The session lives until its End, or until the process dies.
 	Join(ctx context.Context) (Session, error)
 }
 

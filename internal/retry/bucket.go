@@ -27,14 +27,14 @@ type Bucket struct {
 	idle   time.Duration // since the last retry, at most ProbeEvery
 }
 
-// rounding is the part that a token may lack, so that there is one at the time that Take gave for it.
+// rounding is the missing fraction that still counts as a token, so that the time from Take holds.
 const rounding = 1e-12
 
-// Take asks for a retry at now, and reports whether it may be made. It takes a token if there is one. Otherwise it
-// lets a probe through if ProbeEvery has passed since the last retry. A probe takes no token.
+// Take asks for a retry at now, and reports whether the retry is allowed. It takes a token if there is one. Otherwise
+// it allows a probe if ProbeEvery has passed since the last retry. A probe takes no token.
 //
-// If not, next is the time of the next token or probe, whichever is first. No Take succeeds before it, unless a
-// success puts a token back. It reserves nothing: of all that wait for it, one gets it.
+// If the retry is not allowed, next is the time of the next token or probe, whichever is first. No earlier Take
+// succeeds, unless a success returns a token. next reserves nothing: only one of the waiting callers gets the token.
 func (b *Bucket) Take(now time.Time) (ok bool, next time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,8 +50,8 @@ func (b *Bucket) Take(now time.Time) (ok bool, next time.Time) {
 	return true, time.Time{}
 }
 
-// Success notes at now that the provider has answered as it should, and puts PerSuccess tokens back. It makes no probe
-// come earlier: a provider that fails every other time would else never run out of retries.
+// Success notes a good answer of the provider at now, and returns PerSuccess tokens. It makes no probe come earlier.
+// Otherwise a provider that fails every other time would never run out of retries.
 func (b *Bucket) Success(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

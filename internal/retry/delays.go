@@ -34,10 +34,9 @@ func NewDelays(p backoff.Policy) *Delays {
 	)}
 }
 
-// Next returns how long to wait before the next attempt, and moves on. The delay has full jitter: it is drawn evenly
-// from 10 ms up to a ceiling, so that clients which failed together do not come back together. The ceiling is
-// [backoff.Policy].Initial at first and grows by Multiplier until it is Max. If it is below 10 ms, the delay is the
-// ceiling.
+// Next returns the delay before the next attempt, and moves on. The delay has full jitter: an even draw from 10 ms up
+// to a ceiling, so that clients which failed together do not come back together. The ceiling is
+// [backoff.Policy].Initial at first and grows by Multiplier up to Max. A ceiling below 10 ms is itself the delay.
 func (d *Delays) Next() time.Duration {
 	ceiling := d.ceilings.NextBackOff()
 	floor := min(minDelay, ceiling)

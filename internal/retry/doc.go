@@ -1,3 +1,3 @@
-// Package retry says when the next attempt is made. It waits for the delays of a [backoff.Policy], or as long as the
-// provider's answer asks. It keeps within the [backoff.Budget] that all operations share.
+// Package retry says when the next attempt is made: after the delays of a [backoff.Policy], or the delay in the
+// provider's answer. All operations share the retries of one [backoff.Budget].
 package retry

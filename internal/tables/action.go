@@ -92,17 +92,17 @@ func valuesOf(text, name string) (values []string) {
 	return values
 }
 
-// For returns the route of a request with the message m, if [Router.Route] left it undecided. Of the endpoints of one
-// pattern, it takes the first whose action the request has, and else the one without an action. If there is none, the
-// request is under the unlisted contract, like a request whose path no pattern matches. Under a pattern that tells
-// GraphQL operations apart, however, such a request has an effect and takes no key. A GraphQL document that cannot be
-// read has none of the actions.
+// For returns the route of a request with the message m, if [Router.Route] left the route undecided. Among the
+// endpoints of one pattern, For takes the first whose action the request has, and otherwise the endpoint without an
+// action. If there is none, the request is under the unlisted contract, like a request whose path no pattern matches.
+// But if the pattern tells GraphQL operations apart, such a request has an effect and takes no key. An unreadable
+// GraphQL document has none of the actions.
 //
-// An endpoint with a [providers.KeyGraphQL] takes no key in some documents, and its Endpoint then has no key, no
-// retention and no memory. Such a document lacks the argument (or, with OnlyIfThere, the key in it). Or its operation
-// has several top-level fields or fragments among them. Or it cannot be read.
+// An endpoint with a [providers.KeyGraphQL] takes no key in some documents, and the returned Endpoint then has no key,
+// no retention and no memory. Such a document lacks the argument (or, with OnlyIfThere, the key inside). Or the
+// operation has several top-level fields or fragments at the top. Or the document is unreadable.
 //
-// As long as m.Body is nil, the route may stay undecided: call For again once the body has been read. It is safe for
+// As long as m.Body is nil, the route may stay undecided. Call For again once the body has been read. For is safe for
 // concurrent use.
 func (rt Route) For(m Message) Route {
 	if !rt.Undecided {

@@ -7,9 +7,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// everyBranchSays reports whether all branches of a path in a JSON body lead to a scalar with that text, or, if equals
-// is empty, with any text. A branch is an element of an array. For a * it is the only member of its object. A branch
-// that lacks the scalar, and a member that occurs twice, make the answer false.
+// everyBranchSays reports whether all branches of a path in a JSON body lead to a scalar with the text, or with any
+// text if equals is empty. A branch is an element of an array, or for a * the only member of an object. A branch
+// without the scalar, and a member that occurs twice, make the answer false.
 func everyBranchSays(body []byte, path, equals string) bool {
 	said := true
 	w := branchWalk{jsonText: jsonText{in: body}, value: func(value []byte) {
@@ -87,8 +87,8 @@ func (w *branchWalk) follow(path []string, depth int) (ok bool) {
 	return ok
 }
 
-// deniesEffect reports whether a verdict says that its attempt had no effect. Among several errors one of another
-// kind leaves that open.
+// deniesEffect reports whether a verdict says that the attempt had no effect. If one of several errors has another
+// kind, the effect is open.
 func deniesEffect(v providers.Verdict) bool {
 	return v == providers.Rejected || v == providers.NotExecuted
 }

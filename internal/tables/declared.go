@@ -10,9 +10,9 @@ import (
 // leastDeclared is the shortest retention that is of use. The clocks of a journal are held to a part of it.
 const leastDeclared = time.Minute
 
-// Declared returns the retention that an answer declares for its key. ok is false if it declares none, or one that is
-// longer than any table's. A value that can't be read may be a short time in another form, so it counts as zero, as does
-// less than a minute.
+// Declared returns the retention that an answer declares for the key. ok is false if the answer declares none, or a
+// longer one than any table. An unreadable value may be a short time in another form, so it counts as zero. A value
+// below one minute counts as zero too.
 func (rt Route) Declared(a Answer) (retention time.Duration, ok bool) {
 	d := &rt.Endpoint.Declared
 	var text string

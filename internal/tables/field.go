@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// reading is an answer that is being classified. Its body is read once, for all
-// fields that the rules ask for, and only if one does.
+// reading is an answer under classification. The body is read once for all fields in the rules, and only if a rule has
+// a field.
 type reading struct {
 	Answer
 	reader *reader

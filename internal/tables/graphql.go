@@ -148,9 +148,8 @@ type gqlValue struct {
 	fields   []gqlArgument // of an object
 }
 
-// gqlParser reads an executable document, as far as it matters where its
-// operations' top-level arguments are. It takes some documents that the grammar
-// does not allow, which a server refuses.
+// gqlParser reads an executable document as far as needed to find the operations' top-level arguments. It accepts some
+// documents that the grammar does not allow, which a server refuses.
 type gqlParser struct {
 	lexer gqlLexer
 	token gqlToken // that comes next

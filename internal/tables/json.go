@@ -329,9 +329,8 @@ const (
 	isCompressed = "the body has a Content-Encoding: send it without one, so that it can hold the key"
 )
 
-// locate finds the member at a path of names. It returns a problem for a path that occurs twice, however the names
-// are escaped, since parsers differ on which one counts. It also returns one for a text that is not a JSON object, or
-// not one all the way.
+// locate finds the member at a path of names. It returns a problem for a path that occurs twice, however the names are
+// escaped, since parsers differ on which one counts. A text that is not a JSON object to the end is a problem too.
 func locate(text []byte, path []string) (place jsonPlace, problem string) {
 	t := &jsonText{in: text}
 	if t.ended() {

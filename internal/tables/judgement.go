@@ -19,20 +19,20 @@ type Answer struct {
 	// Header holds the response's headers.
 	Header http.Header
 
-	// Body is the response's body, decoded, or a prefix of it. A JSON body that is
-	// longer than [MaxAnswerBody], or cut short, has no fields. It is nil if it is not known.
+	// Body is the response's body, decoded, or a prefix. A JSON body that is cut short, or longer than [MaxAnswerBody],
+	// has no fields. Nil means unknown.
 	Body []byte
 
-	// Beginning is the decoded beginning of a body that is not read for fields. Only [Recognises] reads it. It is nil if it is
-	// not known.
+	// Beginning is the decoded beginning of a body that is not read for fields. Only [Recognises] reads Beginning. Nil
+	// means unknown.
 	Beginning []byte
 
 	// Later says that an earlier attempt under this key may have run.
 	Later bool
 
-	// OwnKey says that the key was made at random for this operation, so that no other party can have sent it. It is
-	// false for a caller's own key. It is also false for one made from a secret and a name, since the same operation
-	// would get that key again after a journal was lost.
+	// OwnKey says that the client made the key at random for this operation, so that no other party can have sent the key.
+	// It is false for a caller's own key. It is also false for a key made from a secret and a name, since the operation
+	// would get the same key again after the loss of the journal.
 	OwnKey bool
 }
 
@@ -49,12 +49,11 @@ type Judgement struct {
 	// AlreadyDone or AnswerGone.
 	Earlier bool
 
-	// Recognised says that the answer is a 2xx, and the provider's by all that its
-	// table says of them: see [Recognises].
+	// Recognised says that the answer is a 2xx from the provider, as far as the table tells: see [Recognises].
 	Recognised bool
 
-	// Credential says, of a Rejected, that the provider refused the credential
-	// itself: no request that has it gets through.
+	// Credential says, of a Rejected, that the provider refused the credential itself. No request with the credential gets
+	// through.
 	Credential bool
 
 	// Pointer names the resource, for AlreadyDone.
@@ -65,9 +64,9 @@ type Judgement struct {
 }
 
 // defaultRules classify the answers that a provider's own rules leave. They trust only facts that hold for any HTTP
-// server, and otherwise choose the verdict that does the least harm. That is a repeat with the same key if the status
-// promises that the next answer may differ, and reconciling elsewhere. The resend rule still has to allow the repeat.
-// 409 and the other client errors mean something else at each provider.
+// server, and otherwise choose the verdict that does the least harm. If the status promises that the next answer may
+// differ, the verdict is a repeat with the same key. Elsewhere the verdict is reconciliation. The resend rule still
+// has to allow the repeat. 409 and the other client errors mean something else at each provider.
 var defaultRules = slices.Concat([]providers.Rule{
 	{Status: 200, Through: 299, Verdict: providers.Final, Source: "RFC 9110 section 15.3: received, understood and accepted [D]"},
 }, rules(status.Passing, providers.Retry), []providers.Rule{

@@ -99,17 +99,16 @@ func inQuotes(s string) bool {
 	return len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"'
 }
 
-// Set puts the key into its place in the message, and replaces one that is there. It also sets firstSent if the
-// endpoint takes that. If the endpoint takes no key, Set does nothing.
+// Set puts the key into its place in the message, and replaces a key that is there. It also sets firstSent if the
+// endpoint takes one. If the endpoint takes no key, Set does nothing.
 //
-// m.Header is changed in place, unless it is nil. m.Query and m.Body get new values and keep their other bytes:
-// numbers, the order of fields and white space do not change. The same message, key and time always give the same
-// bytes. A field that is missing becomes the first one of its JSON object or input object, or the last one of its
-// form or query.
+// m.Header is changed in place, unless nil. m.Query and m.Body get new values and keep their other bytes: numbers, the
+// order of fields and white space do not change. The same message, key and time always give the same bytes. A missing
+// field becomes the first one of the JSON object or input object, or the last one of the form or query.
 //
-// The error is a [*KeyError], and m is then unchanged. It is an error of [Key.Check], except for UUIDVersion, or the
-// message cannot carry a key. Its body is then compressed or of another kind than the place asks for, or it has the
-// field twice.
+// The error is a [*KeyError], and m is then unchanged. It is an error of [Key.Check], except for UUIDVersion, or says
+// that the message cannot carry a key. Such a message has the field twice, or a body that is compressed or of the
+// wrong kind.
 func (k Key) Set(m *Message, key string, firstSent time.Time) error {
 	if k.Place == providers.KeyNone {
 		return nil
@@ -143,10 +142,10 @@ func (k Key) Set(m *Message, key string, firstSent time.Time) error {
 	return err
 }
 
-// Carried returns the key that a request already has, from its caller or a vendor's SDK. present is false if there is
-// none or if the endpoint takes none. The error is a [*KeyError] for a key that cannot be used: two of them, one that
-// [Key.Check] refuses, or one in the wrong form for the place. It is a [*KeyError] too for a body that could not
-// carry a key: see [Key.Set]. Parameters of the quoted form are ignored.
+// Carried returns the key that a request already has, from the caller or a vendor's SDK. present is false if there is
+// none or if the endpoint takes none. The error is a [*KeyError] for an unusable key: two keys, a key that [Key.Check]
+// refuses, or the wrong form for the place. A body that could not carry a key is a [*KeyError] too: see [Key.Set].
+// Parameters of the quoted form are ignored.
 func (k Key) Carried(m Message) (key string, present bool, err error) {
 	switch k.Place {
 	case providers.KeyNone:
@@ -171,7 +170,7 @@ func (k Key) Carried(m Message) (key string, present bool, err error) {
 	return key, present, nil
 }
 
-// Without returns the message without its key and the fields that travel with the key. Two messages that differ in
+// Without returns the message without the key and the fields that travel with the key. Two messages that differ in
 // nothing else are then the same. A GraphQL argument stays, with an empty string for the key. m is not changed. The
 // error is a [*KeyError] for a body that could not carry a key: see [Key.Set].
 func (k Key) Without(m Message) (Message, error) {

@@ -21,10 +21,11 @@ const (
 	gqlShared     = "the variable that the key would go into stands elsewhere too: give the key a variable of its own"
 )
 
-// readGraphQL reads a request and finds the operation in it that is executed. It returns a problem if that is not
-// certain. That is so for a body that says that it is not JSON, since a server may read it as a form. It is so for
-// operations in the URL, since some servers prefer them to those in the body. It is so for a document that is missing
-// (a persisted one), or does not say which of its operations is meant.
+// readGraphQL reads a request and finds the operation that is executed. It returns a problem in three uncertain cases:
+//
+//   - The body says that it is not JSON. A server may read it as a form.
+//   - The URL has operations. Some servers prefer these to the operations in the body.
+//   - The document is missing (a persisted one), or does not say which operation is meant.
 func readGraphQL(m Message) (r gqlRequest, problem string) {
 	switch {
 	case m.coded():
@@ -107,8 +108,8 @@ type gqlPlace struct {
 	defaulted bool     // the variable has a default, in the document
 }
 
-// find looks for the argument that [providers.KeyGraphQL] names. An operation with several
-// fields has none: each of them has an effect of its own, and a key speaks for one.
+// find looks for the argument that [providers.KeyGraphQL] names. An operation with several fields has none: each field
+// has its own effect, and a key covers one effect.
 func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 	if r.operation.only() == "" {
 		return place, gqlSeveral
@@ -201,7 +202,8 @@ func (k Key) variable(body []byte, path []string) (jsonPlace, error) {
 	return place, nil
 }
 
-// setGraphQL puts the key in its place. An empty key clears it, and a document without the argument stays as it is.
+// setGraphQL puts the key in its place. An empty key clears the place. A document without the argument stays
+// unchanged.
 func (k Key) setGraphQL(m *Message, key string) error {
 	var place gqlPlace
 	r, problem := readGraphQL(*m)

@@ -16,12 +16,11 @@ const NoList = "the body does not have the list "
 // MaxListItems is the largest number of items of a body that are read.
 const MaxListItems = 10_000
 
-// Items returns the items of a list, each a JSON text as it stands in the body. Otherwise it returns the problem that
-// keeps the body from being read, without a word of the body. The path is that of [providers.Lookup.Items]: "data[]",
-// "[]", "orders[].refunds[]". If it is empty, the body is the one item. The list has to be there wherever the path
-// leads, and be an array.
+// Items returns the items of a list, each a JSON text as in the body. Otherwise it returns the problem with the body,
+// without a word from the body. The path is a [providers.Lookup.Items]: "data[]", "[]", "orders[].refunds[]". If the
+// path is empty, the body is the one item. Wherever the path leads, there must be an array.
 //
-// It takes time in proportion to the body's length. The items are parts of body.
+// The time is proportional to the body's length. The items are parts of body.
 func Items(header http.Header, body []byte, path string) (items [][]byte, problem string) {
 	switch {
 	case len(body) > MaxListBody:
@@ -97,9 +96,9 @@ func (l *lister) list(steps []step, depth int) bool {
 	return l.elements(func() bool { return l.walk(steps, depth+1) })
 }
 
-// Member returns the text of the scalar at a dotted path of names in a body that is a JSON object. It returns "" if
-// the scalar is missing, null or empty. clear is false if the value is ambiguous: it or an object around it occurs
-// twice, or it is itself an object or an array.
+// Member returns the text of the scalar at a dotted path of names in a JSON object. It returns "" if the scalar is
+// missing, null or empty. clear is false if the value is ambiguous: an object or an array, or a member that occurs
+// twice on the path.
 func Member(body []byte, path string) (text string, clear bool) {
 	place, problem := locate(body, strings.Split(path, "."))
 	switch {
@@ -153,8 +152,8 @@ type Texts struct {
 	reads  []reading
 }
 
-// Read reads a JSON text, of at most [MaxListBody]. A text that is not JSON has no fields, and an
-// object that has a member on a path twice has nothing of that path. Empty texts and null are none.
+// Read reads a JSON text, of at most [MaxListBody]. A text that is not JSON has no fields. An object with two members
+// of one name on a path has nothing from the path. Empty texts and null are none.
 func (f *Fields) Read(text []byte) Texts {
 	t := Texts{fields: f, reads: make([]reading, len(f.readers))}
 	for i, reader := range f.readers {
@@ -190,9 +189,9 @@ func (t Texts) Only(path string) (text string, ok bool) {
 	return t.reads[at.reader].onlyField(at.path)
 }
 
-// Sent returns the values of a request's fields. It reads them by dotted paths from a JSON body, by name from a form,
-// or, if there is no body, from the query's parameters. It skips a field that occurs more than once, and all fields
-// of a body that is compressed or of another kind.
+// Sent returns the values of a request's fields, by dotted paths from a JSON body, or by name from a form. Without a
+// body, it reads the query's parameters. It skips a field that occurs more than once, and all fields of a body that is
+// compressed or of another kind.
 func (f *Fields) Sent(m Message) map[string]string {
 	said := map[string]string{}
 	switch {

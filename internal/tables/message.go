@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Message holds the parts of a request besides its method and path. Its key and its action are looked for in it. It
-// is not an [http.Request], whose body can be read once only.
+// Message holds the parts of a request besides the method and path, for the search for the key and the action. The
+// body of an [http.Request] could be read once only.
 type Message struct {
 	// Header holds the request's headers.
 	Header http.Header
@@ -15,8 +15,7 @@ type Message struct {
 	// Query is the URL's query as it is encoded, without the question mark.
 	Query string
 
-	// Body is the whole body, as it is sent. Nil means that it is not known
-	// yet; one that is known to be empty is not nil.
+	// Body is the whole body, as sent. Nil means not yet known, and a known empty body is not nil.
 	Body []byte
 }
 

@@ -24,8 +24,8 @@ func (rt Route) NeedsBeginning(a Answer) bool {
 	return rt.Listed && success(a.Status) && rt.Provider != nil && len(rt.Provider.Answers) > 0
 }
 
-// Open reports whether the fields of an unknown body could change the verdict of an answer that was judged without
-// them. They could if a rule that may match it, up to the first that looks at no field, has another verdict.
+// Open reports whether the fields of an unknown body could change the verdict of an answer. They could if a rule that
+// may match, up to the first rule without a field, has another verdict.
 func (rt Route) Open(a Answer, judged providers.Verdict) bool {
 	if !rt.NeedsBody(a) {
 		return false

@@ -104,7 +104,7 @@ func (r *reader) wildAt(steps int) pathSet {
 	return 0
 }
 
-// under returns the paths whose next step is a member of this name, a string literal, and those among them that have
+// under returns the paths whose next step is a member with this name, a string literal, and the paths among them with
 // an array there.
 func (r *reader) under(on pathSet, steps int, literal []byte) (into, lists pathSet) {
 	if on == 0 {

@@ -11,17 +11,17 @@ import (
 )
 
 // Recognises reports whether an answer with a 2xx is the provider's own, as far as the media types in p.Answers tell.
-// body is the decoded body or its beginning, or nil if it is not known.
+// body is the decoded body or its beginning, or nil if unknown.
 //
 // It returns true for every answer if p is nil or p.Answers is empty. It returns false for HTML, unless HTML is
-// listed, and for markup, unless a type that ends in xml or HTML is listed. It also returns false for markup that is
-// labelled as JSON. It returns true for a type that is not listed if application/json is and the body begins like a
-// JSON object or array.
+// listed, and for markup, unless HTML or a type that ends in xml is listed. It also returns false for markup with a
+// label of JSON. An unlisted type counts if application/json is listed and the body begins like a JSON object or
+// array.
 //
-// A body that is empty or has only white space is the provider's with 204 and 205, and with a status that p.Answers lists.
-// If the body is not known, the type alone decides.
+// A body that is empty or has only white space is the provider's with 204 and 205, and with a status listed in
+// p.Answers. If the body is unknown, the type alone decides.
 //
-// It works for a recorded answer as well as for a new one, and is safe for concurrent use.
+// Recognises works for recorded answers and new ones, and is safe for concurrent use.
 func Recognises(p *providers.Provider, status int, header http.Header, body []byte) bool {
 	if !success(status) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Reference reads references where a table says that requests carry them, and fills them in.
+// Reference reads and fills in references in the requests of a table.
 type Reference providers.Reference
 
 // key returns the Key of the same place.
@@ -17,10 +17,10 @@ func (r Reference) key() Key {
 	return Key{Place: r.Place, Name: r.Name, MaxLength: r.MaxLength, Alphabet: r.Alphabet}
 }
 
-// Carried returns the reference that a request has, as its caller wrote it, even if it is longer than the table
-// allows. present is false if there is none. The error is a [*KeyError] for a request whose reference is ambiguous:
-// it occurs twice, is not a text, or stands in a body of another kind. Such a request cannot be recognised by a
-// reference, and none can be added to it.
+// Carried returns the reference of a request, in the caller's words, even if it is longer than the table allows.
+// present is false if there is none. The error is a [*KeyError] for an ambiguous reference: one that occurs twice, is
+// not a text, or stands in a body of another kind. Such a request cannot be recognised by a reference, and none can be
+// added.
 func (r Reference) Carried(m Message) (reference string, present bool, err error) {
 	k := r.key()
 	switch r.Place {

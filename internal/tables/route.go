@@ -2,18 +2,22 @@ package tables
 
 import "net/url"
 
-// Secrets looks for secrets in the body of a request with this message, which is under the route. A field is one by
-// these rules, in this order:
+// Secrets looks for secrets in the body of a request with this message, under the route. It applies these rules to
+// each field, in this order:
 //
-//   - The fields of the endpoint's key, its reference and its comparisons are none.
-//   - By its name, it is a card's number or code, a password, a private key, or a client's secret (see [secret.Field]).
-//   - It is listed in SecretRequest.
-//   - The provider states no SecretSource, OpenRequest does not list the field, and its name is that of a credential.
+//   - A field of the endpoint's key, reference or comparisons is no secret.
+//   - A field with the name of a card's number or code, a password, a private key, or a client's secret is a secret
+//     (see [secret.Field]).
+//   - A field in SecretRequest is a secret.
+//   - A field with the name of a credential is a secret, unless the provider states a SecretSource or OpenRequest
+//     lists the field.
 //
-// By all but the last rule it may also be named by a value beside it, as in {"name":"cvc","value":"123"}.
-// A field that is null, a boolean or empty is none. Secrets looks into JSON, forms, multipart/form-data, XML,
-// GraphQL documents and JSON within texts, compressed by gzip or not at all. A body that it can't read whole is taken to
-// hold secrets, unless OpenRequest lists "*". It takes time in proportion to the body's length.
+// A name may also stand in a value beside the secret, as in {"name":"cvc","value":"123"}, except for the last rule. A
+// field that is null, a boolean or empty is no secret.
+//
+// Secrets looks into JSON, forms, multipart/form-data, XML, GraphQL documents and JSON within texts, compressed by
+// gzip or not at all. A body that it can't read whole counts as a secret, unless OpenRequest lists "*". The time is
+// proportional to the body's length.
 func (rt *Route) Secrets(m Message) Secrets { return rt.secretNames().search(m) }
 
 // SecretInQuery reports whether the URL of a request with this message has one of the fields in SecretRequest, as a form

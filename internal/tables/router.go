@@ -43,9 +43,9 @@ type Route struct {
 	// Provider serves the host; nil if none does. It must not be changed.
 	Provider *providers.Provider
 
-	// Endpoint is the contract the request is under, never nil. It is the one whose pattern matches, or the unlisted
-	// one: the key in the raw header Idempotency-Key, nothing remembered, no retention. It must not be changed. As
-	// long as the route is Undecided it is only one of several that it may be.
+	// Endpoint is the request's contract, never nil: the endpoint whose pattern matches, or the unlisted one. The unlisted
+	// contract has the key in the raw header Idempotency-Key, nothing remembered, and no retention. Endpoint must not be
+	// changed. If the route is Undecided, the Endpoint is one of several candidates.
 	Endpoint *providers.Endpoint
 
 	// Undecided says that the method and path don't tell which contract the
@@ -56,9 +56,8 @@ type Route struct {
 	// safe methods, which are not looked up.
 	Listed bool
 
-	// Effect says that the request may change something. It is false for the
-	// safe methods GET, HEAD, OPTIONS and TRACE (RFC 9110 section 9.2.1) and
-	// for endpoints marked NoEffect. It is true of a route that is Undecided.
+	// Effect says that the request may change something. It is false for the safe methods GET, HEAD, OPTIONS and TRACE
+	// (RFC 9110 section 9.2.1) and for endpoints marked NoEffect. It is true for an Undecided route.
 	Effect bool
 
 	at      *listed   // Endpoint, prepared

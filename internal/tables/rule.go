@@ -49,8 +49,8 @@ func matchesHead(r *providers.Rule, a *reading) bool {
 	return r.Header == "" || headerSays(a.Header, r.Header, r.Value)
 }
 
-// headerSays reports whether the header is present and every line of it has the
-// value: a header that contradicts itself says nothing.
+// headerSays reports whether the header is present and every line has the value. A header that contradicts itself says
+// nothing.
 func headerSays(h http.Header, name, value string) bool {
 	lines := h.Values(name)
 	for _, line := range lines {

@@ -18,10 +18,10 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Secrets are the values in a body that must not be kept. Its zero value says that there are none.
+// Secrets are the values in a body that must not be kept. The zero value means none.
 type Secrets struct {
-	// Field is the name of the field because of which the body is not kept, if the table says nothing of that field.
-	// It is in lower case and without separators. It is "" if there is another reason.
+	// Field is the name of the field that makes the body secret, if the table does not mention the field. The name is in
+	// lower case and without separators. Field is "" for any other reason.
 	Field string
 
 	// Found says that the body must not be kept.
@@ -58,9 +58,9 @@ func (n *secretNames) inQuery(query string) bool {
 	return s.found.Found
 }
 
-// Shown reports whether an answer with this header and body must not be kept either. That is so if it repeats a
-// secret of the request, or if its text cannot be read. If the request held a credential, or no table lists its
-// secrets, an answer with a credential must not be kept either.
+// Shown reports whether an answer with this header and body must not be kept either: one that repeats a secret of the
+// request, or has an unreadable text. If the request held a credential, or no table lists its secrets, an answer with
+// a credential must not be kept either.
 func (s *Secrets) Shown(header http.Header, body []byte) bool {
 	switch {
 	case !s.Found || len(body) == 0:
@@ -235,7 +235,7 @@ func (m Message) plain() ([]byte, bool) {
 	return text, err == nil && len(text) <= MaxAnswerBody
 }
 
-// body reads a body in the form that it declares, and in the one that it has if a lenient server may read it so.
+// body reads a body in the declared form, and in the actual form if a lenient server may read the body so.
 func (s *secretSearch) body(contentType string, body []byte) bool {
 	media := mediaType(contentType)
 	first := firstOf(body)
@@ -396,8 +396,8 @@ func (s *secretSearch) value(t *jsonText, depth int) bool {
 // maxTexts is the deepest nesting of texts within texts that is read.
 const maxTexts = 4
 
-// text looks at a text, which a JSON literal may hold escaped. It also reads a text that is itself JSON or a GraphQL
-// document.
+// text looks at a text, which a JSON literal may hold escaped. It also looks into JSON and GraphQL documents in the
+// text.
 func (s *secretSearch) text(plain, literal []byte) bool {
 	if s.inside > 0 || mayHoldFields(plain) {
 		if literal != nil && bytes.IndexByte(plain, '\\') >= 0 {
@@ -690,7 +690,7 @@ func (s *secretSearch) parts(contentType string, body []byte) bool {
 	}
 }
 
-// part looks at one part. A file is a value, unless it says that it has fields.
+// part looks at one part. A file counts as a value, unless the Content-Type has fields.
 func (s *secretSearch) part(h http.Header, content []byte, isFile bool) bool {
 	media := mediaType(h.Get("Content-Type"))
 	hasFields := media == "application/json" || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "xml") || media == "application/x-www-form-urlencoded"

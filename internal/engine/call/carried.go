@@ -17,8 +17,8 @@ import (
 
 var errKeyHeld = errors.New("another operation has the request's key, and the provider would take the two for one: give each operation a key of its own")
 
-// ByItsKey reports whether a call without a name means a named operation that had its key first, of the same scope
-// and the same request. The call then goes on under that name.
+// ByItsKey reports whether a call without a name means a named operation that had the call's key first, with the same
+// scope and the same request. The call then goes on under the operation's name.
 func (k *Call) ByItsKey(res *machine.Result) bool {
 	op := &res.Operation
 	if res.Decision != machine.Misuse || k.intent.Naming != journal.Carried || op.Ref == k.ref ||
@@ -40,12 +40,13 @@ func (k *Call) keyHeld(op *journal.Operation) *exchange.Failure {
 	return f
 }
 
-// keyFromBefore returns an operation that has the call's key and was begun before the table told accounts apart, or
-// nil. Its record lacks the account's label. Or its recorded header, which the table did not know as an account's
-// then, names the same account. It may be the same effect. It returns nil if the call's own operation is known.
+// keyFromBefore returns an operation that has the call's key and began before the table told accounts apart, or nil.
+// Either the operation's record lacks the account's label. Or a recorded header, which was no account header for the
+// table then, names the same account. The call may mean the same effect. The result is nil if the journal has the call's own
+// operation.
 //
-// It also returns an operation without a name whose key was made for it. A caller may have read that key in an error
-// and now uses it together with a name. Such an operation has no alias.
+// keyFromBefore also returns an operation without a name whose key the client made. A caller may have read the key in
+// an error, and use the key now together with a name. Such an operation has no alias.
 func (k *Call) keyFromBefore(ctx context.Context) (before *journal.Operation, err error) {
 	if k.intent.Alias == (journal.Ref{}) {
 		return nil, nil
@@ -138,8 +139,8 @@ func (k *Call) get(ctx context.Context) (journal.Operation, error) {
 	return getByKey(ctx, k.client.Journal, append([]journal.Ref{k.ref, k.intent.Alias}, naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, k.account, k.carried)...))
 }
 
-// getByKey looks for an operation by its key. It tries first the reference that it has without a name, and then its
-// aliases, except those of another scope.
+// getByKey looks for an operation by its key: first by the reference of an unnamed operation, and then by the aliases.
+// It skips operations of another scope.
 func getByKey(ctx context.Context, j machine.Store, refs []journal.Ref) (op journal.Operation, err error) {
 	for _, ref := range refs {
 		op, err = j.Get(ctx, ref)
@@ -153,8 +154,8 @@ func getByKey(ctx context.Context, j machine.Store, refs []journal.Ref) (op jour
 	return op, err
 }
 
-// OperationByKey returns the operation whose request had key when it was first asked for. Of req the method, URL, account headers
-// and context count. The error of one that the journal does not have in that scope is journal.ErrNotFound.
+// OperationByKey returns the operation whose first request had the key. The method, URL, account headers and context
+// of req count. The error is journal.ErrNotFound if the scope has no such operation.
 func (f *Factory) OperationByKey(req *http.Request, key string) (journal.Operation, error) {
 	n, err := naming.Of(req.Context()).ForLookup()
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Enqueue records the operation of a request in a transaction of the caller's, and sends nothing. It reads the
-// request's body, and gives callers another body with the same bytes, so that a transaction that is tried again may
-// enqueue it again.
+// Enqueue records the operation of a request in the caller's transaction, and sends nothing. It reads the request's
+// body, and gives callers a body with the same bytes. So a transaction that is tried again may enqueue the request
+// again.
 func (f *Factory) Enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
 	k, err := f.Identify(req)
 	if k == nil {

@@ -42,8 +42,8 @@ func (g *gaps) isFirst(gap string) bool {
 	return true
 }
 
-// gap checks whether a request that may have an effect goes without the protection that its caller may expect. With
-// Config.Strict it returns an error then. Otherwise it logs that once a host.
+// gap checks whether a request that may have an effect lacks protection. If so, it returns an error with
+// Config.Strict, and otherwise logs one line for each host.
 func (k *Call) gap() error {
 	why := k.misses()
 	if why == "" {
@@ -123,8 +123,8 @@ func cleaned(u *url.URL) *url.URL {
 // Requests 1.0).
 var keyHeaders = []string{"paypal-request-id", "repeatability-request-id"}
 
-// wrongKeyHeader returns a text about a header that looks like a key's, if the table has the key elsewhere and it is
-// not there. Otherwise it returns "".
+// wrongKeyHeader returns a text about a header that resembles a key header, if the table's key has another place and
+// is missing there. Otherwise it returns "".
 func (k *Call) wrongKeyHeader() string {
 	key := k.route.Endpoint.Key
 	if key.Place == providers.KeyNone {
@@ -150,8 +150,8 @@ func resemblesKey(header string) bool {
 
 var errSecretInQuery = errors.New("the URL's query holds a secret, such as a card's number: give it in the body")
 
-// withholdBody keeps a secret body (a card's number) out of the journal. Only a caller that brings the body along can have the
-// operation sent. If no table says that it is one, the first of an endpoint is logged.
+// withholdBody keeps a secret body (a card's number) out of the journal. Only a caller with the body can have the
+// operation sent. If no table marks the body as a secret, the first one of an endpoint is logged.
 func (k *Call) withholdBody() {
 	k.intent.BodyWithheld, k.intent.Request.Body = true, nil
 	field, host := k.secrets.Field, k.req.URL.Host

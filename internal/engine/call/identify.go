@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// Identify finds the contract that a request is under and the operation that it
-// is. It returns nil for a request that passes straight through.
+// Identify finds the contract and the operation of a request. It returns nil for a request that passes straight
+// through.
 func (f *Factory) Identify(req *http.Request) (*Call, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return nil, nil

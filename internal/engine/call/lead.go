@@ -39,9 +39,9 @@ func (k *Call) Lead() (*core.Flight, exchange.Answer, error) {
 	}
 }
 
-// WaitRetryAfter waits until the time that the provider has named. It named that time to another call, or to an attempt of this
-// operation that a look-up has shown to be without effect. Callers that were already waiting also honor it. A caller
-// whose deadline is earlier fails immediately.
+// WaitRetryAfter waits for a time named by the provider. The provider named the time to another call, or to an attempt
+// of this operation without an effect, by a look-up. Callers that were already waiting also honor the time. A caller
+// with an earlier deadline fails immediately.
 func (k *Call) WaitRetryAfter(until time.Time) error {
 	c := k.client
 	pause := until.Sub(c.Now())
@@ -56,8 +56,8 @@ func (k *Call) WaitRetryAfter(until time.Time) error {
 	return k.notBegun(fmt.Errorf("its provider asked for a pause until %s", until.UTC().Format(time.RFC3339)))
 }
 
-// LookUp looks once for an unknown operation, within the call's time. It returns how that stands then, if the look-up may have
-// changed it, and else nil.
+// LookUp looks once for an unknown operation, within the call's time. It returns the operation after that if the look-
+// up may have changed anything, and otherwise nil.
 func (k *Call) LookUp(op *journal.Operation) *journal.Operation {
 	c := k.client
 	switch {

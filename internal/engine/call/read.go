@@ -48,9 +48,8 @@ func (k *Call) Read() error {
 	return nil
 }
 
-// Understand reads the facts that only the body holds, and freezes the request. It returns false for a request
-// without an effect, such as a GraphQL query or a tidy token request. Otherwise it also finds the key that the
-// request carries.
+// Understand reads the facts that only the body holds, and freezes the request. It returns false for a request without
+// an effect, such as a GraphQL query or a tidy token request. Otherwise it also finds the request's key.
 func (k *Call) Understand() (effect bool, err error) {
 	m := k.message()
 	k.route = k.route.For(m)
@@ -114,8 +113,7 @@ func (k *Call) message() tables.Message {
 
 var errStreams = errors.New("a CONNECT, an Upgrade, a chunked request or a request with a trailer can't be repeated: give it a plain body, or neither name nor parent")
 
-// maxHead bounds what is journaled of a request besides its body: its URL and headers,
-// in bytes. Servers take a hundredth of it.
+// maxHead limits the URL and headers that the journal keeps, in bytes. Servers accept a hundredth.
 const maxHead = 4 << 20
 
 // checkHead finds what no transport would send, or no server take, before it is

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// refer finds the reference that the request has, or decides to fill one in. The journal records it before anything
-// is sent, so that a look-up searches for the value in the request, even if the table has changed.
+// refer finds the request's reference, or decides to fill in one. The journal records the reference before anything is
+// sent. So a look-up searches for the value in the request, even if the table has changed.
 func (k *Call) refer(m tables.Message) {
 	if !k.client.Finder.LooksFor(k.route) {
 		return

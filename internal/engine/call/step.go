@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// NameStep gives an unnamed call under a parent its name. The caller calls leave with
-// the call's operation, if it has an answer, and its error.
+// NameStep gives an unnamed call under a parent a name. The caller calls leave with the call's operation, if there is
+// an answer, and with the call's error.
 func (k *Call) NameStep() (leave func(*journal.Operation, error), err error) {
 	if leave, err = k.nameInboundStep(); err != nil && k.ctx.Err() != nil {
 		err = k.notBegun(context.Cause(k.ctx))
@@ -55,8 +55,7 @@ func (k *Call) nameInboundStep() (leave func(*journal.Operation, error), err err
 	return leave, nil
 }
 
-// nameFlowStep gives a call within a flow its name: that of its step. The caller calls
-// leave with what the call came to.
+// nameFlowStep gives a call within a flow the name of its step. The caller calls leave with the results of the call.
 func (k *Call) nameFlowStep() (leave func(*journal.Operation, error), err error) {
 	flow := k.name.Parent.Flow
 	step := flow.Step
@@ -104,8 +103,8 @@ func (k *Call) nameFlowStep() (leave func(*journal.Operation, error), err error)
 	return leave, nil
 }
 
-// answerAgain returns when to ask again for the answer of a completed operation that the call did not get. Zero means that no ask
-// brings it.
+// answerAgain returns when to ask again for the missing answer of a completed operation. Zero means that no further
+// request brings the answer.
 func (k *Call) answerAgain(op *journal.Operation) time.Time {
 	switch {
 	case k.Missing.Asked:

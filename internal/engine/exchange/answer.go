@@ -39,8 +39,7 @@ func IsAnswer(resp *http.Response) bool {
 	return resp != nil && resp.Request != nil && resp.Request.Context().Value(OperationKey) != nil
 }
 
-// IsReplayable reports whether the answer was kept whole, so that it can be given
-// again as it was.
+// IsReplayable reports whether the journal has the whole answer.
 func IsReplayable(op *journal.Operation) bool {
 	return op.Answer != nil && op.Answer.Status != 0 && !op.Answer.Omitted
 }
@@ -104,7 +103,7 @@ func Stream(rest io.ReadCloser, deliver func()) io.ReadCloser {
 	return &answerBody{Reader: rest, closer: rest, deliver: deliver}
 }
 
-// CutBody returns the part that was read of a body that was cut off. At its end comes an error.
+// CutBody returns the part of a body that came before the connection broke. At the end of the part comes an error.
 func (c *Client) CutBody(op *journal.Operation, part []byte, deliver func()) io.ReadCloser {
 	return &answerBody{Reader: io.MultiReader(bytes.NewReader(part), failing{c.cutShort(op)}), deliver: deliver}
 }

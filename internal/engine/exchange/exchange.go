@@ -25,7 +25,7 @@ type Client struct {
 	ErrorOf    func(*Failure) error // makes the error that a caller gets
 }
 
-// Explain returns the error that a caller gets. It differs from err if that is a Failure.
+// Explain returns the caller's error for err. The two differ if err is a Failure.
 func (c *Client) Explain(err error) error {
 	if f, is := err.(*Failure); is {
 		return c.ErrorOf(f)

@@ -56,11 +56,11 @@ func (r *Run) Answer(res *machine.Result) (exchange.Answer, error) {
 	}
 }
 
-// isOutcome reports whether the last attempt's answer is the operation's outcome. It is if the journal recorded it as
-// that. A refusal is too if nothing may have taken effect and the operation is cancelled.
+// isOutcome reports whether the last attempt's answer is the operation's outcome. Such an answer is recorded in the
+// journal, or is a refusal of a cancelled operation without an effect.
 //
-// A caller that got any other answer, such as the refusal of a later attempt, would take it for the outcome and pay
-// under another name.
+// A caller with any other answer, such as the refusal of a later attempt, would mistake the answer for the outcome and
+// pay under another name.
 func (r *Run) isOutcome(op *journal.Operation) bool {
 	a := &r.attempt
 	switch op.State {

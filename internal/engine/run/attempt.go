@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// makeAttempt sends the frozen request, if it may still be sent, and reads the answer. It leaves the result in
+// makeAttempt sends the frozen request, if a send is still allowed, and reads the answer. It leaves the result in
 // r.attempt. It returns the transport's response and error, or the reason why there was no attempt.
 func (r *Run) makeAttempt() (*http.Response, error) {
 	r.answered = r.lastResponse()
@@ -224,8 +224,8 @@ func (r *Run) readAnswer() {
 	a.resp.Body = http.NoBody
 }
 
-// readOn reads more of a body that is longer than MaxResponseBody, if the answer's meaning depends on it. The
-// caller's stream repeats those bytes.
+// readOn reads more of a body longer than MaxResponseBody, if the answer's meaning depends on the body. The caller's
+// stream repeats those bytes.
 func (r *Run) readOn(body io.Reader) error {
 	a := &r.attempt
 	a.whole = a.body
@@ -260,9 +260,9 @@ func (s *stream) Close() error {
 	return err
 }
 
-// startContext makes the context of the attempt that was started. It ends after the attempt's timeout, which makes
-// room for another attempt. If another one would not be allowed, the attempt may take all of the call's time once it
-// has a connection.
+// startContext makes the context of the attempt that was started. The context ends after the attempt's timeout, which
+// leaves time for another attempt. If no other attempt would be allowed, this attempt may take all of the call's time
+// once it has a connection.
 func (r *Run) startContext() *wire.AttemptContext {
 	c := r.newContext()
 	if spare := r.ends.Sub(r.attempt.started) - r.client.AttemptTimeout; spare > 0 && !r.mayFollow(r.attempt.started.Add(r.client.AttemptTimeout)) {
@@ -294,7 +294,7 @@ func (r *Run) newContext() *wire.AttemptContext {
 	return c
 }
 
-// describe returns the text that the journal keeps of an error: its nature, never its own text, which may hold
+// describe returns the journal's text about an error: the error's nature, never its own words, which may hold
 // anything.
 func describe(err error, unsent bool) string {
 	var timeout interface{ Timeout() bool }

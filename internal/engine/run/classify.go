@@ -55,8 +55,8 @@ func (r *Run) finalByStatus() bool {
 	return r.attempt.judged.Verdict == providers.Final && !r.attempt.open && !r.hidesDecline()
 }
 
-// hidesDecline reports whether an answer is a success of a table with declines, and its body is cut or has a coding that can't
-// be read. So it may be a decline.
+// hidesDecline reports whether an answer may be a decline: a success from a table with declines, whose body is cut or
+// has an unreadable coding.
 func (r *Run) hidesDecline() bool {
 	a, p := &r.attempt, r.route.Provider
 	if p == nil || len(p.Declines) == 0 || a.partial || a.judged.Verdict != providers.Final || a.resp.StatusCode >= 300 {
@@ -66,8 +66,7 @@ func (r *Run) hidesDecline() bool {
 	return a.cut != nil || !read && len(a.resp.Header.Values("Content-Encoding")) > 0
 }
 
-// comparesRequests reports whether the provider refuses a key that is used with
-// another request: it has a documented answer for that.
+// comparesRequests reports whether the provider documents an answer for a key that comes with another request.
 func (r *Run) comparesRequests() bool {
 	return slices.ContainsFunc(r.route.Endpoint.Rules, func(rule providers.Rule) bool { return rule.Verdict == providers.Misuse })
 }

@@ -42,8 +42,8 @@ func (r *Run) composer() wire.Composer {
 	return c
 }
 
-// admit takes the results of the composer for a request to a URL. It returns an error for a request with a credential
-// that the operation must not have. It notes a credential that is missing.
+// admit takes the results of the composer for a request to a URL. It returns an error if the operation must not have
+// the request's credential. It reports a missing credential to the permit.
 func (r *Run) admit(req *http.Request, to *url.URL, err error) (*http.Request, error) {
 	if err != nil {
 		if lacked, is := err.(*wire.MissingCredentialError); is { // not one of a call that Authorize made

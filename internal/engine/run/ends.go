@@ -61,9 +61,8 @@ func (r *Run) interrupted(due time.Time) {
 	r.abandon(core.Later(r.client.Now(), due), "")
 }
 
-// abandon ends a run whose own context has ended. After the caller's own wish the
-// operation is due as soon as the provider allows. In the background it is Run or Resume that ends, and the
-// operation stays due when it was.
+// abandon ends a run whose own context has ended. If the caller ended the context, the operation is due as soon as the
+// provider allows. In the background, Run or Resume ended, and the operation stays due at the time due.
 func (r *Run) abandon(due time.Time, cause string) {
 	e := &ending{kind: r.givesUp(), due: core.Later(r.client.Now(), r.asked), own: r.asked.IsZero(), cause: "its caller gave up", err: context.Cause(r.ctx)}
 	if r.caller == nil {
@@ -75,9 +74,9 @@ func (r *Run) abandon(due time.Time, cause string) {
 	r.end = e
 }
 
-// givesUp returns the event that ends a run which cannot go on through no fault of the operation's. It cancels the
-// operation if nothing may have run and the run's own caller began it. An operation that was pending before stays
-// pending, since other callers know that.
+// givesUp returns the event that ends a run which cannot go on through no fault of the operation. The event cancels
+// the operation if nothing may have run and the run's own caller began the operation. An operation that was pending
+// before stays pending, since other callers know about the operation.
 func (r *Run) givesUp() machine.EventKind {
 	if r.caller == nil || r.op.Found.State == journal.StatePending {
 		return machine.EventPark

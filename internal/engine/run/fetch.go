@@ -10,9 +10,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// fetch gets the object that an AlreadyDone answer points to, if the contract allows that, and makes it the attempt's
-// answer. It sends one request without a key, within the attempt's time; that is not an attempt itself. Unless it
-// gets a whole success, which the table takes for the provider's, the attempt's answer stays as it is.
+// fetch gets the object that an AlreadyDone answer points to, if the contract allows a fetch. The object becomes the
+// attempt's answer if the table takes the response for a whole success from the provider. fetch sends one request
+// without a key, within the attempt's time. The request is no attempt.
 func (r *Run) fetch() {
 	a := &r.attempt
 	if a.judged.Verdict != providers.AlreadyDone || !r.route.Endpoint.FetchPointer || a.cut != nil || a.partial {

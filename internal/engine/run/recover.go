@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// recoverFor gets the missing answer of an operation that was completed while this run attempted it, by a webhook for instance.
-// A run in the background has no caller to give it to.
+// recoverFor gets the missing answer of an operation that something else, such as a webhook, completed during this
+// run. A run in the background has no caller for the answer.
 func (r *Run) recoverFor(res *machine.Result) {
 	if r.caller == nil || res.Decision == machine.Recorded || !res.Operation.AnswerMissing() {
 		return
@@ -51,11 +51,12 @@ func Recover(ctx context.Context, c *exchange.Client, op *journal.Operation, act
 	return stood, r.Missing.Why
 }
 
-// Recover gets the answer of a completed operation that the journal lacks, and makes op the operation as it stands then. It
-// repeats the request under its key, if the resend rule permits that. Otherwise, or if the repeat brings no answer, it looks for
-// the object. All processes together ask at most once a minute.
+// Recover gets the missing answer of a completed operation, and leaves the present operation in op. It repeats the
+// request under its key, if the resend rule permits a repeat. Otherwise, or if the repeat brings no answer, it looks
+// for the object. All processes together ask at most once a minute.
 //
-// An answer that can't be recorded, such as a secret, is left in r.Regained. If there is no answer, r.Missing says why.
+// An answer that can't be recorded, such as a secret, is left in r.Regained. If there is no answer, r.Missing says
+// why.
 func (r *Run) Recover(op *journal.Operation, actor string) {
 	c := r.client
 	r.Missing = exchange.Missing{Asked: true, Again: c.Now().Add(machine.AskedLook), Why: wire.ErrOutOfTime}
@@ -114,9 +115,10 @@ func (r *Run) renew(leased *machine.Result) error {
 	return nil
 }
 
-// askProvider repeats the request of r.op once, if the resend rule permits it, and records the answer. The repeat needs no claim,
-// since the record counts the operation as sent already. askProvider returns why there is no answer, or nil. spent says that no
-// later repeat brings it. Otherwise later is when the rule permits one, if that is later.
+// askProvider repeats the request of r.op once, if the resend rule permits a repeat, and records the answer. The
+// repeat needs no claim, since the operation counts as sent already. askProvider returns why there is no answer, or
+// nil. spent says that no later repeat brings an answer. Otherwise later is the time when the rule permits a repeat,
+// or zero.
 func (r *Run) askProvider(leased *machine.Result) (later time.Time, spent bool, why error) {
 	c := r.client
 	if r.target == nil || !core.SameContract(&r.op, *r.route) {

@@ -10,16 +10,17 @@ import (
 )
 
 // repeater makes the further attempts of one run by go-retryablehttp, which waits before each. Most runs need none.
-// No other code uses that library. Package onceward knows its types, to refuse them.
+// Besides, only sendSafe uses the library, for the policy alone. Package onceward knows the library's types, to refuse
+// them.
 //
-// That library repeats one request as long as its policy says so, which it asks by callbacks. Here each attempt is
-// another request, made of the frozen one. judge decides whether there is another, since it knows more than an error
-// and a response. So the library gets a request that stands for all of them and is never sent, and a transport that
-// makes an attempt in its place. It gets retries without end, and callbacks that repeat the attempt's verdict. The
-// first attempt, which has been made, is the first result of that transport. The library closes each response that
-// another attempt follows, and leaves the last one as it is.
+// The library repeats one request as long as a policy says so, in callbacks. Here each attempt is another request,
+// made from the frozen one. judge decides whether there is another attempt, since judge knows more than an error and a
+// response. So the library gets a stand-in request that is never sent, and a transport that makes an attempt instead.
+// The library gets retries without end, and callbacks that repeat the attempt's verdict. The first attempt is over by
+// then, and is the transport's first result. The library closes each response before another attempt, and leaves the
+// last response as it is.
 //
-// There is one repeater to a run, since its callbacks are the run's. Its transport has no CloseIdleConnections: the
+// Each run has its own repeater, since the callbacks are the run's. The transport has no CloseIdleConnections: the
 // pool of connections is the caller's.
 type repeater struct {
 	client  retryablehttp.Client
@@ -69,7 +70,7 @@ func (r *Run) next() try {
 	return try{resp: resp, err: err, again: r.end == nil, pause: r.wait}
 }
 
-// RoundTrip stands in for the network. It makes the next attempt, and does not send the request that it is given.
+// RoundTrip stands in for the network. It makes the next attempt, and does not send the given request.
 func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 	if first := e.first; first != nil {
 		e.first, e.last = nil, *first

@@ -26,8 +26,8 @@ func (r *Run) Admit() {
 	}
 }
 
-// holdBack parks a run before its first attempt. The operation stays due: another process, a caller, and Run once the
-// breaker closes may send it. The flow asks again at the time that enter drew.
+// holdBack parks a run before the first attempt. The operation stays due. Another process, a caller, or Run once the
+// breaker closes may send the operation. The flow asks again at the time from Call.Enter.
 func (r *Run) holdBack() {
 	r.park(r.client.Now(), errHeldBack.Error(), errHeldBack)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Resume works off a claim whose caller is gone. It returns the operation as it then stands, and why it has no
+// Resume works off a claim without a caller. It returns the operation after the run, and the reason for a missing
 // answer.
 func Resume(ctx context.Context, c *exchange.Client, claimed machine.Result, f *core.Flight, permit *throttle.Permit) (journal.Operation, error) {
 	r := newRun(ctx, c, &claimed, f, c.Now().Add(c.MaxWait))
