@@ -193,7 +193,7 @@ func TestHeldByDeadSessionsNeedsAttention(t *testing.T) {
 }
 
 // An unknown operation whose look-ups get no credential is given up in time, and then needs attention.
-func TestLookWithoutACredentialNeedsAttention(t *testing.T) {
+func TestLookupWithoutACredentialNeedsAttention(t *testing.T) {
 	t.Parallel()
 	virtual(t, "", func(t *testing.T) {
 		sealed := false

@@ -56,7 +56,7 @@ func TestExpiryDuringShutdown(t *testing.T) {
 }
 
 // Run ends only after its look-ups have ended.
-func TestRunEndsAfterItsLooks(t *testing.T) {
+func TestRunEndsAfterItsLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looked atomic.Bool
 		p := start(t, (&line{}).Then(loses()), onceward.Config{Providers: []providers.Provider{own(noKey)}, Reconcile: &onceward.Reconcile{

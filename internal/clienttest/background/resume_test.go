@@ -792,7 +792,7 @@ func TestResumeReportsUnknownOperations(t *testing.T) {
 }
 
 // A Run whose context ends waits for a look-up that ignores its context.
-func TestRunWaitsForItsLooks(t *testing.T) {
+func TestRunWaitsForItsLookups(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var begun, over bool
 		l := atBank(t, onceward.Config{Reconcile: &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) {

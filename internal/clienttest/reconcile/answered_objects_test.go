@@ -117,7 +117,7 @@ func TestObjectInALocation(t *testing.T) {
 }
 
 // The id of an object is read from the answer where the look-ups have it, rather than from another id field.
-func TestObjectWhereLookUpsReadIt(t *testing.T) {
+func TestObjectWhereLookupsReadIt(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].Lookups[0].ID = "data.number" })
 		l.Fakes(func(r *http.Request) *http.Response {
