@@ -211,6 +211,7 @@ func stripeHears() []event {
 	const (
 		charge   = `{"id":"ch_1","object":"charge","amount":2000,"created":1795176001,"payment_intent":"pi_1","refunded":true,"status":"succeeded","metadata":{}}`
 		intent   = `{"id":"pi_1","object":"payment_intent","amount":2000,"created":1795176001,"status":"succeeded","metadata":{"onceward":"` + reference + `"}}`
+		dispute  = `{"id":"dp_1","object":"dispute","amount":2000,"charge":"ch_1","payment_intent":"pi_1","created":1795176002,"status":"needs_response","metadata":{}}`
 		refund   = `{"id":"re_1","object":"refund","amount":2000,"created":1795176001,"status":"pending","metadata":{}}`
 		transfer = `{"id":"tr_1","object":"transfer","amount":2000,"created":1795176001,"reversed":true,"metadata":{}}`
 		payout   = `{"id":"po_1","object":"payout","amount":2000,"created":1795176001,"status":"pending","metadata":{}}`
@@ -229,6 +230,11 @@ func stripeHears() []event {
 		{name: "an intent by a reference of ours, though the event has no key", request: create("payment_intents"), body: later(happened("payment_intent.succeeded", intent)), says: says("pi_1", providers.TookEffect)},
 		{name: "an intent by the key of another request", request: create("payment_intents"), body: swap(happened("payment_intent.succeeded", intent), conformanceKey, "other")},
 		{name: "an intent is canceled by another request", request: create("payment_intents"), knows: "pi_1", body: swap(happened("payment_intent.canceled", intent), conformanceKey, "other"), says: says("pi_1", providers.Reversed)},
+		{name: "a disputed charge", request: create("charges"), knows: "ch_1", body: later(happened("charge.dispute.funds_withdrawn", dispute)), says: says("ch_1", providers.Reversed)},
+		{name: "a dispute that was won", request: create("charges"), knows: "ch_1", body: later(happened("charge.dispute.funds_reinstated", dispute)), says: says("ch_1", providers.TookEffect)},
+		{name: "the charge of an intent is disputed", request: create("payment_intents"), knows: "pi_1", body: later(happened("charge.dispute.funds_withdrawn", dispute)), says: says("pi_1", providers.Reversed)},
+		{name: "the dispute of an intent's charge was won", request: create("payment_intents"), knows: "pi_1", body: later(happened("charge.dispute.funds_reinstated", dispute)), says: says("pi_1", providers.TookEffect)},
+		{name: "another charge is disputed", request: create("charges"), knows: "ch_2", body: later(happened("charge.dispute.funds_withdrawn", dispute))},
 		{name: "transfer.reversed", request: create("transfers"), knows: "tr_1", body: later(happened("transfer.reversed", transfer)), says: says("tr_1", providers.Reversed)},
 		{name: "a transfer of which a part was reversed", request: create("transfers"), knows: "tr_1", body: later(happened("transfer.reversed", swap(transfer, "true", "false")))},
 		{name: "refund.failed", request: create("refunds"), knows: "re_1", body: later(happened("refund.failed", refund)), says: says("re_1", providers.Reversed)},

@@ -84,7 +84,11 @@ var stripeEvents = slices.Concat(
 	kinds(stripeEvent("charge"), TookEffect, "charge.succeeded", "charge.pending"),
 	kinds(stripeEvent("charge"), Refused, "charge.failed"),
 	kinds(about(byObject(stripeEvent("charge")), Same{Field: "data.object.refunded", Is: "true"}), Reversed, "charge.refunded"),
-	kinds(stripeRefunded, Reversed, "charge.refunded"),
+	kinds(stripeOfIntent(Same{Field: "data.object.refunded", Is: "true"}), Reversed, "charge.refunded"),
+	kinds(stripeDispute, Reversed, "charge.dispute.funds_withdrawn"),
+	kinds(stripeDispute, TookEffect, "charge.dispute.funds_reinstated"),
+	kinds(stripeOfIntent(), Reversed, "charge.dispute.funds_withdrawn"),
+	kinds(stripeOfIntent(), TookEffect, "charge.dispute.funds_reinstated"),
 	kinds(stripeEvent("payment_intent"), InProgress, "payment_intent.created", "payment_intent.payment_failed"),
 	kinds(stripeEvent("payment_intent"), TookEffect,
 		"payment_intent.succeeded", "payment_intent.processing", "payment_intent.requires_action", "payment_intent.amount_capturable_updated"),
@@ -108,12 +112,21 @@ var stripeEvents = slices.Concat(
 	}},
 )
 
-// stripeRefunded is of the charge that a payment intent made.
-var stripeRefunded = func() EventRule {
-	r := about(byObject(stripeEvent("payment_intent")), Same{Field: "data.object.refunded", Is: "true"})
-	r.Object, r.Created = "data.object.payment_intent", ""
+// stripeDispute is of a charge's dispute, which may be of a part of the charge. It takes money from the account, and brings
+// the money back if it is won.
+var stripeDispute = func() EventRule {
+	r := byObject(stripeEvent("charge"))
+	r.Object, r.Created = "data.object.charge", ""
+	r.Source += "; stripe-go a1e3932 dispute.go [S]"
 	return r
 }()
+
+// stripeOfIntent is of the charge that a payment intent made, or of the charge's dispute.
+func stripeOfIntent(same ...Same) EventRule {
+	r := about(byObject(stripeEvent("payment_intent")), same...)
+	r.Object, r.Created = "data.object.payment_intent", ""
+	return r
+}
 
 // stripeEvent is of an object that one of the v1 endpoints creates.
 func stripeEvent(kind string) EventRule {
