@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Archived is an operation as a line of JSON, for a cold copy. The command `onceward export` writes such lines. The names of its fields are stable. Later releases may add more.
+// Archived is an operation as a line of JSON, for a cold copy. The command `onceward export` writes such lines. The
+// fields' names are stable. Later releases may add fields.
 type Archived struct {
 	Scope    string `json:"scope,omitempty"`
 	Parent   string `json:"parent,omitempty"`
@@ -52,7 +53,7 @@ type ArchivedAnswer struct {
 	ByHand     bool        `json:"by_hand,omitempty"`
 }
 
-// ArchivedOf returns the operation as such a line, with the bodies of its request and answer or without them.
+// ArchivedOf returns the operation as such a line, with or without the request's and the answer's bodies.
 func ArchivedOf(op *Operation, bodies bool) Archived {
 	line := Archived{
 		Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(), Provider: op.Provider, Endpoint: op.Endpoint,

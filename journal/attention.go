@@ -6,23 +6,23 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// AttentionAfter is how long work may be overdue before it needs attention, since no process does it: the look-up of
-// an unknown operation, or the run of a flow. An operation in flight has as long: no call takes longer by default.
+// AttentionAfter is how long work may be overdue before the work needs attention, since no process does it: an unknown
+// operation's look-up, or a flow's run. An operation in flight has as long: no call takes longer by default.
 const AttentionAfter = 15 * time.Minute
 
 // PendingAttentionAfter is how long a pending operation may be overdue, or be parked by one claim after another,
-// before it needs attention. It is long compared with an outage of a provider.
-// After an outage, the provider's operations are sent one by one.
+// before the operation needs attention. This time is long compared with a provider's outage. After an outage, the
+// provider's operations are sent one by one.
 const PendingAttentionAfter = 24 * time.Hour
 
 // NeedsAttention returns why a person has to look at the operation at that time, or "". These need attention:
 //   - an operation with a reason in Attention
-//   - an unknown operation that no process looks for: none is planned, or it is overdue by AttentionAfter
-//   - a pending operation that no process sends: it is overdue by PendingAttentionAfter
-//   - an operation in flight for AttentionAfter: its process has died and no other takes it over, or its call takes long
+//   - an unknown operation without a process that looks: no look-up is planned, or one is overdue by AttentionAfter
+//   - a pending operation without a process that sends: the operation is overdue by PendingAttentionAfter
+//   - an operation in flight for AttentionAfter: the process has died and no other takes over, or the call takes long
 //
-// A pending operation gets a reason if a claim is parked PendingAttentionAfter or more after ParkedSince. Without it, an
-// operation that each claim parks for later would never be overdue. The next claim clears the reason.
+// A pending operation gets a reason if a claim is parked PendingAttentionAfter or more after ParkedSince. Without the
+// reason, an operation parked by each claim would never be overdue. The next claim clears the reason.
 func (op *Operation) NeedsAttention(now time.Time) string {
 	switch {
 	case op.Attention != "":
@@ -43,20 +43,20 @@ func (op *Operation) NeedsAttention(now time.Time) string {
 	return ""
 }
 
-// Undelivered reports whether the operation has an outcome that is still to be delivered. An unknown operation that is
-// looked for has none yet.
+// Undelivered reports whether the operation has an undelivered outcome. An unknown operation has no outcome yet while
+// clients look for it.
 func (op *Operation) Undelivered() bool {
 	looked := op.State == StateUnknown && op.Attention == "" && op.lookPlanned()
 	return op.State > StateInFlight && !op.Delivered && !looked
 }
 
-// lookPlanned reports whether the client that made the operation unknown, or a later one, planned a look-up. A client
+// lookPlanned reports whether a client planned a look-up since the operation became unknown. A client
 // without Config.Reconcile sets LookAt to the time when the operation became unknown.
 func (op *Operation) lookPlanned() bool { return op.LookAt.After(op.SettledAt) }
 
-// NeedsAttention returns why a person has to look at the flow at that time, or "". A flow needs attention if it is set
-// aside, if its run is overdue by AttentionAfter, or if it is put off for long. A flow that waits for an operation is
-// named by that operation.
+// NeedsAttention returns why a person has to look at the flow at that time, or "". A flow needs attention if the flow is
+// set aside, if a run is overdue by AttentionAfter, or if runs are put off for long. If a flow waits for an operation,
+// the operation names the flow.
 func (f *Flow) NeedsAttention(now time.Time) string {
 	switch {
 	case f.State == FlowStateSetAside:
@@ -71,8 +71,8 @@ func (f *Flow) NeedsAttention(now time.Time) string {
 	return ""
 }
 
-// NeedsAttention returns why a person has to look at a receipt that is committed, or "". A reserved one needs attention: its
-// handler committed the transaction by itself, so it is not known whether its effect is complete.
+// NeedsAttention returns why a person has to look at a committed receipt, or "". A reserved receipt needs attention: the
+// handler committed the transaction by itself, so the effect may be incomplete.
 func (r *Receipt) NeedsAttention() string {
 	if r.State == ReceiptReserved {
 		return "its handler committed without an answer: find out what it did, and resolve it"
@@ -80,8 +80,8 @@ func (r *Receipt) NeedsAttention() string {
 	return ""
 }
 
-// PutOff reports whether each run of a waiting flow for PendingAttentionAfter was parked without an operation to wait for,
-// for example for want of a credential. It is never overdue then.
+// PutOff reports whether, for PendingAttentionAfter, each run of a waiting flow was parked without an operation to wait
+// for, for example for want of a credential. Such a flow is never overdue.
 func (f *Flow) PutOff() bool {
 	return f.State == FlowStateWaiting && !f.ParkedSince.IsZero() && f.UpdatedAt.Sub(f.ParkedSince) >= PendingAttentionAfter
 }

@@ -6,19 +6,19 @@ import "github.com/onceward/onceward/internal/words"
 type Effect uint8
 
 const (
-	EffectPending     Effect = iota // pending or in flight: it has no outcome yet
-	EffectExecuted                  // it took effect
-	EffectRefused                   // the provider processed it, and nothing took effect: a 402, or a decline by a 2xx
-	EffectNotExecuted               // nothing was processed, and it was given up
-	EffectUnknown                   // it may have taken effect: nothing proves either, or the evidence contradicts a refusal
-	EffectNotKept                   // it is completed, and the answer that said more was reaped
+	EffectPending     Effect = iota // pending or in flight: no outcome yet
+	EffectExecuted                  // the request took effect
+	EffectRefused                   // the provider processed the request, and nothing took effect: a 402, or a decline by a 2xx
+	EffectNotExecuted               // nothing was processed, and the operation was given up
+	EffectUnknown                   // the request may have taken effect: nothing proves either, or the evidence contradicts a refusal
+	EffectNotKept                   // the operation is completed, and the answer with the effect was reaped
 )
 
 var effectNames = [...]string{"pending", "took effect", "refused", "not executed", "unknown", "not kept"}
 
 func (e Effect) String() string { return words.Of("Effect", effectNames[:], e) }
 
-// Effect returns what became of the operation. Its Answer must be there, a body is not needed.
+// Effect returns what became of the operation. The Answer must be present, without or with a body.
 func (op *Operation) Effect() Effect {
 	switch op.State {
 	case StateCompleted:

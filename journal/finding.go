@@ -13,17 +13,17 @@ type Finding uint8
 const (
 	// FindingInconclusive settles nothing. Evidence.Why says what was missing.
 	FindingInconclusive Finding = iota + 1
-	// FindingAmbiguous means that several objects may be the operation's, or that one contradicts it.
+	// FindingAmbiguous: several objects may be the operation's, or one contradicts the operation.
 	FindingAmbiguous
-	// FindingAbsent means that there is no object.
+	// FindingAbsent: there is no object.
 	FindingAbsent
-	// FindingInProgress means that the provider has the request and has not decided.
+	// FindingInProgress: the provider has the request and has not decided.
 	FindingInProgress
-	// FindingRefused means that the provider processed the request and nothing took effect.
+	// FindingRefused: the provider processed the request and nothing took effect.
 	FindingRefused
-	// FindingTookEffect means that it took effect.
+	// FindingTookEffect: the request took effect.
 	FindingTookEffect
-	// FindingReversed means that it took effect and the effect was later reversed.
+	// FindingReversed: the request took effect, and the effect was later reversed.
 	FindingReversed
 )
 
@@ -34,16 +34,16 @@ func (f Finding) String() string { return words.Of("Finding", findingNames[:], f
 // TookEffect reports whether there was an effect. A reversed effect counts.
 func (f Finding) TookEffect() bool { return f == FindingTookEffect || f == FindingReversed }
 
-// Basis is the link between evidence and the operation, the weakest first. Evidence settles an operation only by a
-// mark of it, or as the finding of the program's own look-up, which ranks like a person.
+// Basis is the link between evidence and the operation, the weakest first. Evidence settles an operation only by the
+// operation's mark, or as the finding of the program's own look-up, which ranks like a person.
 type Basis uint8
 
 const (
-	BasisNone      Basis = iota // nothing was found that belongs to it
-	BasisFields                 // only fields agree, or the caller's reference if another operation has it: no mark
+	BasisNone      Basis = iota // no found object belongs to the operation
+	BasisFields                 // only fields agree, or a caller's reference shared with another operation: no mark
 	BasisPerson                 // a person's decision
-	BasisReference              // the reference made for its generation; a caller's that no other operation ever had; or the one object that the request names
-	BasisKey                    // its key
+	BasisReference              // the reference made for the generation; a caller's reference that no other operation ever had; or the one object named by the request
+	BasisKey                    // the operation's key
 )
 
 var basisNames = [...]string{"nothing", "fields", "a person", "our reference", "key"}
@@ -53,32 +53,32 @@ func (b Basis) String() string { return words.Of("Basis", basisNames[:], b) }
 // The sources of evidence.
 const (
 	SourceLook  = "look"  // a look-up of ours
-	SourceEvent = "event" // a signed event of the provider's
+	SourceEvent = "event" // a provider's signed event
 	SourceHook  = "hook"  // the program's own look-up
 )
 
-// Evidence is a finding about an operation from another source than the answer to its own attempt. It has no secret,
+// Evidence is a finding about an operation from another source than the answer to an attempt. Evidence has no secret,
 // no key and no body, except in Answer.
 type Evidence struct {
 	At         time.Time
 	Generation int
 	Source     string // one of the sources
-	Actor      string // the process or person that looked or heard
-	Target     string // the URL of the look-up, without its query
-	Status     int    // of the look-up's answer
+	Actor      string // the process or person
+	Target     string // the look-up's URL, without the query
+	Status     int    // the look-up's answer
 	Pages      int
 	Finding    Finding
 	Basis      Basis
-	Object     string // kind and id of each found object, joined by ", "; "" if there is none
-	Digest     string // of the bytes that were read
-	Rule       string // source of the fact that decided
+	Object     string // each found object's kind and id, joined by ", "; "" if there is none
+	Digest     string // digest of the read bytes
+	Rule       string // source of the deciding fact
 	Why        string // what was missing for a conclusive finding; else ""
 
-	// Answer is the answer if this evidence completes the operation. It is kept only until the claim has ended.
+	// Answer is the answer if this evidence completes the operation, kept only until the claim has ended.
 	Answer *Answer
 }
 
-// Objects returns kind and id of each found object. Several may belong to one operation.
+// Objects returns each found object's kind and id. Several objects may belong to one operation.
 func (e *Evidence) Objects() []string {
 	if e.Object == "" {
 		return nil
@@ -86,28 +86,27 @@ func (e *Evidence) Objects() []string {
 	return strings.Split(e.Object, ", ")
 }
 
-// Round identifies the object of an earlier generation.
+// Round identifies an earlier generation's object.
 type Round struct {
 	Generation     int
 	Key, Reference string
 }
 
-// Field is a part of the request that an object of this operation must agree with.
+// Field is a part of the request. An operation's object must agree with each Field.
 type Field struct{ Name, Value string }
 
-// OwnCredential is the Account of an operation if only the credential shows it. A look-up with the same credential is
-// in the same account, whichever that is.
+// OwnCredential is an operation's Account if only the credential shows the account. A look-up with the same credential
+// is in the same account.
 const OwnCredential = "(of its own credential)"
 
-// Unsigned is the Credential of an operation until it has one. No attempt is sent before its credential is recorded, so
-// none has been sent.
+// Unsigned is an operation's Credential until one is recorded. No attempt is sent before, so none has been sent.
 const Unsigned = "(unsigned)"
 
-// NoKind is the word before the id of an object without a known kind.
+// NoKind stands before an object's id if the kind is not known.
 const NoKind = "object"
 
-// SameObject reports whether two names are of one object of a provider: a kind, a space and an id each. Both have the same
-// id, and the same kind unless one has none ([NoKind]). An answer names no kind if its table has none, and the program's
+// SameObject reports whether two names are one object's at a provider. A name has a kind, a space and an id. The ids are
+// the same, and the kinds too, unless one is [NoKind]. An answer names no kind if the table has none, and the program's
 // own look-up may name one.
 func SameObject(a, b string) bool {
 	if a == b {

@@ -11,11 +11,11 @@ type FlowState uint8
 
 const (
 	FlowStateAbsent   FlowState = iota // the journal has no such flow
-	FlowStateRunning                   // a claim of a session holds it
-	FlowStateWaiting                   // no session holds it, due at a time
-	FlowStateFinished                  // its function returned
-	FlowStateGivenUp                   // given up, and each of its undoable steps is undone
-	FlowStateSetAside                  // it failed too often; a person decides
+	FlowStateRunning                   // a session's claim holds the flow
+	FlowStateWaiting                   // no session holds the flow, due at a time
+	FlowStateFinished                  // the function returned
+	FlowStateGivenUp                   // given up, and each undoable step is undone
+	FlowStateSetAside                  // the flow failed too often; a person decides
 )
 
 // FlowStates lists every state that a stored flow can have.
@@ -37,31 +37,31 @@ type FlowFunction struct {
 // Flow is the journal's record of one flow. Times are UTC with a resolution of one
 // millisecond; the zero time means "not yet".
 type Flow struct {
-	Handle int64 // the store's own, to find the row without a look-up; 0 before it was recorded
+	Handle int64 // the store's own, finds the row without a look-up; 0 before the flow was recorded
 
 	Ref
 	Function    FlowFunction
-	Key         string // parent of its operations' keys; never sent itself
+	Key         string // parent of the operations' keys; never sent itself
 	Input       []byte
 	InputDigest string // tells asking again from a misuse of the name
 
-	InboundEndpoint string // of the inbound request that the flow is a step of; "" if none, or if begun before it was recorded
+	InboundEndpoint string // the endpoint of the inbound request above the flow; "" if none, or in an older record
 
-	Trace string // the W3C traceparent of the call that first asked for it; "" if none
+	Trace string // the first call's W3C traceparent; "" if none
 
 	State  FlowState
-	Holder string // the session that holds it; else ""
+	Holder string // the holding session; else ""
 	Claim  int64  // number of the latest claim; 0 before the first
 
-	Undoing    bool   // it is being given up: its steps are undone, and it makes no further one
+	Undoing    bool   // the flow is being given up: recorded steps are undone, and no further step is made
 	GivenUpFor string // why
 
 	DueAt    time.Time // waiting: not run before this
-	Cause    string    // why it waits or is set aside
-	WaitsFor Ref       // the operation without an outcome that it waits for; zero if none
+	Cause    string    // why the flow waits or is set aside
+	WaitsFor Ref       // the flow waits for the outcome of this operation; zero if none
 
-	// ParkedSince is when its first run that waited for no operation was parked, for example for want of a credential.
-	// It is zero if the flow has waited for an operation since, has ended, or a person had it run.
+	// ParkedSince is when a run without an operation to wait for was first parked, for example for want of a credential.
+	// ParkedSince is zero if the flow has waited for an operation since, has ended, or a person had the flow run.
 	ParkedSince time.Time
 
 	Failures int           // in a row, since the last Retry
@@ -71,7 +71,7 @@ type Flow struct {
 	UpdatedAt time.Time // the latest change other than a step's record
 	EndedAt   time.Time
 
-	Tombstone bool // ended, and its input and steps were reaped
+	Tombstone bool // ended, and the input and the steps were reaped
 
 	Steps []StepRecord // by Seq
 }
@@ -86,28 +86,28 @@ type FlowFailure struct {
 type StepKind uint8
 
 const (
-	StepDone     StepKind = iota + 1 // a step ended; Result is its return value
-	StepLocal                        // the same for a step that committed with its own writes
+	StepDone     StepKind = iota + 1 // a step ended; Result is the step's return value
+	StepLocal                        // the same for a step committed with the step's own writes
 	StepTime                         // the time was read
 	StepUUID                         // a UUID was drawn
 	StepFailed                       // a step failed, and the flow went on; Result is the error. Undoing uses it, and so do runs after the end, or once a later step is done or has begun an operation
-	StepCall                         // an operation is about to be begun in a step; Name is its ID
+	StepCall                         // an operation is about to be begun in a step; Name is the operation's ID
 	StepUndone                       // a step was undone
-	StepReturned                     // no step: the function returned; Result is its return value
+	StepReturned                     // no step: the function returned; Result is the return value
 	StepGaveUp                       // no step: the function gave the flow up; Result is the error
-	StepByHand                       // a person stated a step's return value; Result has it as "result", and "by" and "why"
+	StepByHand                       // a person stated a step's return value; Result has the value as "result", and "by" and "why"
 )
 
 var stepKindNames = [...]string{"", "done", "local", "time", "uuid", "failed", "call", "undone", "returned", "gave up", "by hand"}
 
 func (k StepKind) String() string { return words.Of("StepKind", stepKindNames[:], k) }
 
-// StepRecord is one recorded event of a flow. Records that are no step have neither name nor position.
+// StepRecord is one recorded event of a flow. Records without a step have neither name nor position.
 type StepRecord struct {
 	Seq      int // counts from 1 within the flow, in the order of recording
 	Kind     StepKind
 	Name     string
-	Position int    // position in the flow's sequence of steps, from 1
+	Position int    // place in the flow's sequence of steps, from 1
 	Parallel bool   // others with the same position may run concurrently
 	Result   []byte // JSON
 	At       time.Time
@@ -118,8 +118,8 @@ type FlowFilter struct {
 	States    []FlowState
 	Scope     *string
 	Functions []FlowFunction // empty means every function
-	ByDue     bool           // waiting ones by DueAt, soonest first, without those put off for long (Flow.PutOff); implies States{FlowStateWaiting}
+	ByDue     bool           // waiting flows by DueAt, soonest first, except flows put off for long (Flow.PutOff); implies States{FlowStateWaiting}
 	ID        string         // the flows of this name, below any parent; "" means every name
-	Newest    bool           // those created last come first, except with ByDue
+	Newest    bool           // the newest flows come first, except with ByDue
 	Limit     int            // zero means no limit
 }

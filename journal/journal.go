@@ -7,33 +7,32 @@ import (
 	"time"
 )
 
-// Journal is a store of operations: journal/sqlite, journal/postgres or journal/memory. It is safe for concurrent use by
-// goroutines, and by processes if its package says so.
+// Journal is a store for operations: journal/sqlite, journal/postgres or journal/memory. A Journal is safe for
+// concurrent use by goroutines, and by processes if the store's package says so.
 //
-// A client records operations by further methods of this module's stores. New refuses a Journal without them.
+// A client records operations by further methods of this module's stores. New refuses a Journal without these methods.
 type Journal interface {
 	// Get returns the whole operation, with bodies, or ErrNotFound.
 	Get(ctx context.Context, ref Ref) (Operation, error)
 
-	// List yields operations without request and answer bodies. It reads in pages, so a slow reader pins nothing. It
-	// yields an operation that changes meanwhile once, as before or after the change. It passes over damaged ones, and
-	// yields the error of one at the end. It ends after an error.
+	// List yields operations without request and answer bodies. List reads in pages, so a slow reader pins nothing. If
+	// an operation changes meanwhile, List yields the operation once, as before or after the change. List passes over
+	// damaged operations, and yields one such error at the end. List ends after an error.
 	List(ctx context.Context, filter Filter) iter.Seq2[Operation, error]
 
-	// Close saves what waits for a later commit, and releases the store. End the sessions first: an open one counts as
-	// dead. Later calls of any method return ErrClosed.
+	// Close saves writes which wait for a later commit, and releases the store. End the sessions first: an open session
+	// counts as dead. Later calls of any method return ErrClosed.
 	Close() error
 }
 
-// Filter selects operations for List. The zero Filter selects all, tombstones included, those created first coming
-// first.
+// Filter selects operations for List. The zero Filter selects all, tombstones included, oldest first.
 type Filter struct {
 	States      []State
 	Scope       *string
 	Provider    string
 	WakeBefore  time.Time // pending operations to be woken before this
 	WakeAfter   time.Time // pending operations to be woken after this; ByWake begins there
-	Undelivered bool      // outcomes that are not delivered, also of unknown operations that are looked for
+	Undelivered bool      // undelivered outcomes, also of unknown operations while clients look
 	ByWake      bool      // pending operations without Attention by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // zero means no limit
 
@@ -42,8 +41,8 @@ type Filter struct {
 	NeedsAttention time.Time
 
 	// After and Before are exclusive bounds of the Handle. Zero means none. Newest puts operations created last first,
-	// except with ByWake. The next page then begins Before the last handle of this one. A page costs as much as it
-	// yields. To find one operation by its handle, set After to one less and Limit to 1.
+	// except with ByWake. The next page then begins Before the last handle of this one. A page costs as much as the
+	// page yields. To find one operation by handle, set After to one less and Limit to 1.
 	After, Before int64
 	Newest        bool
 }
@@ -55,14 +54,13 @@ var (
 	ErrClosed = errors.New("journal: closed")
 	// ErrSessionLost means that the session was ended or taken over. Start another.
 	ErrSessionLost = errors.New("journal: the session is no longer alive")
-	// ErrVersion means that a newer release wrote this journal, so upgrade, or that an older one did and migration is
-	// off.
+	// ErrVersion means: a newer release wrote this journal, so upgrade. Or an older release wrote this journal, and
+	// migration is off.
 	ErrVersion = errors.New("journal: written by a newer version")
 	// ErrRestored means that the journal was copied, or restored from a backup, and may have a gap. Nothing is sent
-	// until it is adopted.
+	// until the journal is adopted.
 	ErrRestored = errors.New("journal: restored or copied")
 )
 
-// ErrInvalidEvent is in the chain of the error of an event that is incomplete, or that can't happen to an operation in
-// its state.
+// ErrInvalidEvent is in the error's chain if an event is incomplete, or can't happen to an operation in this state.
 var ErrInvalidEvent = errors.New("journal: invalid event")

@@ -7,13 +7,13 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// A receipt is the record of one request or message that was received under a key. It is written in the transaction that
-// holds the effect of the request, so that both are committed or neither is.
+// A receipt is the record of one request or message received under a key. The receipt is written in the transaction with
+// the request's effect, so both are committed or neither is.
 
-// ReceiptKey names a receipt. Two receipts of one scope never have the same key.
+// ReceiptKey names a receipt. Two receipts in one scope never have the same key.
 type ReceiptKey struct {
-	Scope string // whose keys these are: a tenant's, or a consumer's
-	Key   string // from the request, or the identity of the message
+	Scope string // the keys' owner: a tenant, or a consumer
+	Key   string // from the request, or the message's identity
 }
 
 // ReceiptState is the state of a receipt.
@@ -24,7 +24,7 @@ const (
 	// ReceiptAbsent: there is no receipt. The zero value.
 	ReceiptAbsent ReceiptState = iota
 	// ReceiptReserved: a transaction has reserved the key. Other transactions see a reserved receipt only if a handler has
-	// committed the transaction by itself. Its effect is then unknown, and the key is not served again until Resolve.
+	// committed the transaction by itself. The effect is then unknown, and the key is not served again until Resolve.
 	ReceiptReserved
 	// ReceiptCompleted: the answer is recorded.
 	ReceiptCompleted
@@ -38,20 +38,20 @@ func (s ReceiptState) String() string { return words.Of("ReceiptState", receiptS
 type Receipt struct {
 	Handle int64 // the store's own; 0 before the receipt was written
 	ReceiptKey
-	Place       string // name of the endpoint or consumer that received it
+	Place       string // name of the receiving endpoint or consumer
 	State       ReceiptState
 	Claim       int64  // counts how often the key was reserved, from 1
 	Fingerprint string // tells another request under the key: the caller within the scope counts
 
 	CreatedAt    time.Time
-	SettledAt    time.Time // when the answer was recorded; the zero time while it is reserved
+	SettledAt    time.Time // when the answer was recorded; the zero time while the key is reserved
 	ExpiresAt    time.Time // the answer is given until then
 	RefusedUntil time.Time // the key is refused from ExpiresAt until then, and is new afterwards
 
-	// Answer has only Status, Header and Body. A message's Status is 0, and its Body is the return value of its
-	// function. Nil means that there is none, or that it has expired and was reaped.
+	// Answer has only Status, Header and Body. A message's Status is 0, and the Body is the function's return value. Nil
+	// means: there is no answer, or the answer has expired and was reaped.
 	Answer *Answer
-	Cause  string // who resolved it, and why; else ""
+	Cause  string // who resolved the receipt, and why; else ""
 }
 
 // ReceiptFilter selects receipts. The zero value selects all.
@@ -67,21 +67,21 @@ type ReceiptFilter struct {
 	Newest        bool
 }
 
-// ReceiptCounter is a Journal that counts its receipts. It is optional. This module's stores have it.
+// ReceiptCounter is a Journal with a count of its receipts. This optional interface is part of this module's stores.
 type ReceiptCounter interface {
-	// CountReceipts counts what is committed. The counts are zero if the journal has no tables of receipts. It reads an index
-	// entry or a row of each receipt.
+	// CountReceipts counts the committed receipts. The counts are zero if the journal has no tables for receipts.
+	// CountReceipts reads an index entry or a row for each receipt.
 	CountReceipts(ctx context.Context) (ReceiptCounts, error)
 }
 
-// ReceiptCounts counts the receipts of a journal. A time is zero if its count is zero.
+// ReceiptCounts counts a journal's receipts. A time is zero if the time's count is zero.
 type ReceiptCounts struct {
 	Completed int64
-	Reserved  int64 // their outcome is unknown: Receipt.NeedsAttention
+	Reserved  int64 // with an unknown outcome: Receipt.NeedsAttention
 
-	OldestReserved time.Time // when the first of the reserved receipts was created
+	OldestReserved time.Time // when the first reserved receipt was created
 
-	// NextEnd is when the first of the completed receipts is to be reaped, as a whole or its answer. If it is long past, no
-	// process reaps: Server.Run of package server is not running.
+	// NextEnd is when the first completed receipt, or a receipt's answer, is to be reaped. If NextEnd is long past, no
+	// process reaps: package server's Server.Run is not running.
 	NextEnd time.Time
 }

@@ -10,22 +10,21 @@ import (
 type Resolution uint8
 
 const (
-	// Executed means that it took effect, even if it is cancelled. An answer that the person gives becomes its answer. For a
-	// completed one it supplies an answer that was not kept or was cut off. It also replaces one
-	// that is not the provider's.
+	// Executed: the operation took effect, even if it is cancelled. The person's answer becomes the operation's answer. A
+	// completed operation gets an answer in place of one that was not kept, was cut off, or is not the provider's.
 	Executed Resolution = iota + 1
-	// NotExecuted means that it had no effect. It is cancelled, and a caller may ask for its name again.
+	// NotExecuted: the operation had no effect. The operation is cancelled, and a caller may ask for the name again.
 	NotExecuted
-	// SendAgain means that it had no effect. Its next generation is due at once, regardless of NotAfter.
+	// SendAgain: the operation had no effect. The next generation is due at once, regardless of NotAfter.
 	SendAgain
-	// Hold keeps it from being sent while a person finds out about it. It is unknown until it is resolved or
-	// reinstated. An unknown operation needs no Hold, since nothing sends it.
+	// Hold stops sends while a person finds out more. The operation is unknown until a person resolves or reinstates it.
+	// An unknown operation needs no Hold, since nothing sends it.
 	Hold
 	// Reinstate lifts Withdraw, or else ends a Hold. After a Hold the operation is pending again as far as the resend
 	// rule allows.
 	Reinstate
-	// Withdraw keeps it from being sent until Reinstate. If nothing may have run it is cancelled. Otherwise it
-	// is unknown, and clients go on looking for it.
+	// Withdraw stops sends until Reinstate. If nothing may have run, the operation is cancelled. Otherwise the operation
+	// is unknown, and clients go on looking.
 	Withdraw
 )
 

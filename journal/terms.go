@@ -6,11 +6,11 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// Terms has the facts about the provider for the resend rule. The operation's Begin freezes them. Later claims may
-// narrow them, never widen them.
+// Terms has the provider's facts for the resend rule. The operation's Begin freezes the Terms. Later claims may narrow
+// the Terms, never widen them.
 type Terms struct {
 	Remembers memory.Memory
-	Retention time.Duration // how long the provider remembers a key; zero means that nothing is promised
+	Retention time.Duration // how long the provider remembers a key; zero means no promise
 	Guard     bool          // the provider does not execute a second request during the first
 	Handling  time.Duration // without a guard, the longest work on one request; zero means not stated
 }
@@ -25,8 +25,8 @@ func (t Terms) Narrow(u Terms) Terms {
 	}
 }
 
-// stricterHandling returns the longer time of two sides. "Not stated" is stricter than any. A side with a guard need
-// not state one beside a side without.
+// stricterHandling returns the longer of two times. "Not stated" is stricter than any. A side with a guard need not
+// state a time beside a side without.
 func stricterHandling(guard bool, handling time.Duration, otherGuard bool, other time.Duration) time.Duration {
 	switch {
 	case guard && !otherGuard && handling <= 0:
@@ -39,8 +39,8 @@ func stricterHandling(guard bool, handling time.Duration, otherGuard bool, other
 	return max(handling, other)
 }
 
-// Window is how long after the first send a resend is safe: the retention less the margin. It is 0 if resending is
-// never proven safe.
+// Window is how long after the first send a resend is safe: the retention less the margin. The Window is 0 if resending
+// is never proven safe.
 func (t Terms) Window() time.Duration {
 	if t.Remembers < memory.SuccessesLostAnswers || t.Retention <= 0 || (!t.Guard && t.Handling <= 0) {
 		return 0
@@ -48,8 +48,7 @@ func (t Terms) Window() time.Duration {
 	return t.Retention - t.Margin()
 }
 
-// Margin is the part of the retention reserved for clocks that disagree and slow requests: a quarter of it, at most an
-// hour.
+// Margin is the part of the retention reserved for clock differences and slow requests: a quarter, at most an hour.
 func (t Terms) Margin() time.Duration { return min(t.Retention/4, MaxMargin) }
 
 // MaxMargin is the longest Terms.Margin.

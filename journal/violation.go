@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Violation is a fact in a journal that the state machine or the store's format excludes.
+// Violation is a fact in a journal which the state machine or the store's format excludes.
 type Violation struct {
-	Handle    int64  // of the operation, flow or receipt; 0: it is of the store's file
-	Flow      bool   // of a flow
-	Receipt   bool   // of a receipt
-	Ref       Ref    // of an operation or flow; zero if it can't be read
-	Invariant string // what does not hold
+	Handle    int64  // of the operation, flow or receipt; 0 for the store's file
+	Flow      bool   // Handle is a flow's
+	Receipt   bool   // Handle is a receipt's
+	Ref       Ref    // of an operation or flow; zero if unreadable
+	Invariant string // the broken rule
 }
 
 // String shortens names, which may be keys.
