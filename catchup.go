@@ -86,7 +86,7 @@ const eventLimit = 30 * time.Second
 //
 // An event that fails delays no other. CatchUp keeps nothing: call it again with From: result.Next and Again:
 // result.Failed. Next waits for an event that fails, for a day. An event proves something only if it came over verified
-// TLS from the host of the table (providers.Feed.Host).
+// TLS from the host of the table (providers.Provider.FeedHost).
 //
 // The result holds with an error, too, and after ctx has ended. The error is a *CatchUpError if a field of opts is
 // refused. Otherwise it says why a page could not be read, or that events failed. CatchUp is safe for concurrent use.

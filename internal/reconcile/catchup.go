@@ -157,7 +157,7 @@ func (u *catchUp) begin(ctx context.Context) error {
 	if _, _, err := u.finder.store.RecordEvent(ctx, machine.Heard{Provider: p.KeysUnder, ID: "catch up"}, nil); err != nil {
 		return err
 	}
-	host := &url.URL{Scheme: "https", Host: p.Feed.Host, Path: "/"}
+	host := &url.URL{Scheme: "https", Host: p.FeedHost(), Path: "/"}
 	req, err := u.pass.compose(ctx, u.to, &http.Request{Method: http.MethodGet, URL: host, Header: u.to.frozen.Header})
 	if err != nil {
 		return errors.New(describeLook(err))

@@ -125,7 +125,10 @@ func (l *list) page(r *http.Request) string {
 		assert.NoError(l.T, err, r.URL)
 		return time.Unix(seconds, 0)
 	}
-	since, until := unix("since"), unix("until")
+	since, until := time.Time{}, time.Now()
+	if q.Has("since") {
+		since, until = unix("since"), unix("until")
+	}
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	var found []event
 	for _, e := range l.events {
