@@ -59,6 +59,7 @@ var (
 		As:          `{"events":[{item}]}`,
 		SameID:      true,
 		Horizon:     546 * 24 * time.Hour, // the shortest 18 months
+		Needs:       "the header GoCardless-Version",
 		Source: sourceGoCardlessSDK + " event_service.go: filters, and 18 months, in live environments from October 2026 at the earliest; " +
 			"only webhooks have customer_notifications: gocardless-pro-php e0a6e3a lib/Resources/Event.php [S]; newest first, at most 500: " +
 			"gocardless-pro-android-sdk 028c2eb model/CursorPagination.kt [S]; one token per merchant, and when an event is listed: [?]",
