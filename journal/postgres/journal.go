@@ -197,8 +197,8 @@ func (j *Journal) Confirm(ctx context.Context) error {
 // Violation is a state of a journal that the state machine or its tables' format rules out.
 type Violation = journal.Violation
 
-// Verify reads the whole journal and returns its violations, at most 1,000. It checks that every operation, flow and
-// receipt is as it was written, that no row contradicts or lacks another, and the state machine's invariants
+// Verify reads the whole journal and returns its violations, at most 1,000. It checks that every operation, flow,
+// receipt and bookmark is as it was written, that no row contradicts or lacks another, and the state machine's invariants
 // (machine.Violations, machine.FlowViolations). A sound journal has none. For the database's files use amcheck and
 // checksums.
 //

@@ -38,7 +38,7 @@ type Options struct {
 	Existing bool
 
 	// ReadOnly opens the journal for reading, whether its service runs or not. Get, List, GetFlow, ListFlows, FindBy,
-	// ReadStats and Verify work. Every writing method returns ErrReadOnly. It implies Existing, and writes nothing,
+	// Bookmark, ListBookmarks, ReadStats and Verify work. Every writing method returns ErrReadOnly. It implies Existing, and writes nothing,
 	// not even a session's row. Each statement runs in a READ ONLY transaction, so a standby will do. The role needs
 	// USAGE on the schema and SELECT on its tables and its sequence. A standby shows the journal as of its replay.
 	// Options.Readers limits its connections. Unsafe, Durability and Witness have no effect.

@@ -47,8 +47,8 @@ type Options struct {
 	Existing bool
 
 	// ReadOnly opens the journal for programs that read it, whether or not its service runs. Get, List,
-	// GetFlow, ListFlows, FindBy, Stats, Verify and Backup work. All other methods return ErrReadOnly. It
-	// implies Existing. It makes no file, changes no owner, does not move the WAL, does not
+	// GetFlow, ListFlows, FindBy, Bookmark, ListBookmarks, Stats, Verify and Backup work. All other methods return
+	// ErrReadOnly. It implies Existing. It makes no file, changes no owner, does not move the WAL, does not
 	// write the sidecar, and starts or ends no session. No process waits for it. Other options have no
 	// effect. It needs the permission to read the file, and its -shm if there is one.
 	//
