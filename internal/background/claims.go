@@ -252,7 +252,7 @@ func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	return machine.MaySend(q).Answer == machine.NotBefore
 }
 
-// permitOf gives the permit of an operation that is to be sent to its run.
+// permitOf hands over the permit of an operation for its run.
 func (b *booking) permitOf(res machine.Result) *throttle.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 )
 
-// Counts are the counts of one pass of Resume, or of Run's passes so far. Package onceward makes its Report of them,
+// Counts are the counts of one pass of Resume, or of Run's passes so far. Package onceward makes a Report of Counts,
 // and documents the fields there.
 type Counts struct {
 	Claimed, Completed, Parked, Unknown, Cancelled int
@@ -36,7 +36,7 @@ func (c *Counts) problem(f *exchange.Failure) {
 	}
 }
 
-// flow adds what was done with a flow, and why it has not finished, if it has not.
+// flow counts an outcome of a flow, and adds the problem of an unfinished one.
 func (c *FlowCounts) flow(what seam.Outcome, problem error) {
 	switch what {
 	case seam.Claimed:

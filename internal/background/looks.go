@@ -54,7 +54,7 @@ func (p *pass) runLookups(ctx context.Context) {
 	}
 }
 
-// startLookups looks for the operations whose look is due. Those of one endpoint are one task, and share what it reads.
+// startLookups starts the due look-ups. The operations of one endpoint are one task, and share the read lists.
 func (p *pass) startLookups(ctx context.Context) error {
 	w := p.worker
 	now := w.Now()
@@ -134,8 +134,8 @@ func (p *pass) reopen(ctx context.Context) error {
 	return nil
 }
 
-// abandoned gives up what no process looks for, since its provider is in no Config.Providers any
-// more. Otherwise no person would learn of it.
+// abandoned gives up operations that no process looks for, since no Config.Providers has the provider any more.
+// Otherwise no person would learn of them.
 func (p *pass) abandoned(ctx context.Context) error {
 	w := p.worker
 	now := w.Now()

@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Worker does the work of one client that no caller waits for. It may be used concurrently.
+// Worker does a client's work without a caller. It may be used concurrently.
 type Worker struct {
 	*core.Core
 	engine     *engine.Engine
@@ -206,7 +206,7 @@ func (w *Worker) newPass(total *Counts, counting *sync.Mutex) *pass {
 	return &pass{worker: w, began: now, started: now, reported: now, total: total, mu: counting, slots: make(chan struct{}, w.Concurrency)}
 }
 
-// walk does Resume's work. It goes on until no operation is left that has a slot.
+// walk does Resume's work, until no operation with a slot is left.
 func (p *pass) walk(ctx context.Context) error {
 	defer func() {
 		p.mu.Lock()
@@ -388,7 +388,7 @@ func (p *pass) reap(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// reapBy goes by small batches, so that it delays no commit for long.
+// reapBy reaps in small batches, so that no commit waits long.
 func (p *pass) reapBy(ctx context.Context, until time.Time, reap func() (int, error)) (more bool, err error) {
 	for {
 		if p.interrupted(ctx) != nil {

@@ -27,7 +27,7 @@ type Backlog struct {
 }
 
 // NewBacklog returns a backlog that retries events until closing is closed. It calls wake after each recorded event,
-// and deliver with an outcome whose delivery was dropped.
+// and deliver with an outcome after dropping its delivery.
 func NewBacklog(j machine.Store, closing <-chan struct{}, deliver func(*journal.Operation), wake func()) *Backlog {
 	return &Backlog{journal: j, closing: closing, deliver: deliver, wake: wake}
 }
@@ -51,7 +51,7 @@ func (b *Backlog) Add(ev machine.Event, op journal.Operation) {
 	}
 }
 
-// Follow keeps a delivery behind the events of its operation that are not recorded yet; false: there are none.
+// Follow keeps a delivery behind the operation's unrecorded events. It returns false if there are none.
 func (b *Backlog) Follow(ev machine.Event) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,8 +41,8 @@ func SameContract(op *journal.Operation, route tables.Route) bool {
 	return route.Listed && op.Provider == route.Provider.KeysUnder
 }
 
-// ListedSince reports whether an operation was begun at a host that no provider served then and one serves now. Such
-// an operation has no recorded terms for sending it again.
+// ListedSince reports whether a provider serves the host of an operation now, and none did at the begin. Such an
+// operation has no recorded terms for a resend.
 func ListedSince(op *journal.Operation, route tables.Route) bool {
 	return op.Provider == "" && route.Listed
 }
@@ -57,7 +57,7 @@ func TermsOf(route tables.Route) journal.Terms {
 	return t
 }
 
-// AsRead marks a body that may be empty as one that has been read.
+// AsRead marks a body, which may be empty, as read.
 func AsRead(body []byte) []byte {
 	if body == nil {
 		return []byte{}
@@ -65,7 +65,7 @@ func AsRead(body []byte) []byte {
 	return body
 }
 
-// Parsed returns the URL that rawURL spells, or nil if it is malformed.
+// Parsed returns rawURL as a URL, or nil for a malformed rawURL.
 func Parsed(rawURL string) *url.URL {
 	u, _ := url.Parse(rawURL)
 	return u
@@ -74,7 +74,7 @@ func Parsed(rawURL string) *url.URL {
 // Target returns the name of a request's target in errors and logs.
 func Target(method string, u *url.URL) string { return method + " " + secret.URL(u) }
 
-// Called returns the provider that a program calls so, by its Name or KeysUnder, or nil.
+// Called returns the provider with the Name or KeysUnder, or nil.
 func (c *Core) Called(name string) *providers.Provider {
 	for i := range c.Providers {
 		if p := &c.Providers[i]; p.Name == name || p.KeysUnder == name {
@@ -92,7 +92,7 @@ func (c *Core) Recorded(name string) *providers.Provider {
 	return nil
 }
 
-// EndpointOf returns the endpoint that an operation was sent to, by its pattern, or nil.
+// EndpointOf returns the endpoint of an operation, by the recorded pattern, or nil.
 func (c *Core) EndpointOf(op *journal.Operation) *providers.Endpoint {
 	p := c.Recorded(op.Provider)
 	if p == nil {
@@ -137,8 +137,7 @@ func TargetOf(op *journal.Operation, route tables.Route, host string) throttle.T
 	return to
 }
 
-// AccountHeaders returns the values of the headers that name the account a request is made for, as the provider's
-// table lists them.
+// AccountHeaders returns the values of the headers that name a request's account, as listed in the provider's table.
 func AccountHeaders(p *providers.Provider, h http.Header) string {
 	var values []string
 	for _, name := range p.AccountHeaders {
@@ -174,8 +173,8 @@ func (c *Core) lacksCredential(op *journal.Operation, frozen *journal.Request) b
 	return c.Throttle.Missing(TargetOf(&asked, c.Router.Route(frozen.Method, u), u.Host)) != ""
 }
 
-// isStranger reports whether this client knows no contract under the operation's provider name. It leaves such an
-// operation to clients that do.
+// isStranger reports whether this client knows no contract under the operation's provider name. Only clients with a
+// contract send such an operation.
 func (c *Core) isStranger(op *journal.Operation, frozen *journal.Request) bool {
 	u := Parsed(frozen.URL)
 	if u == nil {

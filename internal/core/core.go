@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Core is the part of a client that its other parts share.
+// Core is the part of a client that the other parts share.
 type Core struct {
 	Settings
 
@@ -75,8 +75,8 @@ func (c *Core) Until(ctx context.Context, t time.Time) (context.Context, context
 	return context.WithTimeout(ctx, t.Sub(c.Now()))
 }
 
-// Within returns a context for reads and writes of the journal in a call that has to be over at ends. A call whose
-// context has a deadline ends by that.
+// Within returns a context for reads and writes of the journal in a call that ends at the time ends. If ctx has a
+// deadline, the deadline counts instead.
 func (c *Core) Within(ctx context.Context, ends time.Time) (context.Context, context.CancelFunc) {
 	if _, own := ctx.Deadline(); own {
 		return ctx, func() {}
@@ -84,7 +84,7 @@ func (c *Core) Within(ctx context.Context, ends time.Time) (context.Context, con
 	return c.Until(ctx, ends)
 }
 
-// Ending is Within for an event that has to be recorded even after the call's time, for which it leaves grace.Period.
+// Ending is Within for an event that has to be recorded even after the call's time. It leaves grace.Period.
 func (c *Core) Ending(ctx context.Context, ends time.Time) (context.Context, context.CancelFunc) {
 	within, cancel := c.Within(ctx, ends)
 	ending, end := grace.After(within)

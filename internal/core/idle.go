@@ -49,7 +49,7 @@ func (is *Idle) Note(op *journal.Operation, since time.Time) {
 }
 
 // Since returns the time since which no attempt is under way, for an operation that was just claimed or is unknown.
-// It is now at the latest.
+// The result is never after now.
 func (is *Idle) Since(op *journal.Operation, now time.Time) time.Time {
 	is.mu.Lock()
 	defer is.mu.Unlock()

@@ -57,7 +57,7 @@ func (l *Lifecycle) Enter() error {
 	return nil
 }
 
-// Stay counts work that begins within work that was counted.
+// Stay counts work that begins within counted work.
 func (l *Lifecycle) Stay() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

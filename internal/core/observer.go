@@ -84,8 +84,7 @@ func (c *Core) Say(ctx context.Context, level slog.Level, event LogEvent, msg st
 	}
 }
 
-// TraceParent returns the traceparent that is kept with an operation: the hook's, or ofRequest, which is that of the
-// request's header.
+// TraceParent returns the traceparent for an operation's record: the hook's, or ofRequest from the request's header.
 func (c *Core) TraceParent(ctx context.Context, ofRequest string) string {
 	if hook := c.Observer.Parent; hook != nil {
 		return seam.TraceParent(hook(ctx))
@@ -103,8 +102,8 @@ func (c *Core) Started(ctx context.Context, op *journal.Operation, background bo
 	return ctx
 }
 
-// AttemptStarted reports that the n-th attempt of a claim is next. It returns the hook's context, or nil if there is
-// none.
+// AttemptStarted reports that the n-th attempt of a claim is next. The result is the hook's context, or nil without a
+// hook.
 func (c *Core) AttemptStarted(ctx context.Context, op *journal.Operation, n int) context.Context {
 	if hook := c.Observer.AttemptStarted; hook != nil {
 		return hook(ctx, copied(op), n)
@@ -127,14 +126,14 @@ func (c *Core) KeyReplaced(ctx context.Context, op *journal.Operation) {
 	}
 }
 
-// Delayed reports that an operation waits for its next attempt.
+// Delayed reports a wait of an operation before the next attempt.
 func (c *Core) Delayed(ctx context.Context, op *journal.Operation, pause time.Duration) {
 	if hook := c.Observer.Delayed; hook != nil {
 		hook(ctx, copied(op), pause)
 	}
 }
 
-// Conflicted reports that a second answer came for an operation that has one.
+// Conflicted reports a second answer for an operation with an answer.
 func (c *Core) Conflicted(ctx context.Context, op *journal.Operation, status int, secondEffect bool) {
 	if hook := c.Observer.Conflicted; hook != nil {
 		hook(ctx, copied(op), status, secondEffect)

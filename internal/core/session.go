@@ -12,8 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Session is the client's in its journal, from the first operation on. It may be used
-// concurrently.
+// Session is the client's session in the journal, from the first operation on. It may be used concurrently.
 type Session struct {
 	journal machine.Store
 	joining chan struct{}                   // holds one while the journal is asked for a session, or to end it, which may take its time
@@ -32,7 +31,7 @@ func NewSession(j machine.Store, ready func(context.Context) error, lost func(co
 	return &Session{journal: j, joining: make(chan struct{}, 1), lost: lost, ready: ready}
 }
 
-// noticed tells, once, of a session that is lost. It is called without mu.
+// noticed reports a lost session, once. The caller does not hold mu.
 func (s *Session) noticed(ctx context.Context, lost machine.Session) {
 	s.mu.Lock()
 	first := s.told != lost
@@ -43,8 +42,8 @@ func (s *Session) noticed(ctx context.Context, lost machine.Session) {
 	}
 }
 
-// Joined returns the session, which it starts if there is none or the last was
-// lost. After the end it returns fault.ErrShutdown.
+// Joined returns the session. It starts a session if there is none or the last one was lost. After End it returns
+// fault.ErrShutdown.
 func (s *Session) Joined(ctx context.Context) (machine.Session, error) {
 	joined, lost, err := s.join(ctx)
 	if lost != nil {
@@ -106,8 +105,8 @@ func (s *Session) start(ctx context.Context) (machine.Session, error) {
 	return joined, nil
 }
 
-// alive returns the present session as now if it is not known to be lost, and else as lost, or nil. After End it
-// returns fault.ErrShutdown.
+// alive returns the present session: as lost if known to be lost, and otherwise as now. Both are nil without a
+// session. After End, alive returns fault.ErrShutdown.
 func (s *Session) alive() (now, lost machine.Session, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

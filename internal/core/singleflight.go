@@ -27,7 +27,7 @@ type Flight struct {
 // Done returns a channel for callers that have joined the flight. The channel is closed when the flight ends.
 func (f *Flight) Done() <-chan struct{} { return f.done }
 
-// Operation returns the operation as it stood at the flight's end, or nil if that is not known.
+// Operation returns the operation at the flight's end, or nil if unknown.
 func (f *Flight) Operation() *journal.Operation { return f.op }
 
 // Join joins the flight of ref, or leads a new one. A leader must Finish it. A new flight is own, unless own is nil or was
@@ -52,7 +52,7 @@ func (fs *Singleflight) Join(ref journal.Ref, own *Flight) (f *Flight, leader bo
 	return f, true
 }
 
-// Finished returns a channel that is closed when the flight of ref that is under way ends, or nil if there is none.
+// Finished returns a channel that is closed at the end of ref's flight, or nil without a flight.
 func (fs *Singleflight) Finished(ref journal.Ref) <-chan struct{} {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// begin writes the intent before anything is sent. It returns a run that holds
-// the claim, or else what the caller gets.
+// begin records the intent before anything is sent. It returns a run with the claim, or else the caller's answer or
+// error.
 func (e *Engine) begin(k *call.Call) (*run.Run, exchange.Answer, error) {
 	if err := k.Prepare(); err != nil {
 		return nil, exchange.Answer{}, err

@@ -40,7 +40,7 @@ func (e *Engine) Do(req *http.Request) exchange.Answer {
 	return a
 }
 
-// ask takes a request that is an operation through its stages.
+// ask takes an operation's request through the stages.
 func (e *Engine) ask(k *call.Call) (a exchange.Answer, err error) {
 	if err := e.Lifecycle.Enter(); err != nil {
 		return a, k.Fail(fault.ErrShutdown, nil)
@@ -89,8 +89,8 @@ func (e *Engine) Resume(ctx context.Context, claimed machine.Result, f *core.Fli
 	return run.Resume(ctx, e.Client, claimed, f, permit)
 }
 
-// Recover gets the missing answer of a completed operation, for a person. It returns the operation as it stands then, and why
-// the answer is still missing.
+// Recover gets the missing answer of a completed operation, for a person. It returns the operation after that, and the
+// reason if the answer is still missing.
 func (e *Engine) Recover(ctx context.Context, op *journal.Operation, actor string) (journal.Operation, error) {
 	return run.Recover(ctx, e.Client, op, actor)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/internal/retry"
 )
 
-// sendSafe sends a request that is not an operation, and records nothing. It repeats a safe request as go-
-// retryablehttp would, by Config.Backoff and within the provider's budget, until the caller has a response. The caller
+// sendSafe sends a request that is not an operation, and records nothing. It repeats a safe request as
+// go-retryablehttp would, by Config.Backoff and within the provider's budget, until the caller has a response. The caller
 // gets the last response or error unchanged.
 func (e *Engine) sendSafe(req *http.Request) (*http.Response, error) {
 	budget := e.safeBudget(req)
@@ -110,13 +110,14 @@ func (e *Engine) repeatsSafe(req *http.Request, resp *http.Response, err error, 
 	return wait, true
 }
 
-// maxDrained and drainTime limit how much of a discarded response is read, so that its connection can be used again.
+// maxDrained and drainTime limit the read of a discarded response. After a whole read, the connection can be used
+// again.
 const (
 	maxDrained = 64 << 10
 	drainTime  = time.Second
 )
 
-// drainAway ends a response that no caller gets. It closes the body once.
+// drainAway ends a response without a caller, and closes the body once.
 func drainAway(resp *http.Response) {
 	if resp == nil || resp.Body == nil {
 		return

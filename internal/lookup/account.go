@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Identify returns the request that asks the provider for the account of the operation's credential, or nil if the
-// provider cannot be asked. [Account] reads its response.
+// Identify returns the request for the account of the operation's credential, or nil if the provider cannot be asked.
+// [Account] reads the response.
 func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*http.Request, error) {
 	if p.Identity.Path == "" {
 		return nil, nil

@@ -27,10 +27,10 @@ type Heard struct {
 	// Account is the account in which it happened, or "" if the event does not say.
 	Account string
 
-	// Live says whether it happened in earnest; Told, that the event says so.
+	// Live says whether the event happened in earnest, and Told whether the event says so.
 	Live, Told bool
 
-	// At is when it happened, and Created when its object was created. Each is zero if the event does not say.
+	// At is the time of the event, and Created the creation of the object. A time that the event lacks is zero.
 	At, Created time.Time
 
 	texts tables.Texts

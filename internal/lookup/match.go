@@ -46,8 +46,7 @@ type Finding struct {
 	// Objects are the ids of the objects that may be the operation's: one, if Found; "" alone, if they show none.
 	Objects []string
 
-	// Outcome is the meaning of a Found object's state. Until a look-up with a Fetch has its object, it is the
-	// item's.
+	// Outcome is the meaning of a Found object's state. Before a Fetch, the state is the item's.
 	Outcome providers.Outcome
 
 	// Fresh says that the object has the shape and state of the create's answer. Body is then the operation's answer.
@@ -290,8 +289,8 @@ func (s *Sweep) Fetch(about Subject, f Finding) (*http.Request, error) {
 	return newRequest(s.endpoint, &about, http.MethodGet, PathOf(about.URL, path), "", "")
 }
 
-// Fetched returns the finding with the object in the response to [Sweep.Fetch]'s request. It is inconclusive if the
-// object could not be fetched, though it was listed.
+// Fetched returns the finding with the object in the response to [Sweep.Fetch]'s request. The finding is inconclusive
+// if a listed object could not be fetched.
 func (s *Sweep) Fetched(f Finding, status int, header http.Header, body []byte) Finding {
 	why := answerUnfit(s.provider, status, header, body, s.look.Needs)
 	if why == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Pages is one list that is read page by page: the requests for its pages and the items of their answers.
+// Pages is one list, read page by page: the requests for the pages and the items of the answers.
 type Pages struct {
 	provider *providers.Provider
 	list     List
@@ -30,8 +30,7 @@ type Pages struct {
 
 // List says where a list is and how its answers are read.
 type List struct {
-	// URL is the list's, without a query. Query and Body are those of the first page, without the part that requests
-	// a page.
+	// URL is the list's, without a query. Query and Body are the first page's, without the part that requests a page.
 	URL         *url.URL
 	Query, Body string
 
@@ -92,8 +91,8 @@ func (g *Pages) Request() (query, body string, err error) {
 	return With(query, body, g.list.Next.Param, value)
 }
 
-// Items returns the items of an answer, or why it has none that can be used. body is decoded, and at most [MaxBody] and
-// a byte more.
+// Items returns the items of an answer, or the reason for unusable ones. body is decoded, and at most [MaxBody] and a
+// byte more.
 func (g *Pages) Items(status int, header http.Header, body []byte) (items [][]byte, why string) {
 	if why := answerUnfit(g.provider, status, header, body, g.list.Needs); why != "" {
 		return nil, why

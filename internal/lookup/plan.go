@@ -23,8 +23,8 @@ const (
 	// MaxRequests is the largest number of requests that a sweep makes in all.
 	MaxRequests = 100
 
-	// MaxID is the longest id of an object that is used, in bytes. A longer text does not count as an id, since it
-	// would be kept and printed.
+	// MaxID is the longest usable id of an object, in bytes. A longer text does not count as an id, since the journal and
+	// logs would hold the text.
 	MaxID = 500
 
 	// MaxBody is the largest body of a page, decoded, in bytes. Read one byte more, so that a longer one is
@@ -35,7 +35,7 @@ const (
 	maxHeld = 64 << 20
 )
 
-// PassedOver is the error of a look-up that cannot serve an operation, whatever its result would be.
+// PassedOver is the error of a look-up that cannot serve an operation, whatever the result would be.
 type PassedOver struct{ Why string }
 
 // Error returns why.
@@ -65,7 +65,7 @@ type Item struct {
 	// Body is the item as it stood in the answer.
 	Body []byte
 
-	// ID is its id; empty if it has none, or more than one.
+	// ID is the item's id, or empty for none or several.
 	ID string
 
 	texts tables.Texts
@@ -118,7 +118,7 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	return s, nil
 }
 
-// LastID returns the path, in an item, of the id that requests the page after it. id is the path of the item's own.
+// LastID returns the path, in an item, to the id that requests the next page. id is the path of the item's own id.
 func LastID(next providers.Paging, id string) string {
 	if next.Style == providers.PageLastID && next.Cursor != "" {
 		return next.Cursor
@@ -152,7 +152,7 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 	return ""
 }
 
-// compares reports whether something of the request is compared besides its key and its reference.
+// compares reports whether the comparison has anything from the request besides the key and the reference.
 func compares(all []providers.Same, about *Subject) bool {
 	return slices.ContainsFunc(all, func(same providers.Same) bool {
 		_, err := template.Expand(same.Is, template.Text, about.value)
@@ -332,8 +332,8 @@ func newRequest(e *providers.Endpoint, about *Subject, method string, at *url.UR
 	return r, nil
 }
 
-// NewRequest makes a request that accepts JSON, to a URL without a query. An empty method is GET. A body is JSON if it
-// begins with a brace, otherwise a form.
+// NewRequest makes a request that accepts JSON, to a URL without a query. An empty method is GET. A body with a brace
+// at the beginning is JSON, and otherwise a form.
 func NewRequest(method string, at *url.URL, query, body string) (*http.Request, error) {
 	u := *at
 	u.RawQuery = query
@@ -367,7 +367,7 @@ func ofWrite(e *providers.Endpoint, name string) bool {
 		strings.HasSuffix(name, "-content-sha256") // of the body, as AWS signs it
 }
 
-// harmless reports whether the table says of the request that it has no effect.
+// harmless reports whether the table marks the request as one without an effect.
 func harmless(p *providers.Provider, r *http.Request, body string) bool {
 	alone := p.Clone()
 	alone.Hosts = nil

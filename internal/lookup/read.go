@@ -12,8 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Fail ends the sweep: the request that Next returned had no answer, or none that can be
-// used. why says so, without a secret.
+// Fail ends the sweep after a request of Next without a usable answer. why gives the reason, without a secret.
 func (s *Sweep) Fail(why string) {
 	if s.why == "" {
 		s.why = why
@@ -35,8 +34,7 @@ func (s *Sweep) Why() string {
 
 func (s *Sweep) tooLong() { s.windows, s.long = nil, true }
 
-// Read takes the answer of the request that Next returned: its body, decoded, up to
-// [MaxBody] and a byte more.
+// Read takes the answer to a request of Next: the decoded body, up to [MaxBody] and a byte more.
 func (s *Sweep) Read(status int, header http.Header, body []byte) {
 	if s.why != "" || len(s.windows) == 0 {
 		return
@@ -123,8 +121,7 @@ var complaints = []string{"error", "error.message", "error.code", "errors[]", "e
 
 var complaintFields = tables.NewFields(complaints...)
 
-// complains reports whether an answer has errors beside its data, as GraphQL's do: a list that
-// comes with some may lack what they were about.
+// complains reports whether an answer has errors beside the data, as in GraphQL. Such a list may be incomplete.
 func complains(body []byte) bool {
 	said := complaintFields.Read(body)
 	return slices.ContainsFunc(complaints, func(field string) bool {

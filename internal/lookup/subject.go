@@ -14,10 +14,10 @@ type Subject struct {
 	// Header holds the headers of the request, without its credential.
 	Header http.Header
 
-	// Values are the values of the request that [tables.Compared] names. They outlive its body.
+	// Values are the request's values named by [tables.Compared]. The subject keeps Values without the body.
 	Values map[string]string
 
-	// Key is the operation's key; empty if it has none, or one that never was in a request.
+	// Key is the operation's key, or empty if no request ever had the key.
 	Key string
 
 	// Reference is the request's reference, or empty if there was none. ReferenceOurs says that a client made the
@@ -25,14 +25,13 @@ type Subject struct {
 	Reference     string
 	ReferenceOurs bool
 
-	// Account is the account of the credential, as [Account] returned it, or "" if that is not known.
+	// Account is the credential's account from [Account], or "" if unknown.
 	Account string
 
 	// Object is the id of the operation's object, or "" if that is not known.
 	Object string
 
-	// First is when the operation was first sent, Last when its last attempt ended, or the
-	// operation was settled if no end of it is known.
+	// First is the time of the first send. Last is the end of the last attempt or, if unknown, the time of the outcome.
 	First, Last time.Time
 }
 
@@ -82,8 +81,7 @@ func (s *Subject) read() time.Time {
 	return s.since().Add(-doubt)
 }
 
-// Span returns when the operation's object can have been created if it only looks like it: not
-// long after the last attempt.
+// Span returns the window for an object that only resembles the operation's: it ends soon after the last attempt.
 func (s *Subject) Span(now time.Time) Window {
 	w := s.Window(now)
 	if over := s.Last.Add(after + slack); !s.Last.IsZero() && over.Before(now) {

@@ -28,9 +28,9 @@ const (
 	// EventResolve records a person's decision. Needs Resolution and the Generation that the person saw, and, except
 	// for Executed, the Claim. If the operation has changed since, the result is Stale.
 	EventResolve
-	// EventDeliver says that a caller or hook has its outcome.
+	// EventDeliver says that a caller or hook has the outcome.
 	EventDeliver
-	// EventReap shrinks or removes it if its keep has passed. Needs Keep.
+	// EventReap shrinks or removes an operation after its keep. Needs Keep.
 	EventReap
 	// EventClock says that the clock was behind the journal's last time, came back wholly or partly from a jump ahead,
 	// or confirmed such a jump (Since).
@@ -41,11 +41,11 @@ const (
 	// EventLook claims the look-up of an unknown operation until Due, which is required. Without Asked, the operation has
 	// to be due. With Asked, EventLook also claims a completed operation whose answer is missing.
 	EventLook
-	// EventHint makes a look-up of an unknown operation due, even after it was given up. It proves nothing: an
-	// unsigned event, for instance.
+	// EventHint makes a look-up of an unknown operation due, even after the look-ups were given up. A hint, such as an
+	// unsigned event, proves nothing.
 	EventHint
-	// EventEvidence brings the finding of a look-up or an event about a generation. Needs Evidence, Generation, the
-	// Claim that the operation had when the look-up began and, if it took effect, Object.
+	// EventEvidence brings the finding of a look-up or an event about a generation. Needs Evidence, Generation, and the
+	// operation's Claim at the begin of the look-up. A finding of an effect needs Object.
 	EventEvidence
 	// EventEnqueue records the operation of a caller, to be claimed and sent at Due or now. Needs Intent, and no
 	// session. An existing operation stays as it is (Ignored), but a cancelled one is pending again.
@@ -76,8 +76,8 @@ type Intent struct {
 	Mode        string // of the credential; "" if not known
 	Form        string // of the key on the wire
 
-	// Alias is the second name of an operation whose caller brings a key along. If another operation has it as its Ref
-	// or Alias, the Begin is Misuse.
+	// Alias is the second name of an operation with a caller's key. If another operation has the Alias as Ref or Alias,
+	// the Begin is Misuse.
 	Alias journal.Ref
 
 	// FormerAliases are the aliases of the key under earlier tables of the provider. A Begin is Misuse too if another
@@ -88,8 +88,8 @@ type Intent struct {
 	// out. Empty means that there is none.
 	Trace string
 
-	// InboundEndpoint names the endpoint of the inbound request that this operation is a step of. A Begin from another
-	// endpoint is Misuse. Empty means that no endpoint is compared.
+	// InboundEndpoint names the endpoint of the inbound request around this operation. A Begin from another endpoint is
+	// Misuse. Empty means no comparison.
 	InboundEndpoint string
 
 	// Flow is the flow with this operation as a step. Zero means none.
@@ -99,7 +99,7 @@ type Intent struct {
 	// cancelled one that begins again. A later Begin is invalid.
 	NotAfter time.Time
 
-	// Account is the identity behind the credential of the coming request. Empty means that it is not proven yet.
+	// Account is the identity behind the credential of the coming request. Empty means not yet proven.
 	Account string
 
 	// Reference identifies the object that this request creates. Empty means none. ReferenceName is the field's place and
@@ -216,14 +216,14 @@ type Event struct {
 	// Told says that a caller receives this failure. From then on an unnamed operation is not sent in the background.
 	// Park, Doubt, Cancel.
 	Told bool
-	// Delivered says that the event's outcome needs no delivery, since no hook receives it.
+	// Delivered says that no hook receives the event's outcome, so a delivery is not needed.
 	Delivered bool
 	// HookElsewhere says that another program's hook gets the event's outcome (HookKeeper). No session holds the outcome
 	// then, and a Claim passes over outcomes.
 	HookElsewhere bool
 
 	// NamedOnly says that a Claim sends no unnamed operations. Unnamed operations with a dead session become unknown.
-	// Pending ones stay for other sessions as long as these may send them.
+	// Pending ones stay for other sessions as long as these may send.
 	NamedOnly bool
 
 	// From has the providers whose operations a Claim sends. "" stands for operations begun without a provider. Nil
@@ -246,9 +246,9 @@ type Event struct {
 	// the person chose. Complete, Evidence, Resolve. Account is the proven identity of the attempt or look-up.
 	Object, Account string
 	Credential      string // Sign: Operation.Credential from now on
-	// Taken says that Object proves another operation. A store sets it.
+	// Taken says that Object proves another operation. A store sets Taken.
 	Taken bool
-	// Sole says that no other operation of the provider has, or ever had, Reference. Evidence. A store sets it.
+	// Sole says that no other operation of the provider has, or ever had, Reference. Evidence. A store sets Sole.
 	Sole bool
 
 	Evidence *journal.Evidence // Evidence; its Answer is Event.Answer
@@ -262,9 +262,9 @@ type Event struct {
 	Attention string
 	// LookAfter is the pause before the first look-up of an operation that the event makes unknown.
 	LookAfter time.Duration
-	// Asked says that a person or caller asks for a Look. It is then due early, but at most once in AskedLook.
+	// Asked says that a person or caller asks for a Look. The Look is due early then, but at most once in AskedLook.
 	Asked bool
-	// GivesBack ends the lease of a Look that no client has made. Due is the end of that lease. The next client may look.
+	// GivesBack ends the lease of a Look that no client has made. Due is the end of the lease. The next client may look.
 	GivesBack bool
 	// Looking says that the claiming client looks for unknown operations. Their outcome is then offered only once they
 	// need attention. Claim.
@@ -289,13 +289,13 @@ type Decision uint8
 const (
 	// Ignored means that the event changed nothing and asks for nothing.
 	Ignored Decision = iota
-	// Execute means that the caller has the claim, and sends it.
+	// Execute means that the caller has the claim, and sends the operation.
 	Execute
-	// Replay means that an answer is recorded, and the caller returns it.
+	// Replay means that the caller returns the recorded answer.
 	Replay
-	// Wait means that another live claim holds it.
+	// Wait means that another live claim holds the operation.
 	Wait
-	// Later means that it is pending, and not due before Operation.DueAt.
+	// Later means that the operation is pending, and not due before Operation.DueAt.
 	Later
 	// Misuse means that the name or key belongs to another request.
 	Misuse
@@ -309,7 +309,7 @@ const (
 	Stale
 	// SecondEffect means that the answer proves an effect beside the recorded one.
 	SecondEffect
-	// Offer means that the caller has its undelivered outcome to deliver.
+	// Offer means that the caller has an undelivered outcome to deliver.
 	Offer
 	// Look means that the caller has the look-up until Operation.LookAt.
 	Look

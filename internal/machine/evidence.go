@@ -262,7 +262,7 @@ func isNews(e *journal.Evidence, latest journal.Finding) bool {
 	return e.Finding != latest || e.Finding == journal.FindingReversed && e.Source == journal.SourceEvent
 }
 
-// refusedHere reports whether its recorded answer, by the provider, says that nothing took effect.
+// refusedHere reports whether the recorded answer, by the provider, says that nothing took effect.
 func refusedHere(op *journal.Operation) bool {
 	return op.Answer != nil && op.Answer.Refused && !op.Answer.ByHand
 }
@@ -282,7 +282,7 @@ func contradicted(op *journal.Operation, ev *Event, why string) (Decision, error
 	return Contradicted, nil
 }
 
-// alert sets Attention of a settled operation, and offers its outcome once more if it can.
+// alert sets Attention of a settled operation, and offers the outcome once more if possible.
 func alert(op *journal.Operation, ev *Event, why string) {
 	switch {
 	case op.State == journal.StateInFlight: // see applyDeferred
@@ -295,7 +295,7 @@ func alert(op *journal.Operation, ev *Event, why string) {
 	}
 }
 
-// attention leaves the operation unknown for a person. It does not claim that the operation ran.
+// attention leaves the operation unknown for a person, and does not claim that the operation ran.
 func attention(op *journal.Operation, ev *Event, why string) {
 	if op.State == journal.StateUnknown {
 		dispute(op, ev.Delivered, why)
@@ -341,7 +341,8 @@ func shown(ev *Event) journal.Answer {
 	return answer
 }
 
-// refusedThere applies evidence that the provider refused the present generation. Evidence of an effect wins over it.
+// refusedThere applies evidence that the provider refused the present generation. Evidence of an effect wins over a
+// refusal.
 func refusedThere(op *journal.Operation, ev *Event) (Decision, error) {
 	switch {
 	case op.State == journal.StateCompleted:
@@ -362,7 +363,7 @@ func refusedThere(op *journal.Operation, ev *Event) (Decision, error) {
 
 const refusedInPart = "the refusal may be of a part of what was sent for it"
 
-// lacking adds to ev the reason why it does not settle the operation, and returns it.
+// lacking adds to ev the reason for settling nothing, and returns ev.
 func lacking(ev *Event, why string) *Event {
 	e := *ev.Evidence
 	e.Why = why
@@ -436,8 +437,8 @@ func withoutAnswers(list []journal.Evidence) []journal.Evidence {
 	return list
 }
 
-// assertedAbsent applies the finding of the program's own look-up that the operation was not executed. It counts like
-// an operator's decision, and never overrides an earlier one.
+// assertedAbsent applies the finding of the program's own look-up that the operation was not executed. The finding
+// counts like an operator's decision, and never overrides an earlier one.
 func assertedAbsent(op *journal.Operation, ev *Event) (Decision, error) {
 	over := later(op.LastEndedAt, op.SettledAt).Add(max(op.Terms.Handling, ev.Absence.Handling) + clockMargin)
 	why := ""
@@ -575,8 +576,8 @@ func isRepeated(list []journal.Evidence, e *journal.Evidence) bool {
 	return false
 }
 
-// conflicts applies deferred evidence to an operation that was just answered. Its own answer stands, and a person
-// looks at a contradiction.
+// conflicts applies deferred evidence to an operation with a new answer. The answer stands, and a person looks at a
+// contradiction.
 func conflicts(op *journal.Operation, ev *Event) {
 	switch {
 	case ev.Taken:

@@ -22,7 +22,7 @@ const (
 	FlowEventPark
 	// FlowEventFail does the same after a failure, or sets the flow aside. Needs Claim and Limit.
 	FlowEventFail
-	// FlowEventFinish says that its function returned. Needs Claim.
+	// FlowEventFinish says that the flow's function returned. Needs Claim.
 	FlowEventFinish
 	// FlowEventGiveUp begins to undo the flow. With Claim, the function itself decided so, and goes on with the undo.
 	// Without Claim, a person decided.
@@ -32,11 +32,11 @@ const (
 	// FlowEventRetry lets the flow run again now, by a person's decision, with no failure counted. With Found, a flow that
 	// was given up is undone once more.
 	FlowEventRetry
-	// FlowEventReap shrinks it if its keep has passed. Needs Keep.
+	// FlowEventReap shrinks a flow after its keep. Needs Keep.
 	FlowEventReap
 	// FlowEventClock is EventClock for flows. Needs Last.
 	FlowEventClock
-	// FlowEventEnqueue records the flow for Run to begin at Due. It changes no flow that is there. Needs InputDigest and a
+	// FlowEventEnqueue records the flow for Run to begin at Due. An existing flow does not change. Needs InputDigest and a
 	// function with a name.
 	FlowEventEnqueue
 )
@@ -62,8 +62,8 @@ type FlowEvent struct {
 	Input       []byte
 	InputDigest string
 
-	// InboundEndpoint names the endpoint of the inbound request that the flow is a step of. A FlowEventBegin or
-	// FlowEventEnqueue from another endpoint is Misuse. Empty means that no endpoint is compared.
+	// InboundEndpoint names the endpoint of the inbound request around the flow. A FlowEventBegin or FlowEventEnqueue from
+	// another endpoint is Misuse. Empty means no comparison.
 	InboundEndpoint string
 	Trace           string // like Intent.Trace, of a new flow
 	Sooner          bool   // it may go on before it is due, since its operation has its outcome

@@ -106,7 +106,7 @@ func newFlow(f journal.Flow, ev FlowEvent) journal.Flow {
 	return f
 }
 
-// isAnotherFlow reports whether a caller that asks for a flow by its name means another one.
+// isAnotherFlow reports whether a caller means another flow by the same name.
 func isAnotherFlow(f journal.Flow, ev FlowEvent) bool {
 	return f.InputDigest != ev.InputDigest || f.Function.Name != ev.Function.Name || contradict(f.InboundEndpoint, ev.InboundEndpoint)
 }
@@ -243,7 +243,7 @@ func retryFlow(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 	return f, Ignored, nil
 }
 
-// reapFlow keeps the name, so that it never runs again.
+// reapFlow keeps the name, so that the flow never runs again.
 func reapFlow(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 	if !f.State.Ended() || f.Tombstone || ev.At.Sub(f.EndedAt) < ev.Keep {
 		return f, Ignored, nil
@@ -253,7 +253,7 @@ func reapFlow(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 	return f, Recorded, nil
 }
 
-// flowCameBack corrects a waiting flow that was parked by a clock that ran ahead, as cameBack does for an operation.
+// flowCameBack corrects a waiting flow parked by a clock that ran ahead, as cameBack does for an operation.
 func flowCameBack(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 	if f.State != journal.FlowStateWaiting || !wasAhead(f.UpdatedAt, ev.At, ev.Last) {
 		return f, Ignored, nil

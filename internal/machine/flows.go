@@ -44,11 +44,11 @@ type Flows interface {
 type LocalFlows interface {
 	Flows
 
-	// BeginTx starts a writing transaction of the journal's database. Other writers may have to wait until it ends, so
-	// keep it short, and use the journal for nothing else meanwhile.
+	// BeginTx starts a writing transaction of the journal's database. Other writers may have to wait for its end. Keep the
+	// transaction short, and use the journal for nothing else meanwhile.
 	BeginTx(ctx context.Context) (journal.Tx, error)
 
-	// ApplyFlowTx applies ev, of kind FlowEventRecord or FlowEventEnqueue, within tx. It is recorded if tx commits, and
-	// others see it then. After an *EventError, and after Misuse, tx can go on.
+	// ApplyFlowTx applies ev, of kind FlowEventRecord or FlowEventEnqueue, within tx. Others see the event once tx
+	// commits. After an *EventError, and after Misuse, tx can go on.
 	ApplyFlowTx(ctx context.Context, tx journal.Tx, ev FlowEvent) (FlowResult, error)
 }

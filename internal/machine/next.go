@@ -13,8 +13,8 @@ import (
 // maxBusy is how long a provider may go on answering "in flight" before the operation becomes unknown.
 const maxBusy = 24 * time.Hour
 
-// A clock has jumped if it is ahead of the journal's last time by more than Leap, or behind it by more than an
-// operation's margin. It is believed once it has run for Confirmation from there, by its own time.
+// A clock has jumped if it is ahead of the journal's last time by more than Leap, or behind by more than an
+// operation's margin. Stores believe the clock once it has run for Confirmation from there, by its own time.
 const (
 	Leap         = 24 * time.Hour
 	Confirmation = 10 * time.Minute
@@ -100,17 +100,17 @@ func step(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 }
 
 // confirm corrects an operation without an answer whose first send was stamped by a clock that had jumped ahead and is
-// believed by now. Its window began at the time of that clock.
+// believed by now. The operation's window began at the clock's time.
 func confirm(op *journal.Operation, ev *Event) {
 	if !ev.Since.IsZero() && op.State != journal.StateCompleted && op.SentSince.Equal(ev.Last) && !op.FirstSentAt.Before(ev.Since) && !op.FirstSentAt.After(ev.At) {
 		op.SentSince = time.Time{}
 	}
 }
 
-// cameBack corrects an operation without an answer whose timestamps came from a clock that ran ahead. That clock was
-// never confirmed, or was corrected by more than Leap. A due time keeps its distance, from now on. A due time that
-// another clock had set before that stays. The first send keeps its time as said to the provider. SentSince or a
-// closed window marks it.
+// cameBack corrects an operation without an answer whose timestamps came from a clock that ran ahead. The clock was
+// never confirmed, or was corrected by more than Leap. A due time keeps its distance, from now on. A due time from
+// another clock before stays. The first send keeps the time said to the provider. SentSince or a closed window marks
+// the operation.
 func cameBack(op *journal.Operation, ev *Event) {
 	if !wasAhead(op.UpdatedAt, ev.At, ev.Last) || !ev.Unconfirmed.IsZero() || op.State == journal.StateCompleted {
 		return
@@ -268,7 +268,7 @@ func begin(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	return decision, err
 }
 
-// enqueue makes an absent or cancelled operation pending. The next claim sends it once it is due.
+// enqueue makes an absent or cancelled operation pending. The next claim after the due time sends the operation.
 func enqueue(op *journal.Operation, ev *Event) (Decision, error) {
 	in := ev.Intent
 	switch {
@@ -647,7 +647,7 @@ func acquire(op *journal.Operation, ev *Event) {
 	clearAttention(op)
 }
 
-// sign replaces the credential of an operation that has not been sent with it.
+// sign replaces the credential of an operation that has not been sent under the old one.
 func sign(op *journal.Operation, ev *Event) (Decision, error) {
 	switch {
 	case ev.Credential == "":
@@ -747,8 +747,8 @@ func refusalStands(op *journal.Operation, ev *Event) bool {
 	return alone || remembersRefusal(op, ev.Answer) && !doubted(op) // otherwise the memory may have ended by now
 }
 
-// remembersRefusal reports whether the provider recognises the request again that got this refusal. It remembers a decline by a
-// 2xx like any other success.
+// remembersRefusal reports whether the provider recognises the refused request again. A provider remembers a decline
+// by a 2xx like any other success.
 func remembersRefusal(op *journal.Operation, a *journal.Answer) bool {
 	success := a.Status >= 200 && a.Status < 300
 	return op.Terms.Remembers == memory.Everything || success && op.Terms.Remembers != memory.Nothing
@@ -789,7 +789,7 @@ func answered(op *journal.Operation, ev *Event) {
 	}
 }
 
-// lastAnswer returns a copy of an answer that decided nothing, as it is kept.
+// lastAnswer returns a copy of an answer without a decision, for the record.
 func lastAnswer(op *journal.Operation, a *journal.Answer) *journal.Answer {
 	kept := journal.Answer{Generation: op.Generation, Status: a.Status, Header: a.Header.Clone(), Omitted: a.Omitted, Cut: a.Cut}
 	if len(a.Body) <= journal.MaxLastAnswer {
@@ -890,8 +890,8 @@ func park(op *journal.Operation, ev *Event) {
 	}
 }
 
-// ofCancelled has the resolutions of a cancelled operation. Executed counts as a late answer, so that it is not sent
-// again.
+// ofCancelled has the resolutions of a cancelled operation. Executed counts as a late answer, so no process sends the
+// operation again.
 var ofCancelled = []journal.Resolution{journal.Executed, journal.Withdraw}
 
 func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
@@ -964,7 +964,7 @@ func resolve(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	return Ignored, invalid(op, ev, "no such resolution")
 }
 
-// notExecuted cancels the operation by a decision that it had no effect.
+// notExecuted cancels the operation by a decision of no effect.
 func notExecuted(op *journal.Operation, ev *Event, cause string) {
 	settle(op, ev, journal.StateCancelled)
 	op.MayHaveRun, op.ByHand, op.Cause = false, true, cause
@@ -1003,8 +1003,8 @@ func replaced(op *journal.Operation, answer journal.Answer) {
 	op.Answer = &answer
 }
 
-// settle gives the operation an outcome: completed, cancelled or unknown. Its
-// session keeps it until the outcome is delivered.
+// settle gives the operation an outcome: completed, cancelled or unknown. The session keeps the outcome until the
+// delivery.
 func settle(op *journal.Operation, ev *Event, to journal.State) {
 	op.State = to
 	op.Holder, op.Delivered = ev.Session, ev.Delivered
@@ -1112,7 +1112,7 @@ func question(op *journal.Operation, mayHaveRun bool, clock time.Time, ev *Event
 	return q
 }
 
-// doubted reports whether an earlier release sent it once more after its caller received ErrOutcomeUnknown.
+// doubted reports whether an earlier release sent the operation once more after the caller received ErrOutcomeUnknown.
 func doubted(op *journal.Operation) bool { return op.Found.State == journal.StateUnknown }
 
 // QuestionOf returns the question for MaySend about the present operation. clock is the caller's, and last the

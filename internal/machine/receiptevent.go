@@ -64,7 +64,7 @@ type ReceiptResult struct {
 	Again bool
 }
 
-// ReceiptEventError says that an event can't happen to a receipt. It wraps ErrInvalidEvent.
+// ReceiptEventError says that an event can't happen to a receipt, and wraps ErrInvalidEvent.
 type ReceiptEventError struct {
 	Kind   ReceiptEventKind
 	State  journal.ReceiptState

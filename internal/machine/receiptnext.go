@@ -40,7 +40,7 @@ func invalidReceipt(r journal.Receipt, ev ReceiptEvent, reason string) (ReceiptR
 	return ReceiptResult{}, &ReceiptEventError{Kind: ev.Kind, State: r.State, Reason: reason}
 }
 
-// receive applies a request under a key. A request that differs from the recorded one learns nothing of it.
+// receive applies a request under a key. Another request than the recorded one gets no part of the answer.
 func receive(r journal.Receipt, ev ReceiptEvent) (ReceiptResult, error) {
 	switch {
 	case ev.Place == "" || ev.Fingerprint == "" || ev.Same == nil || ev.Keep <= 0 || ev.Refuse < 0:
@@ -131,7 +131,7 @@ func reapReceipt(r journal.Receipt, ev ReceiptEvent) ReceiptResult {
 	return ReceiptResult{Receipt: r, Decision: Recorded}
 }
 
-// receiptNow returns the time that has passed for sure: a clock that has jumped ahead ends nothing.
+// receiptNow returns the latest certain time: a clock after a jump ends nothing.
 func receiptNow(ev ReceiptEvent) time.Time {
 	return certainTime(&Event{At: ev.At, Last: ev.Last, Unconfirmed: ev.Unconfirmed})
 }

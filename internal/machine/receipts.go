@@ -19,7 +19,7 @@ type Receipts interface {
 	// error wraps ErrVersion if a newer release has made the tables in a way that this one can't write.
 	MakeReceipts(ctx context.Context, naming string) error
 
-	// BeginTx starts a transaction of the journal's database that will write, durable once it is committed.
+	// BeginTx starts a writing transaction of the journal's database, durable after the commit.
 	BeginTx(ctx context.Context) (journal.Tx, error)
 
 	// ReceiveTx applies ev, of any kind but ReceiptReap, within tx. After the decision Wait, roll tx back and ask later:
@@ -27,15 +27,15 @@ type Receipts interface {
 	// records nothing, if tx was ended or broken off without the caller's knowledge.
 	ReceiveTx(ctx context.Context, tx journal.Tx, ev ReceiptEvent) (ReceiptResult, error)
 
-	// LookReceipt returns the decision that ReceiveTx would make by the committed receipt, and changes nothing. In a restored journal it
-	// refuses only to decide Execute.
+	// LookReceipt returns the decision of ReceiveTx by the committed receipt, and changes nothing. In a restored journal,
+	// LookReceipt refuses only to decide Execute.
 	LookReceipt(ctx context.Context, ev ReceiptEvent) (ReceiptResult, error)
 
-	// GetReceipt returns a receipt that is committed, or an error that wraps ErrNotFound.
+	// GetReceipt returns a committed receipt, or an error that wraps ErrNotFound.
 	GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error)
 
-	// ListReceipts yields receipts in the order of their creation, or against it, without the bodies of their answers. It
-	// passes over damaged ones, and yields the error of one at the end.
+	// ListReceipts yields receipts in the order of creation, or in reverse, without the bodies of answers. It passes over
+	// damaged receipts, and yields the error of one at the end.
 	ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error]
 
 	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a separate transaction, and returns the

@@ -38,7 +38,7 @@ var byNames = [...]string{"", "key", "reference", "object"}
 
 func (b By) String() string { return words.Of("By", byNames[:], b) }
 
-// Match is an operation found by one of its identifying values, with the generation that has the value.
+// Match is an operation found by an identifying value, with the generation of the value.
 type Match struct {
 	Operation  journal.Operation // without bodies
 	Generation int
@@ -62,8 +62,8 @@ type Heard struct {
 //
 // This interface does not grow.
 type Reconciler interface {
-	// Looks applies ev, of kind EventLook and without Ref, in one commit to at most limit unknown operations with a look-
-	// up due at ev.At. Operations that are due longest come first. Looks skips operations that ev.From excludes. The
+	// Looks applies ev, of kind EventLook and without Ref, in one commit to at most limit unknown operations with a
+	// look-up due at ev.At. Operations that are due longest come first. Looks skips operations that ev.From excludes. The
 	// results are whole, with bodies.
 	Looks(ctx context.Context, ev Event, limit int) ([]Result, error)
 

@@ -35,8 +35,8 @@ type Question struct {
 	// Doubted means that an earlier release sent the operation once more after the caller received ErrOutcomeUnknown.
 	Doubted bool
 
-	// Idempotent means that the caller's own call asks, which is still running. Its method is idempotent by RFC 9110
-	// section 9.2.2, and the operation has neither name nor key.
+	// Idempotent means that the caller's own call asks, and is still running. The method is idempotent by RFC 9110 section
+	// 9.2.2, and the operation has neither name nor key.
 	Idempotent bool
 }
 
@@ -76,8 +76,8 @@ func MayRepeat(op *journal.Operation, today Today, clock, last, unconfirmed time
 
 const otherForm = "the key was sent in another place or form, and would not be recognised"
 
-// Progress is what the holder of a claim knows beside the record that it claimed. Durations are by the process's own
-// time, which no clock changes.
+// Progress has the knowledge of a claim's holder beside the claimed record. Durations are by the process's own time,
+// which no clock changes.
 type Progress struct {
 	Open, Failed bool // as in Event
 	Sent         bool // an attempt of this claim is not proven unsent

@@ -70,8 +70,8 @@ func parseDelay(value string, unit, limit time.Duration) (time.Duration, bool) {
 	return time.Duration(nanoseconds), true
 }
 
-// rfc850 spells out GMT, as [http.TimeFormat] does: with a zone's placeholder, time.Parse would read any zone that it
-// doesn't know as GMT.
+// rfc850 spells out GMT, as [http.TimeFormat] does. With a zone's placeholder, time.Parse would read any unknown zone
+// as GMT.
 const rfc850 = "Monday, 02-Jan-06 15:04:05 GMT"
 
 func parseDate(value string, now time.Time) (time.Time, bool) {
@@ -89,8 +89,8 @@ func parseDate(value string, now time.Time) (time.Time, bool) {
 	return inCentury(date, now), true
 }
 
-// inCentury gives a date whose year has two digits the latest century that puts it no more than 50 years after now
-// (RFC 9110 section 5.6.7).
+// inCentury gives a date with a year of two digits the latest century with a date at most 50 years after now (RFC 9110
+// section 5.6.7).
 func inCentury(date, now time.Time) time.Time {
 	horizon := now.AddDate(50, 0, 0)
 	year := horizon.Year()/100*100 + date.Year()%100

@@ -141,8 +141,7 @@ func (rt Route) decided(l *listed, byTable bool) Route {
 	return Route{Provider: rt.Provider, Endpoint: &l.Endpoint, Listed: byTable, Effect: !l.NoEffect, at: l}
 }
 
-// takenBy reports whether the request's document has the argument, for all that it
-// does.
+// takenBy reports whether the request's document has the argument.
 func (k Key) takenBy(m *asking) bool {
 	r, readable := m.graphQL()
 	if !readable {

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Compared names the values of a request that the look-ups of an endpoint, and the events about the endpoint, compare.
-// It holds the templates of these look-ups and events, compiled.
+// Compared names the values of a request that the look-ups and the events of an endpoint compare. It holds the
+// compiled templates of these look-ups and events.
 type Compared struct {
 	fields   *Fields
 	inPath   []string       // wildcards of the endpoint's pattern

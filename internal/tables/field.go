@@ -129,7 +129,7 @@ func (r *reading) all(text []byte) {
 	}
 }
 
-// value consumes a value. on are the paths whose first steps, that many, led to it.
+// value consumes a value. on are the paths whose first steps, as many as steps says, led to the value.
 func (r *reading) value(on pathSet, steps, depth int) bool {
 	t := &r.text
 	if depth > maxDepth {
@@ -153,7 +153,7 @@ func (r *reading) value(on pathSet, steps, depth int) bool {
 	return true
 }
 
-// object consumes an object. If a member on a path occurs twice, it reads none of that path, since parsers differ on
+// object consumes an object. It reads nothing from a path with a member that occurs twice, since parsers differ on
 // which one counts.
 func (r *reading) object(on pathSet, steps, depth int) bool {
 	t := &r.text

@@ -156,8 +156,7 @@ type gqlParser struct {
 	ok    bool
 }
 
-// parseGraphQL returns the operations of a document, and false for one that it
-// can't read.
+// parseGraphQL returns the operations of a document, and false for an unreadable document.
 func parseGraphQL(document string) ([]gqlOperation, bool) {
 	p := &gqlParser{lexer: gqlLexer{in: document}, ok: true}
 	p.advance()
@@ -258,8 +257,7 @@ func (p *gqlParser) operation(kind string) gqlOperation {
 	return o
 }
 
-// definitions consumes those of variables, and returns the names of the ones that
-// have a default.
+// definitions consumes the definitions of variables, and returns the names of variables with a default.
 func (p *gqlParser) definitions() (defaults []string) {
 	variable, depth := "", 0
 	for p.ok {

@@ -59,7 +59,7 @@ func (t *jsonText) ended() bool {
 	return t.pos == len(t.in)
 }
 
-// str consumes a string and returns it with its quotes, escapes and all.
+// str consumes a string and returns the literal with quotes and escapes.
 func (t *jsonText) str() (literal []byte, ok bool) {
 	from := t.pos
 	if !t.take('"') {

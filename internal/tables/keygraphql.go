@@ -169,8 +169,7 @@ func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 	}
 }
 
-// uses counts the places of a variable other than its definition: in the operation and in the fragments, any of which
-// it may use.
+// uses counts the places of a variable other than the definition: in the operation and in all fragments.
 func (r *gqlRequest) uses(variable string) (n int) {
 	l := gqlLexer{in: r.document}
 	others := r.others

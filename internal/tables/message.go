@@ -19,8 +19,7 @@ type Message struct {
 	Body []byte
 }
 
-// coded reports whether the body is compressed, or encoded in another way that
-// hides what it says.
+// coded reports whether the body is compressed or in another opaque encoding.
 func (m Message) coded() bool {
 	for _, line := range lines(m.Header, "Content-Encoding") {
 		if line = strings.TrimSpace(line); line != "" && !strings.EqualFold(line, "identity") {

@@ -18,8 +18,8 @@ func (rt Route) NeedsBody(a Answer) bool {
 	return false
 }
 
-// NeedsBeginning reports whether the first bytes of an answer's body, decoded, may show that it is not the provider's: see
-// [Recognises].
+// NeedsBeginning reports whether the first decoded bytes of an answer's body may show a sender other than the
+// provider: see [Recognises].
 func (rt Route) NeedsBeginning(a Answer) bool {
 	return rt.Listed && success(a.Status) && rt.Provider != nil && len(rt.Provider.Answers) > 0
 }

@@ -74,8 +74,7 @@ func beginsHTML(body []byte) bool {
 	return strings.HasPrefix(begins, "<html") || begins == "<!doctype html"
 }
 
-// firstOf returns the byte that a body begins with, after white space and the mark of its encoding, or 0 if there is
-// none.
+// firstOf returns the first byte of a body, after white space and the mark of the encoding, or 0.
 func firstOf(body []byte) byte {
 	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
 	if len(body) == 0 {

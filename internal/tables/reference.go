@@ -82,7 +82,7 @@ func (m Message) parted() bool {
 	return slices.ContainsFunc(lines(m.Header, "Content-Type"), func(line string) bool { return strings.HasPrefix(mediaType(line), "multipart/") })
 }
 
-// setJSON puts the reference into a JSON body, with the objects on the way to it that are missing.
+// setJSON puts the reference into a JSON body, and adds missing objects on the way.
 func (r Reference) setJSON(m *Message, reference string) error {
 	k := r.key()
 	if err := k.takes(reference); err != nil {
@@ -110,8 +110,7 @@ func (r Reference) setJSON(m *Message, reference string) error {
 	return nil
 }
 
-// room reports an error where the object that the reference would go into has as many fields
-// as it may have, or is no object.
+// room returns an error if the reference's object already has the greatest number of fields, or is no object.
 func (r Reference) room(m Message) error {
 	k, used := r.key(), 0
 	switch r.Place {

@@ -14,8 +14,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Router finds the contract that a request is under, by host and path. It is
-// safe for concurrent use.
+// Router finds the contract of a request by host and path. It is safe for concurrent use.
 type Router struct {
 	exact map[string]*served // by host as in Provider.Hosts
 	below map[string]*served // "*.example.com" under "example.com"
@@ -38,7 +37,7 @@ type listed struct {
 	row      string // see Route.Row
 }
 
-// Route holds the facts of a request that are known before it is sent.
+// Route holds the facts of a request that are known before the send.
 type Route struct {
 	// Provider serves the host; nil if none does. It must not be changed.
 	Provider *providers.Provider
@@ -52,8 +51,8 @@ type Route struct {
 	// request is under: [Route.For] does.
 	Undecided bool
 
-	// Listed says that an endpoint of the provider matches. It is false for
-	// safe methods, which are not looked up.
+	// Listed says that an endpoint of the provider matches. Listed is false for safe methods, since the router does not
+	// look for their endpoints.
 	Listed bool
 
 	// Effect says that the request may change something. It is false for the safe methods GET, HEAD, OPTIONS and TRACE

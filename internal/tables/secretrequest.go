@@ -27,7 +27,7 @@ type Secrets struct {
 	// Found says that the body must not be kept.
 	Found bool
 
-	// Unread says that the body could not be read whole in its declared form.
+	// Unread says that the body could not be read whole in the declared form.
 	Unread bool
 
 	credentials bool     // a field is more than a card's
@@ -128,7 +128,7 @@ type secretNames struct {
 	listedOnly bool // by no other rule
 }
 
-// undecidedNames are those of a host or path that no table describes.
+// undecidedNames are the names for a host or path without a table.
 var undecidedNames secretNames
 
 func newSecretNames(p *providers.Provider, e *providers.Endpoint) *secretNames {
@@ -339,7 +339,7 @@ func (s *secretSearch) kindOf() secret.Kind {
 	return kind
 }
 
-// take notes a value, if it belongs to a field that is a secret.
+// take notes a value if its field is a secret.
 func (s *secretSearch) take(value []byte) {
 	if s.inside == 0 || len(value) == 0 {
 		return
@@ -473,7 +473,7 @@ func (s *secretSearch) document(document string) bool {
 	}
 }
 
-// form cuts at semicolons too, as some servers do. It returns false for a name that no form has.
+// form also cuts at semicolons, like some servers. It returns false for a name that no form has.
 func (s *secretSearch) form(body []byte) bool {
 	ok := true
 	var pairs map[string]secret.Kind // the kinds of the secrets that pairs name, by what leads to the pair

@@ -54,8 +54,8 @@ func (k *Call) Apply(res *machine.Result) error {
 	return nil
 }
 
-// applyNow applies an event, within the call's step if it is of a flow. asked is false if the step did not let it, or if the
-// session was lost.
+// applyNow applies an event, within the call's step if a flow makes the call. asked is false if the step refused, or
+// if the session was lost.
 func (k *Call) applyNow(ctx context.Context, ev *machine.Event, res *machine.Result) (asked bool, err error) {
 	if p := k.name.Parent; p != nil && p.Flow != nil {
 		if err := p.Flow.Step.Begin(); err != nil {

@@ -88,8 +88,8 @@ func sends(op *journal.Operation, headers http.Header) bool {
 	return true
 }
 
-// holderAs returns the operation that has the call's key on behalf of account and may have taken effect, or still
-// may. It returns nil if there is none.
+// holderAs returns the operation with the call's key, on behalf of account, that may have an effect now or later. It
+// returns nil if there is none.
 func (k *Call) holderAs(ctx context.Context, account http.Header) (op *journal.Operation, err error) {
 	_, alias := naming.RefsOfKey(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried)
 	for _, ref := range append(naming.FormerAliases(k.route.Provider, k.req.URL, k.name.Scope, account, k.carried), alias) {
@@ -131,7 +131,7 @@ func (k *Call) ofItsVersion() error {
 	return nil
 }
 
-// get looks up what the call would ask for: by its name or, without one, by its key.
+// get looks up the call's operation: by name or, without a name, by key.
 func (k *Call) get(ctx context.Context) (journal.Operation, error) {
 	if k.intent.Naming != journal.Carried {
 		return k.client.Journal.Get(ctx, k.ref)

@@ -61,7 +61,7 @@ func (k *Call) gap() error {
 	return nil
 }
 
-// misses returns a text that names the missing protection and its remedy, or "" if none is missing.
+// misses returns a text about the missing protection and the remedy, or "" if none is missing.
 func (k *Call) misses() string {
 	route, u, named := k.route, k.req.URL, k.name.IsNamed()
 	if route.Listed {

@@ -40,7 +40,7 @@ func (f *Factory) Identify(req *http.Request) (*Call, error) {
 	return k, nil
 }
 
-// Streams reports whether a request can't be repeated, since its body is not known before it is sent.
+// Streams reports whether a request can't be repeated, since the body is known only during the send.
 func Streams(req *http.Request) bool {
 	return connects(req) || len(req.TransferEncoding) > 0 && req.TransferEncoding[0] == "chunked"
 }

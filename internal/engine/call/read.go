@@ -145,8 +145,8 @@ func checkHeader(h http.Header) error {
 	return nil
 }
 
-// freeze fills in the journaled part of the request and its fingerprint. The fingerprint leaves the key out, wherever
-// the request carries it.
+// freeze fills in the journaled part of the request and the fingerprint. The fingerprint leaves out the key, in any
+// place.
 func (k *Call) freeze(m tables.Message) error {
 	req, endpoint := k.req, k.route.Endpoint
 	keyless := m
@@ -200,7 +200,7 @@ func (k *Call) freeze(m tables.Message) error {
 	return err
 }
 
-// Unread returns the caller's request with the body that was taken from it.
+// Unread returns the caller's request with the body that Read took.
 func (k *Call) Unread() *http.Request {
 	req := k.req.Clone(k.ctx)
 	req.Body = io.NopCloser(bytes.NewReader(k.body))

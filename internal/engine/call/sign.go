@@ -66,7 +66,7 @@ func (k *Call) composer() wire.Composer {
 	return c
 }
 
-// whoSends returns the account that a call is made for, as far as its provider tells.
+// whoSends returns the account of a call, as far as the provider tells.
 func (k *Call) whoSends(ctx context.Context, signed *http.Request) string {
 	if k.enqueues { // which waits for no provider
 		return journal.OwnCredential

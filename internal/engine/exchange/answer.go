@@ -76,8 +76,8 @@ func (c *Client) Replay(op *journal.Operation) Answer {
 	return Answer{Response: resp, Operation: &stood, Replayed: true, Source: Recorded}
 }
 
-// cutShort returns the error at the end of a body that was cut off. It tells the reader if the operation is completed
-// all the same.
+// cutShort returns the error at the end of a body that was cut off. The error says if the operation is completed all
+// the same.
 func (c *Client) cutShort(op *journal.Operation) error {
 	if op.State != journal.StateCompleted {
 		return io.ErrUnexpectedEOF

@@ -1,5 +1,5 @@
-// Package exchange has the ends of an exchange, a caller's request and its answer. Packages call and run share them, and do not
-// know each other.
+// Package exchange has both ends of an exchange: a caller's request and the answer. Packages call and run share them,
+// and do not know each other.
 package exchange
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/wire"
 )
 
-// Client has the parts of a client that its calls and runs use.
+// Client has the parts of a client for calls and runs.
 type Client struct {
 	*core.Core
 	Finder     *reconcile.Finder
@@ -50,7 +50,7 @@ type Request struct {
 	HeldBack bool // a flow in the background makes the call, and has no permit
 }
 
-// Missing says how a call stands that asks for the answer of a completed operation, if the journal lacks that.
+// Missing describes the search for the answer of a completed operation, if the journal lacks the answer.
 type Missing struct {
 	Asked bool      // it was asked for in vain
 	Again time.Time // when to ask again; zero: no ask brings it

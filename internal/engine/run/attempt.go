@@ -70,7 +70,7 @@ func (r *Run) makeAttempt() (*http.Response, error) {
 	return a.resp, a.err
 }
 
-// guard implements wire.Guard. The facts that an attempt's hooks ask for do not change with its run.
+// guard implements wire.Guard. Its facts do not change with the run.
 type guard struct{ client *exchange.Client }
 
 func (g guard) Holds(session string) bool { return g.client.Session.Holds(session) }
@@ -278,8 +278,8 @@ func (r *Run) mayFollow(brokenOff time.Time) bool {
 	return machine.MaySend(q).Answer != machine.Never
 }
 
-// newContext makes a context that ends after the attempt's timeout, or with the run's time. Shutdown can break off what
-// is under way under it.
+// newContext makes a context that ends after the attempt's timeout, or with the run's time. Shutdown can break off
+// requests under the context.
 func (r *Run) newContext() *wire.AttemptContext {
 	left, cause := r.client.AttemptTimeout, wire.ErrAttemptTimeout
 	if untilEnd := r.ends.Sub(r.attempt.started); untilEnd < left {

@@ -39,7 +39,7 @@ func (r *Run) classify() {
 	r.attempted()
 }
 
-// declined reports whether the provider's table knows the answer as a success that says that nothing took effect.
+// declined reports whether the provider's table takes the answer for a decline: a success without an effect.
 func (r *Run) declined() bool {
 	a, p := &r.attempt, r.route.Provider
 	if p == nil || len(p.Declines) == 0 || a.partial || a.cut != nil {

@@ -86,8 +86,8 @@ func (r *Run) checkCredential(req *http.Request, to *url.URL) error {
 	return r.sign(req, same)
 }
 
-// wantsAccount reports whether the account of the operation's credential is not recorded and can be. A caller's begin has
-// asked for it, and a transaction that enqueued the operation waited for no provider.
+// wantsAccount reports whether the account of the operation's credential is still unrecorded and can be read. A
+// caller's begin has asked for the account already. A transaction with an enqueued operation waited for no provider.
 func (r *Run) wantsAccount() bool {
 	return r.caller == nil && r.op.Account == journal.OwnCredential && reconcile.Identifies(*r.route)
 }
@@ -120,8 +120,8 @@ func (r *Run) sign(req *http.Request, same bool) error {
 	return nil
 }
 
-// checkMode returns an error if the operation's credential has changed its mode, such as "test" or "live". It returns
-// nil if the credential does not show one.
+// checkMode returns an error if the credential's mode has changed, such as from "test" to "live". It returns nil for a
+// credential without a mode.
 func (r *Run) checkMode(req *http.Request) error {
 	if !r.route.Listed {
 		return nil

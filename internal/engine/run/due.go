@@ -29,8 +29,8 @@ func (r *Run) delay(policy backoff.Policy, busy bool) (delay time.Duration, aske
 	return own, false
 }
 
-// soonest returns the earliest time that the provider's last answer, if there is one, allows for another attempt. If
-// the provider is busy with an earlier attempt, that time is never now.
+// soonest returns the earliest time for another attempt by the provider's last answer, or now without an answer. If
+// the provider is busy with an earlier attempt, the time is never now.
 func (r *Run) soonest() time.Time {
 	now, policy := r.client.Now(), r.client.Backoff.WithDefaults()
 	if r.attempt.resp == nil {
@@ -55,8 +55,8 @@ func (r *Run) askedUntil() time.Time {
 	return r.soonest()
 }
 
-// afterRefusal returns when a refused operation that stays pending is tried again. own reports whether our policy,
-// not the provider, set that time.
+// afterRefusal returns the next try of a refused operation that stays pending. own reports whether our policy, not the
+// provider, set the time.
 func (r *Run) afterRefusal() (due time.Time, own bool) {
 	asked, now := r.soonest(), r.client.Now()
 	return core.Later(asked, now.Add(r.pause(false))), !asked.After(now)

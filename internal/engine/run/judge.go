@@ -169,12 +169,12 @@ func (r *Run) judgeLocal(err error) {
 	}
 }
 
-// isOfFlow reports whether a flow's step asks for the operation. For want of a credential
-// it is parked, and not cancelled: the flow is not to be undone for that.
+// isOfFlow reports whether a flow's step asks for the operation. Without a credential, such an operation is parked,
+// and not cancelled, so that the flow is not undone.
 func (r *Run) isOfFlow() bool { return r.caller != nil && seam.IsOfFlow(r.op.Parent) }
 
-// retryOrEnd decides on another attempt. busy says that the provider is still working on an earlier one of ours. That
-// does not count as an attempt, though against the budget.
+// retryOrEnd decides on another attempt. busy says that the provider still works on an earlier attempt of ours. Such
+// an attempt does not count, except against the budget.
 func (r *Run) retryOrEnd(busy bool, cause string, err error) {
 	policy := r.client.Backoff.WithDefaults()
 	if !busy {

@@ -30,7 +30,7 @@ func (r *Run) question(at time.Time) machine.Question {
 	return p.Question(&r.op, at)
 }
 
-// madeKey reports whether the key was made here and at random, so that no other party can have used it.
+// madeKey reports whether a client made the key at random, so that no other party can have used the key.
 func (r *Run) madeKey() bool {
 	return !r.op.KeyCarried && naming.IsRandom(r.op.Key)
 }

@@ -35,8 +35,8 @@ func (r *Run) recoverFor(res *machine.Result) {
 	r.Regained, r.Missing = again.Regained, again.Missing
 }
 
-// Recover gets the missing answer of a completed operation, for a person. It returns the operation as it stands then, and why
-// the answer is still missing.
+// Recover gets the missing answer of a completed operation, for a person. It returns the operation after that, and the
+// reason if the answer is still missing.
 func Recover(ctx context.Context, c *exchange.Client, op *journal.Operation, actor string) (journal.Operation, error) {
 	r := newRun(ctx, c, &machine.Result{Operation: *op}, nil, c.EndOfWait(ctx))
 	r.target, r.route = core.Parsed(op.Request.URL), new(tables.Route)
@@ -183,7 +183,7 @@ func (r *Run) askProvider(leased *machine.Result) (later time.Time, spent bool, 
 	return later, false, fmt.Errorf("a repeat was answered by %s", a.status())
 }
 
-// keepAnswer records the answer to a repeat. It returns why that does not count, or nil.
+// keepAnswer records the answer to a repeat. It returns the reason if the answer does not count, or nil.
 func (r *Run) keepAnswer(was *journal.Answer) error {
 	answer := r.end.answer
 	ev := machine.Event{

@@ -1,5 +1,5 @@
-// Package run works off one claim of an operation: attempt, judge, record and answer. It asks the journal for the claim no more:
-// package engine has it, or the background.
+// Package run works off one claim of an operation: attempt, judge, record and answer. Package engine or background
+// gets the claim from the journal.
 package run
 
 import (
@@ -102,8 +102,7 @@ type attemptStats struct {
 	declared time.Duration // machine.Event.Retention
 }
 
-// breakOff counts the attempt that a panic of a hook has ended as one that may have done
-// anything.
+// breakOff counts an attempt that a panic of a hook has ended. Such an attempt may have had any result.
 func (t *attemptStats) breakOff() {
 	t.mayHaveRun = t.mayHaveRun || t.underWay
 	t.failed = t.failed || t.underWay
@@ -131,8 +130,7 @@ func (e *ending) kindFor(state journal.State) error {
 	return e.errKind
 }
 
-// newRun works off what the journal has just let be sent. Its route and target are the
-// caller's to fill in, and whose request it is.
+// newRun makes the run of a claim. The caller fills in the route, the target and the request.
 func newRun(ctx context.Context, c *exchange.Client, res *machine.Result, f *core.Flight, ends time.Time) *Run {
 	r := &Run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
 	r.idleSince = c.Idle.Since(&r.op, r.began)

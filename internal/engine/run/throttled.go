@@ -48,7 +48,7 @@ func (r *Run) takeToken() {
 }
 
 // seen reports the attempt's result for its site and scope to the circuit breakers. A caller's own attempt reports
-// only that the request got through.
+// only a success in reaching the provider.
 func (r *Run) seen() {
 	a, now, more := &r.attempt, r.client.Now(), false
 	switch {

@@ -36,8 +36,8 @@ func Resume(ctx context.Context, c *exchange.Client, claimed machine.Result, f *
 	return recorded.Operation, cause
 }
 
-// Work makes attempts until the run's end is decided, records that, and fills in the result. However it is left, a hook's
-// panic included, the claim ends.
+// Work makes attempts until the run's end is decided, records the end, and fills in the result. The claim ends in any
+// case, after a hook's panic too.
 func (r *Run) Work(res *machine.Result) {
 	r.client.Lifecycle.Begin(r)
 	defer r.client.Lifecycle.End(r)
