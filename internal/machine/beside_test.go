@@ -141,3 +141,15 @@ func TestRefusedEffectIsContradictedOnce(t *testing.T) {
 		assert.Len(t, op.Evidence, 2)
 	}
 }
+
+// Many events say that the provider has not decided yet. They are one piece of evidence, and crowd out no look-up.
+func TestUndecidedEventsAreOneEvidence(t *testing.T) {
+	op := inDoubt()
+	op.Evidence = []journal.Evidence{{Source: journal.SourceEvent, Finding: journal.FindingInProgress}, {Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: "403"}}
+	for n := range 20 {
+		op, _ = next(t, op, false, heard(op, "evt_"+strconv.Itoa(n), journal.FindingInProgress, "payment pay_1"))
+	}
+	require.Len(t, op.Evidence, 3)
+	assert.Equal(t, "403", op.Evidence[1].Why)
+	assert.Equal(t, "evt_19", op.Evidence[2].Actor)
+}

@@ -528,8 +528,8 @@ func isKept(op *journal.Operation, ev *Event) bool {
 	})
 }
 
-// keep adds evidence to the operation. Evidence that says the same as the latest entry, and is of no other event,
-// replaces the entry. If there is too much, keep drops the second oldest entry without a decision.
+// keep adds evidence to the operation. Evidence that says the same as the latest entry replaces the entry, unless two
+// events report an effect. If there is too much, keep drops the second oldest entry without a decision.
 func keep(op *journal.Operation, ev *Event) {
 	seenAs(op, ev)
 	e := *ev.Evidence
@@ -537,7 +537,8 @@ func keep(op *journal.Operation, ev *Event) {
 	list := slices.Clone(op.Evidence)
 	if n := len(list); n > 0 {
 		last := &list[n-1]
-		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source && (e.Source != journal.SourceEvent || last.Actor == e.Actor) {
+		if last.Generation == e.Generation && last.Finding == e.Finding && last.Object == e.Object && last.Source == e.Source &&
+			(e.Source != journal.SourceEvent || last.Actor == e.Actor || !e.Finding.TookEffect()) {
 			list = list[:n-1]
 		}
 	}
