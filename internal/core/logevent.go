@@ -16,6 +16,7 @@ const (
 	LogNotClaimed    LogEvent = "operation.not_claimed"
 	LogLooked        LogEvent = "operation.looked"
 	LogFound         LogEvent = "operation.found"
+	LogHeard         LogEvent = "operation.heard"
 	LogDead          LogEvent = "operation.needs_attention"
 	LogContradicted  LogEvent = "operation.contradicted"
 	LogLookFailed    LogEvent = "look.failed"
@@ -48,7 +49,7 @@ const (
 // LogEvents are all of them.
 var LogEvents = []LogEvent{
 	LogCompleted, LogPending, LogUnknown, LogCancelled, LogAttempt, LogConflict, LogResolved, LogNotClaimed,
-	LogLooked, LogFound, LogDead, LogContradicted, LogLookFailed, LogSettleFailed,
+	LogLooked, LogFound, LogHeard, LogDead, LogContradicted, LogLookFailed, LogSettleFailed,
 	LogJournalFailed, LogPassFailed, LogSessionLost, LogHookPanicked, LogHookMissing, LogUnprotected, LogWithheld, LogTenantUnknown,
 	LogWebhookBad, LogWebhookOdd, LogWebhookPassed, LogWebhookHint, LogWebhookFailed, LogFeedRead, LogFeedFailed, LogFeedUnread, LogFeedGap, LogFeedEmpty, LogSetAside, LogFlowLeft, LogNotWoken, LogReopened, LogAbandoned,
 }

@@ -361,6 +361,8 @@ func (c *Finder) found(ctx context.Context, res *machine.Result, e *journal.Evid
 		level, event, msg = slog.LevelError, core.LogContradicted, "the finding contradicts the record"
 	case res.Decision == machine.Stale, res.Decision == machine.Ignored:
 		level, msg = slog.LevelDebug, "the finding changes nothing"
+	case op.State == journal.StateCompleted && e.Source == journal.SourceEvent && op.SettledAt.Before(op.UpdatedAt):
+		level, event, msg = slog.LevelInfo, core.LogHeard, "an event about the settled operation was kept"
 	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
 		level, event, msg = slog.LevelInfo, core.LogFound, "found out"
 	case op.Attention != "":

@@ -67,6 +67,8 @@ func TestLateStatesOfAPayment(t *testing.T) {
 		assert.Equal(t, onceward.StateCompleted, op.State)
 		assert.Equal(t, onceward.EffectExecuted, op.Effect)
 		assert.Empty(t, op.Attention)
+		assert.Equal(t, 34, strings.Count(l.Log.String(), "event=operation.heard"))
+		assert.NotContains(t, l.Log.String(), "event=operation.found", "it was settled before")
 		l.Runs(time.Hour)
 		l.Mu.Lock()
 		defer l.Mu.Unlock()
