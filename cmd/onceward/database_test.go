@@ -446,3 +446,13 @@ func TestReceiptsInPostgres(t *testing.T) {
 	_, err = p.j.GetReceipt(t.Context(), keys.Name{Consumer: planted.Consumer, Source: planted.Source, Key: planted.DoneEvent}.Receipt())
 	require.NoError(t, err, "its key is still refused")
 }
+
+// A list is compared with a journal in PostgreSQL, and an object with a mark is looked for there.
+func TestCompareInPostgres(t *testing.T) {
+	p := postgresWith(t)
+	_, args := listOf(t, "ch_1,,20.00,EUR", "ch_3,,20.00,EUR", "ch_9,a-lost-reference,1.00,EUR")
+	s := p.runs(t, args...)
+	require.Equal(t, exitDone, s.code, s.out+s.err)
+	assert.Contains(t, s.out, "2 of 2 operations matched, 2 amounts compared")
+	assert.Contains(t, s.out, "1 objects made before the first operation with an object", "nothing was recorded under Reconcile")
+}
