@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/machine"
@@ -91,6 +92,7 @@ func (r *run) hold(ctx context.Context, in int, op *journal.Operation) error {
 
 // object compares one object with its operation.
 func (r *run) object(ctx context.Context, o *Object) error {
+	o.Money.Currency = strings.ToUpper(o.Money.Currency)
 	inside := r.opts.Window.has(o.At)
 	if inside {
 		r.report.Objects++
@@ -274,6 +276,13 @@ func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool)
 	if unknown == "" && o.Money.Currency == "" {
 		unknown = "amounts of objects that show none, or in currencies without known decimals"
 	}
+	here := one.money
+	if unknown == "" && one.number != "" {
+		var err error
+		if here, err = parsed(one.number, o.Money.Currency, one.decimal); err != nil {
+			unknown = amountUnreadable
+		}
+	}
 	if unknown != "" {
 		if first && one.inWindow {
 			r.report.NotCompared[unknown]++
@@ -283,11 +292,11 @@ func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool)
 	if first && one.inWindow {
 		r.report.AmountsCompared++
 	}
-	if one.money != o.Money {
+	if here != o.Money {
 		r.find(Finding{
-			Kind: OtherAmount, Grave: true, Ref: one.ref, Journal: one.journal, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), Here: one.money, There: o.Money, At: o.At,
-			Why: fmt.Sprintf("the request says %s, and the provider moved %s", one.money, o.Money),
-		}, nameOf(cmp.Or(o.Kind, one.kind), o.ID), one.money.Currency, strconv.FormatInt(one.money.Minor, 10), o.Money.Currency, strconv.FormatInt(o.Money.Minor, 10))
+			Kind: OtherAmount, Grave: true, Ref: one.ref, Journal: one.journal, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), Here: here, There: o.Money, At: o.At,
+			Why: fmt.Sprintf("the request says %s, and the provider moved %s", here, o.Money),
+		}, nameOf(cmp.Or(o.Kind, one.kind), o.ID), here.Currency, strconv.FormatInt(here.Minor, 10), o.Money.Currency, strconv.FormatInt(o.Money.Minor, 10))
 	}
 	return nil
 }
@@ -317,7 +326,7 @@ func (r *run) refresh(ctx context.Context, one *operation) error {
 func (r *run) unmatched(ctx context.Context, o *Object) error {
 	if o.Key == "" && o.Reference == "" {
 		if r.foreign {
-			r.report.NotCompared["objects that may be of other scopes"]++
+			r.report.NotCompared["objects that may be of other scopes, accounts or modes"]++
 			return nil
 		}
 		sum := r.report.OnlyThere[cmp.Or(o.Kind, journal.NoKind)]
@@ -355,7 +364,7 @@ func (r *run) unmatched(ctx context.Context, o *Object) error {
 	}
 	switch {
 	case elsewhere || r.foreign:
-		r.report.NotCompared["objects that may be of other scopes"]++
+		r.report.NotCompared["objects that may be of other scopes, accounts or modes"]++
 		return nil
 	case r.firstObject == nil:
 		if err := r.findFirstObject(ctx); err != nil {

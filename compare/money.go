@@ -10,7 +10,7 @@ import (
 // Money is an amount in the smallest unit of a currency. 20.00 EUR is Money{2000, "EUR"}. The zero Money is no amount.
 type Money struct {
 	Minor    int64
-	Currency string // in capital letters; "" means that there is no amount
+	Currency string // its three letters; "" means that there is no amount
 }
 
 // String returns the amount for people: "20.00 EUR". It returns "2000 of the smallest unit of ISK" for a currency

@@ -41,6 +41,8 @@ type operation struct {
 	key, reference  string
 	firstSent       time.Time
 	money           Money
+	number          string // of an amount whose currency is the object's; "" if money has one
+	decimal         bool   // of number
 	amountUnknown   string // why there is no money; "" if there is
 	readWhole       bool   // the request itself was read
 	seen            string // the id of the object that it was matched with
@@ -218,7 +220,7 @@ func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (o
 		}
 		sent, one.readWhole = sentBy(&whole, endpoint), true
 	}
-	one.money, one.amountUnknown = moneyOf(op, endpoint, sent)
+	one.moneyOf(op, endpoint, sent)
 	byHand := op.Answer != nil && op.Answer.ByHand
 	one.expects = one.standing == executed && one.kind != "" && (len(r.opts.Kinds) == 0 || slices.Contains(r.opts.Kinds, one.kind)) &&
 		op.Request.Method != "DELETE" && (!byHand || one.id != "") && (op.Effect() == journal.EffectExecuted || one.id != "")
@@ -291,32 +293,40 @@ func messageOf(op *journal.Operation) tables.Message {
 
 const amountNotNamed = "amounts of requests that name none, such as a full refund"
 
-// moneyOf returns the amount in an operation's request, or why there is none. sent returns a field of the request.
-func moneyOf(op *journal.Operation, endpoint *providers.Endpoint, sent func(string) (string, bool)) (Money, string) {
+const amountUnreadable = "amounts of requests that can't be read, or in currencies without known decimals"
+
+// moneyOf takes the amount from the operation's request, or why there is none. sent returns a field of the request.
+func (one *operation) moneyOf(op *journal.Operation, endpoint *providers.Endpoint, sent func(string) (string, bool)) {
 	at := endpoint.Amount
+	one.money, one.number, one.decimal, one.amountUnknown = Money{}, "", at.Decimal, ""
 	if at.Value == "" {
-		return Money{}, "amounts of endpoints without an amount in the table"
+		one.amountUnknown = "amounts of endpoints without an amount in the table"
+		return
 	}
 	value, has := sent(at.Value)
 	currency, named := sent(at.Currency)
 	switch {
+	case has && at.Currency == "":
+		one.number = value
 	case has && named:
+		var err error
+		if one.money, err = parsed(value, currency, at.Decimal); err != nil {
+			one.amountUnknown = amountUnreadable
+		}
 	case op.Tombstone:
-		return Money{}, "amounts of requests that were reaped"
+		one.amountUnknown = "amounts of requests that were reaped"
 	case op.BodyWithheld:
-		return Money{}, "amounts of requests that are secret and not kept"
+		one.amountUnknown = "amounts of requests that are secret and not kept"
 	default:
-		return Money{}, amountNotNamed
+		one.amountUnknown = amountNotNamed
 	}
-	parse := ParseMinor
-	if at.Decimal {
-		parse = ParseDecimal
+}
+
+func parsed(number, currency string, decimal bool) (Money, error) {
+	if decimal {
+		return ParseDecimal(number, currency)
 	}
-	money, err := parse(value, currency)
-	if err != nil {
-		return Money{}, "amounts of requests that can't be read, or in currencies without known decimals"
-	}
-	return money, ""
+	return ParseMinor(number, currency)
 }
 
 // sentBy returns how the amount and the currency are read in an operation's request.
@@ -339,6 +349,6 @@ func (r *run) readMoney(ctx context.Context, one *operation) error {
 	if err != nil {
 		return err
 	}
-	one.money, one.amountUnknown = moneyOf(&whole, endpoint, sentBy(&whole, endpoint))
+	one.moneyOf(&whole, endpoint, sentBy(&whole, endpoint))
 	return nil
 }

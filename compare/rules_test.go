@@ -159,7 +159,7 @@ func TestAmountsComeFromTheJournal(t *testing.T) {
 		{"the request", sent{}, ""},
 		{"no amount in the request", sent{body: "currency=eur"}, "amounts of requests that name none, such as a full refund"},
 		{"an amount that is no number", sent{body: "amount=1e3&currency=eur"}, "amounts of requests that can't be read, or in currencies without known decimals"},
-		{"no amount in the table", sent{endpoint: "POST /v1/refunds", object: "refund ch_1"}, "amounts of endpoints without an amount in the table"},
+		{"no amount in the table", sent{endpoint: "POST /v1/customers", object: "customer ch_1"}, "amounts of endpoints without an amount in the table"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b := open(t)
@@ -192,6 +192,23 @@ func TestDecimalAmounts(t *testing.T) {
 	other := charge("ch_1", at(10))
 	other.Money.Minor = 20
 	assert.Equal(t, []string{"other_amount!"}, kinds(compared(t, opts, other)))
+}
+
+// A refund is in the currency of its payment, which the object shows.
+func TestAmountInTheObjectsCurrency(t *testing.T) {
+	b := open(t)
+	b.pays("refund-1", at(10), sent{endpoint: "POST /v1/refunds", object: "refund re_1", body: "charge=ch_1&amount=500"})
+	b.pays("refund-2", at(10), sent{endpoint: "POST /v1/refunds", object: "refund re_2", body: "charge=ch_1"})
+	refund := func(id string, minor int64) compare.Object {
+		return compare.Object{ID: id, Kind: "refund", At: at(10), Money: compare.Money{Minor: minor, Currency: "eur"}}
+	}
+	r := compared(t, options(b), refund("re_1", 500), refund("re_2", 1500))
+	assert.True(t, r.OK())
+	assert.Equal(t, 1, r.AmountsCompared)
+	assert.Equal(t, map[string]int{"amounts of requests that name none, such as a full refund": 1}, r.NotCompared)
+	r = compared(t, options(b), refund("re_1", 5000), refund("re_2", 1500))
+	require.Equal(t, []string{"other_amount!"}, kinds(r))
+	assert.Equal(t, "the request says 5.00 EUR, and the provider moved 50.00 EUR", r.Findings[0].Why)
 }
 
 // An object is matched by its id first, then by its reference or key. Without Reconcile, the answer has the id.
@@ -364,7 +381,7 @@ func TestScopesAreApart(t *testing.T) {
 	assert.True(t, r.OK())
 	assert.Empty(t, r.Findings)
 	assert.Empty(t, r.OnlyThere)
-	assert.Equal(t, map[string]int{"objects that may be of other scopes": 3}, r.NotCompared)
+	assert.Equal(t, map[string]int{"objects that may be of other scopes, accounts or modes": 3}, r.NotCompared)
 	assert.NotContains(t, fmt.Sprintf("%+v", r), "ch_2")
 }
 

@@ -6,7 +6,8 @@ import "strings"
 // Package compare reads it.
 type Amount struct {
 	// Value and Currency are the fields of the amount and of its currency: dotted paths in a JSON body, or names of form
-	// fields.
+	// fields. An empty Currency means that the request names none, and the object's currency counts: a refund is in the
+	// currency of its payment.
 	Value, Currency string
 
 	// Decimal says that Value is a decimal number, such as 20.00. Otherwise it is a whole number of the currency's
@@ -22,7 +23,7 @@ func (v *validation) amount(at string, a Amount) {
 		return
 	}
 	v.check(!amountPath(a.Value), at+"Value", "%q is not the path of a field", a.Value)
-	v.check(!amountPath(a.Currency), at+"Currency", "%q is not the path of a field", a.Currency)
+	v.check(a.Currency != "" && !amountPath(a.Currency), at+"Currency", "%q is not the path of a field", a.Currency)
 }
 
 func amountPath(path string) bool { return fieldPath(path) && !strings.ContainsAny(path, "[*") }

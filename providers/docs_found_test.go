@@ -23,7 +23,11 @@ func foundOf(b *strings.Builder, s *section) {
 			if a.Decimal {
 				unit = "decimal"
 			}
-			moved.add(fmt.Sprintf("%s | %s | %s | %s", pathCell(a.Value), pathCell(a.Currency), unit, s.sources.cite(a.Source)), fmt.Sprint(i))
+			currency := "the object's"
+			if a.Currency != "" {
+				currency = pathCell(a.Currency)
+			}
+			moved.add(fmt.Sprintf("%s | %s | %s | %s", pathCell(a.Value), currency, unit, s.sources.cite(a.Source)), fmt.Sprint(i))
 		}
 		if e.Object != "" || e.ObjectID != "" {
 			made.add(cmp.Or(e.Object, "–")+" | "+pathCell(e.ObjectID), fmt.Sprint(i))

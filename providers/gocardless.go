@@ -38,6 +38,7 @@ func GoCardless() Provider {
 	payment.Object, payment.ObjectID, payment.Reference, payment.Lookups = "payment", "payments.id", gocardlessReference("payment"), []Lookup{gocardlessPayments}
 	payment.Amount = Amount{Value: "payments.amount", Currency: "payments.currency", Source: sourceGoCardlessSDK + " payment_service.go: in the smallest unit"}
 	refund.Object, refund.ObjectID, refund.Reference, refund.Lookups = "refund", "refunds.id", gocardlessReference("refund"), gocardlessRefunds
+	refund.Amount = Amount{Value: "refunds.amount", Source: sourceGoCardlessSDK + " refund_service.go: in the smallest unit; our reading: in the payment's currency"}
 	action := Endpoint{
 		Key:    creation.Key,
 		Rules:  gocardlessOthers,

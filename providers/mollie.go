@@ -42,6 +42,8 @@ func Mollie() Provider {
 	payment.Object, payment.Reference, payment.Lookups = "payment", mollieReference, molliePayments
 	payment.Amount = Amount{Value: "amount.value", Currency: "amount.currency", Decimal: true, Source: sourceMollieSpec + " payment-request"}
 	refund.Object, refund.Reference, refund.Lookups = "refund", molliePartReference, mollieParts("refund", mollieRefundStates)
+	refund.Amount = payment.Amount
+	refund.Amount.Source = sourceMollieSpec + " refund-request"
 	capture.Object, capture.Reference, capture.Lookups = "capture", molliePartReference, mollieParts("capture", mollieCaptureStates)
 	return Provider{
 		Name:           "mollie",

@@ -94,7 +94,10 @@ func Stripe() Provider {
 		if len(found.Lookups) > 1 {
 			found.Reference = stripeReference
 		}
-		if len(o.same) > 0 {
+		switch {
+		case o.kind == "refund":
+			found.Amount = Amount{Value: "amount", Source: "stripe-go a1e3932 refund.go [S]: in the smallest unit of the charge's currency; without an amount the whole charge"}
+		case len(o.same) > 0:
 			found.Amount = Amount{
 				Value: "amount", Currency: "currency",
 				Source: "stripe-go a1e3932 " + o.kind + ".go [S]: the amount to move in the smallest unit; a capture or tip may move another one",
