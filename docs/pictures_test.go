@@ -140,12 +140,15 @@ var parts = []struct {
 	{1, "flow, server, consume", "flows of steps; endpoints and messages that take effect once", []string{"flow", "server", "consume"}},
 	{2, "onceward", "the names that users meet: client, operations, errors, hooks", []string{"."}},
 	{3, "internal/background", "work that no caller waits for: claims, look-ups, deliveries", []string{"internal/background"}},
-	{4, "internal/engine", "the way of a request, from its operation to its answer", []string{"internal/engine", "internal/engine/call", "internal/engine/run", "internal/engine/exchange"}},
-	{5, "internal/reconcile, delivery", "evidence about unknown operations; who gets an outcome", []string{"internal/reconcile", "internal/delivery"}},
-	{6, "internal/core, wire, throttle, naming", "shared state; requests as bytes; limits; names and keys",
+	{4, "internal/engine", "the way of a request, from its operation to its answer", []string{"internal/engine"}},
+	{5, "internal/engine/call", "identify, read, name, sign, ask the journal", []string{"internal/engine/call"}},
+	{5, "internal/engine/run", "attempt, judge, record, answer", []string{"internal/engine/run"}},
+	{6, "internal/engine/exchange", "request, answer, failure", []string{"internal/engine/exchange"}},
+	{7, "internal/reconcile, delivery", "evidence about unknown operations; who gets an outcome", []string{"internal/reconcile", "internal/delivery"}},
+	{8, "internal/core, wire, throttle, naming", "shared state; requests as bytes; limits; names and keys",
 		[]string{"internal/core", "internal/wire", "internal/throttle", "internal/naming", "internal/seam"}},
-	{7, "providers", "contracts as tables, and the code that reads them", []string{"providers", "internal/tables", "internal/lookup"}},
-	{7, "journal", "state machine, resend rule, stores", []string{"internal/machine", "journal", "journal/sqlite", "journal/postgres", "journal/memory"}},
+	{9, "providers", "contracts as tables, and the code that reads them", []string{"providers", "internal/tables", "internal/lookup"}},
+	{9, "journal", "state machine, resend rule, stores", []string{"internal/machine", "journal", "journal/sqlite", "journal/postgres", "journal/memory"}},
 }
 
 // partsPicture draws the imports between parts. An arrow that follows from others is left out. Every import runs down.
