@@ -2,13 +2,10 @@ package onceward
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/onceward/onceward/internal/background"
@@ -74,7 +71,7 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 		if err != nil {
 			return refuse("Provider", err)
 		}
-		name := bookmarkOf(p.KeysUnder, f.Scope, f.Account)
+		name := feed.BookmarkOf(p.KeysUnder, f.Scope, f.Account)
 		if first, twice := names[name]; twice {
 			return refuse("Account", fmt.Errorf("Feeds[%d] reads the same list: give one feed all types and one handler", first))
 		}
@@ -99,14 +96,4 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 		return nil, &ConfigError{"Reconcile.Feeds", errors.New("the journal keeps no bookmarks: use one of journal/sqlite, journal/postgres or journal/memory, or call Client.CatchUp")}
 	}
 	return all, nil
-}
-
-// bookmarkOf names the bookmark of a list.
-func bookmarkOf(provider, scope, account string) string {
-	name := "events " + url.QueryEscape(provider) + " " + url.QueryEscape(scope) + " " + url.QueryEscape(account)
-	if len(name) > journal.MaxBookmarkName {
-		sum := sha256.Sum256([]byte(name))
-		name = "events sha256:" + hex.EncodeToString(sum[:])
-	}
-	return name
 }

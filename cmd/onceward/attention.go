@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,15 +19,45 @@ type attention struct {
 	Operations []operation `json:"operations" doc:"the operations that need attention, oldest first"`
 	Flows      []flow      `json:"flows" doc:"the flows that need attention, oldest first"`
 	Receipts   []receipt   `json:"receipts,omitempty" doc:"the receipts that need attention, oldest first; left out: there are none"`
+	Events     []missed    `json:"events,omitempty" doc:"what needs attention of the lists of events that Run reads; left out: nothing"`
 	More       bool        `json:"more" doc:"there are more than are listed"`
 }
 
 func (a *attention) lines() []any {
-	return slices.Concat(lines(a.Operations), lines(a.Flows), lines(a.Receipts))
+	return slices.Concat(lines(a.Operations), lines(a.Flows), lines(a.Receipts), lines(a.Events))
+}
+
+// missed is an event that fails, or a time whose events were not read.
+type missed struct {
+	Source string     `json:"source" doc:"the provider, with the scope and account of the list if it has them"`
+	ID     string     `json:"id,omitempty" doc:"the event's; left out for a time"`
+	Type   string     `json:"type,omitempty" doc:"the event's; left out for a time"`
+	At     time.Time  `json:"at" doc:"when the event happened, or when the time begins"`
+	Until  *time.Time `json:"until,omitempty" doc:"when the time ends; left out for an event"`
+	Since  time.Time  `json:"since" doc:"when it was noticed"`
+	What   string     `json:"what" doc:"what happened"`
+	Do     string     `json:"do" doc:"what to do"`
+	Reason string     `json:"reason,omitempty" doc:"the last error of the handler; left out for a time"`
+}
+
+func (c *command) missedOf(m *shown.Missed) missed {
+	return missed{m.Source, m.ID, m.Type, m.At.UTC(), moment(m.Until), m.Since.UTC(), m.What, m.Do, m.Reason}
+}
+
+func (t *table) missed(list []missed) {
+	t.row("LIST OF", "EVENT", "TYPE", "AT", "SINCE", "WHAT HAPPENED")
+	for i := range list {
+		m := &list[i]
+		t.row(shown.Short(m.Source, 40), shown.Short(m.ID, 40), shown.Short(m.Type, 40), t.time(m.At), t.time(m.Since), m.What)
+		t.row("", "", "", "", "", "to do: "+m.Do)
+		if m.Reason != "" {
+			t.row("", "", "", "", "", "reason: "+m.Reason)
+		}
+	}
 }
 
 func (a *attention) table(t *table) {
-	if len(a.Operations)+len(a.Flows)+len(a.Receipts) == 0 {
+	if len(a.Operations)+len(a.Flows)+len(a.Receipts)+len(a.Events) == 0 {
 		t.line("nothing needs attention")
 		return
 	}
@@ -55,6 +86,10 @@ func (a *attention) table(t *table) {
 		t.flush()
 		t.receipts(a.Receipts)
 	}
+	if len(a.Events) > 0 {
+		t.flush()
+		t.missed(a.Events)
+	}
 	if a.More {
 		t.line("and more")
 	}
@@ -62,7 +97,7 @@ func (a *attention) table(t *table) {
 
 func (c *command) attentionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "attention", Short: "List everything that needs attention: operations, flows and receipts", Args: exactly(0, ""),
+		Use: "attention", Short: "List everything that needs attention: operations, flows, receipts and listed events", Args: exactly(0, ""),
 		RunE: c.reads(func(ctx context.Context, s store, _ []string) error {
 			now := c.at(s)
 			all, more := &attention{}, false
@@ -85,6 +120,10 @@ func (c *command) attentionCommand() *cobra.Command {
 				}
 				all.More = all.More || more
 			}
+			if all.Events, more, err = shown.Page(shown.MissedEvents(ctx, s, now), maxAttention, nil, c.missedOf); err != nil {
+				return err
+			}
+			all.More = all.More || more
 			return c.say(all)
 		}),
 	}

@@ -22,7 +22,7 @@ type stats struct {
 	Due            int64      `json:"due" doc:"of the pending ones: due to be sent"`
 	Undelivered    int64      `json:"undelivered" doc:"operations with an outcome that is still to be delivered; an unknown one that is looked for has none yet"`
 	Flows          flowCounts `json:"flows"`
-	NeedsAttention int64      `json:"needs_attention" doc:"operations, flows and receipts that need attention: as many as attention lists"`
+	NeedsAttention int64      `json:"needs_attention" doc:"operations, flows, receipts and listed events that need attention: as many as attention lists"`
 
 	Receipts *receiptCounts `json:"receipts,omitempty" doc:"left out: there are none"`
 
@@ -129,6 +129,12 @@ func (c *command) statsOf(ctx context.Context, from store) (stats, error) {
 	receipts, err := countReceipts(ctx, from)
 	if receipts != nil {
 		s.NeedsAttention += receipts.Reserved
+	}
+	for _, unread := range shown.MissedEvents(ctx, from, c.at(from)) {
+		if unread != nil {
+			return stats{}, unread
+		}
+		s.NeedsAttention++
 	}
 	return stats{
 		At: c.at(from).UTC(), Pending: s.Pending, InFlight: s.InFlight, Unknown: s.Unknown, Cancelled: s.Cancelled, Begun: s.Begun, Due: s.Due, NeedsAttention: s.NeedsAttention,

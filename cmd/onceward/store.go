@@ -26,6 +26,7 @@ type store interface {
 	journal.StatsReader
 	machine.Receipts
 	journal.ReceiptCounter
+	journal.Bookmarks
 
 	// clock returns the latest time that the journal has seen, and when a clock that has jumped is believed. Zero
 	// means that it is.

@@ -1,8 +1,12 @@
 package feed
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/journal"
@@ -15,6 +19,35 @@ type FailedEvent struct {
 	At    time.Time `json:"at"`
 	Since time.Time `json:"since"`
 	Err   string    `json:"err"`
+}
+
+const bookmarkPrefix = "events "
+
+// BookmarkOf names the bookmark of a source.
+func BookmarkOf(provider, scope, account string) string {
+	name := bookmarkPrefix + url.QueryEscape(provider) + " " + url.QueryEscape(scope) + " " + url.QueryEscape(account)
+	if len(name) > journal.MaxBookmarkName {
+		sum := sha256.Sum256([]byte(name))
+		name = bookmarkPrefix + url.QueryEscape(provider) + " sha256:" + hex.EncodeToString(sum[:])
+	}
+	return name
+}
+
+// SourceOf returns the source of a bookmark, in words, or false for a bookmark of something else.
+func SourceOf(bookmark string) (source string, is bool) {
+	text, is := strings.CutPrefix(bookmark, bookmarkPrefix)
+	parts := strings.SplitN(text, " ", 3)
+	for i, title := range []string{"", ", scope ", ", account "} {
+		if i >= len(parts) || parts[i] == "" {
+			continue
+		}
+		part, err := url.QueryUnescape(parts[i])
+		if err != nil {
+			part = parts[i]
+		}
+		source += title + part
+	}
+	return source, is
 }
 
 // Place is the note of a source's bookmark. The bookmark's time is the next pass's From.
