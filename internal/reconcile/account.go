@@ -203,12 +203,12 @@ func (is *identities) of(ctx context.Context, l *Pass, to purpose, u *url.URL, w
 
 // AccountOf returns the account that a request with its credentials acts for, or "" and the reason if that is not known.
 // It asks the provider with the caller's credentials and query, or in the background with Authorize's.
-func (c *Finder) AccountOf(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) (account, why string) {
+func (f *Finder) AccountOf(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) (account, why string) {
 	if !Identifies(route) {
 		return "", ""
 	}
-	l := &Pass{Caller: caller, Query: query, finder: c}
-	return c.identities.of(ctx, l, lookFor(op, route), u, c.identities.whose(signed, route.Provider, u))
+	l := &Pass{Caller: caller, Query: query, finder: f}
+	return f.identities.of(ctx, l, lookFor(op, route), u, f.identities.whose(signed, route.Provider, u))
 }
 
 // Identifies reports whether a route's provider shows the account of a credential.
@@ -218,17 +218,17 @@ func Identifies(route tables.Route) bool {
 
 // KeepsAccount reports whether the journal keeps the account of a route's operations: a look-up, an event or a later
 // attempt may need it.
-func (c *Finder) KeepsAccount(route tables.Route) bool {
-	return c.LooksFor(route) || c.settings.Enabled && Identifies(route)
+func (f *Finder) KeepsAccount(route tables.Route) bool {
+	return f.LooksFor(route) || f.settings.Enabled && Identifies(route)
 }
 
 // CheckAccount returns an error unless the provider names the operation's account as the owner of a credential that the
 // operation was not sent with. The operation has an account by name.
-func (c *Finder) CheckAccount(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) error {
+func (f *Finder) CheckAccount(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) error {
 	if !Identifies(route) {
 		return wire.ErrAccountUnproven
 	}
-	switch account, why := c.AccountOf(ctx, caller, query, signed, op, route, u); account {
+	switch account, why := f.AccountOf(ctx, caller, query, signed, op, route, u); account {
 	case op.Account:
 		return nil
 	case "":

@@ -85,27 +85,27 @@ type catchUp struct {
 }
 
 // CatchUp makes one pass over the events that a provider lists. The result holds with an error, too.
-func (c *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Provider, s *Source) (CaughtUp, error) {
+func (f *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Provider, s *Source) (CaughtUp, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer c.onClosing(ctx, func() { cancel(fault.ErrShutdown) })()
-	f := plan.Feed()
-	now := c.Now()
+	defer f.onClosing(ctx, func() { cancel(fault.ErrShutdown) })()
+	list := plan.Feed()
+	now := f.Now()
 	u := &catchUp{
-		finder: c, plan: plan, source: s,
-		pass:    &Pass{Patient: true, Ends: now.Add(365 * 24 * time.Hour), finder: c, pace: c.feeds[p.KeysUnder]},
+		finder: f, plan: plan, source: s,
+		pass:    &Pass{Patient: true, Ends: now.Add(365 * 24 * time.Hour), finder: f, pace: f.feeds[p.KeysUnder]},
 		to:      listFor(p, s),
-		until:   now.Add(-max(f.VisibleAfter, visibleAfter)).Truncate(time.Second),
+		until:   now.Add(-max(list.VisibleAfter, visibleAfter)).Truncate(time.Second),
 		reached: s.From.Truncate(time.Second), again: map[string]feed.FailedEvent{},
 	}
 	for _, e := range s.Again {
 		u.again[e.ID] = e
 	}
-	u.result.GapUnknown = f.Horizon == 0
-	if listed := now.Add(-f.Horizon).Truncate(time.Second); f.Horizon > 0 && u.reached.Before(listed) {
+	u.result.GapUnknown = list.Horizon == 0
+	if listed := now.Add(-list.Horizon).Truncate(time.Second); list.Horizon > 0 && u.reached.Before(listed) {
 		u.result.Gap = [2]time.Time{s.From, listed}
 		u.reached = listed
-		c.Say(ctx, slog.LevelError, core.LogFeedGap, "events are too old to be listed, and may be missed; compare the operations of that time with the provider's records",
+		f.Say(ctx, slog.LevelError, core.LogFeedGap, "events are too old to be listed, and may be missed; compare the operations of that time with the provider's records",
 			"provider", p.Name, "from", s.From, "until", listed)
 	}
 	err := u.begin(ctx)
@@ -118,20 +118,20 @@ func (c *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Prov
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil && u.result.Read == 0 && c.Empty.Once(journal.Ref{Parent: p.Name, Scope: s.Scope, ID: s.Account}, 0) {
-		c.Say(ctx, slog.LevelWarn, core.LogFeedEmpty, "the provider lists no event; if there must be some, enable the list and grant the permission",
-			"provider", p.Name, "needs", f.Needs)
+	if err == nil && u.result.Read == 0 && f.Empty.Once(journal.Ref{Parent: p.Name, Scope: s.Scope, ID: s.Account}, 0) {
+		f.Say(ctx, slog.LevelWarn, core.LogFeedEmpty, "the provider lists no event; if there must be some, enable the list and grant the permission",
+			"provider", p.Name, "needs", list.Needs)
 	}
 	return u.end(now), err
 }
 
-// onClosing calls f once the client is being shut down. The returned function ends the wait.
-func (c *Finder) onClosing(ctx context.Context, f func()) (stop func()) {
+// onClosing calls onClose once the client is being shut down. The returned function ends the wait.
+func (f *Finder) onClosing(ctx context.Context, onClose func()) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		select {
-		case <-c.Lifecycle.Closing():
-			f()
+		case <-f.Lifecycle.Closing():
+			onClose()
 		case <-ctx.Done():
 		case <-ended:
 		}

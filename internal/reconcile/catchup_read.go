@@ -113,7 +113,7 @@ func (u *catchUp) halveLimit() bool {
 
 // page requests the next page, or returns nil after the last one.
 func (u *catchUp) page(ctx context.Context, pages *feed.Pages) (*got, error) {
-	c := u.finder
+	finder := u.finder
 	for try := 1; ; try++ {
 		req, err := pages.Next()
 		if err != nil || req == nil {
@@ -122,7 +122,7 @@ func (u *catchUp) page(ctx context.Context, pages *feed.Pages) (*got, error) {
 		answer := u.pass.get(ctx, u.to, req, nil, u.owner)
 		failed := errors.Is(answer.err, errNoAnswer) || answer.status == http.StatusTooManyRequests || answer.status >= 500
 		switch {
-		case failed && try < pageTries && c.Sleep(ctx, time.Second<<try, u.pass.Ends):
+		case failed && try < pageTries && finder.Sleep(ctx, time.Second<<try, u.pass.Ends):
 			continue
 		case answer.err != nil && ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -135,7 +135,7 @@ func (u *catchUp) page(ctx context.Context, pages *feed.Pages) (*got, error) {
 			}
 		}
 		if u.pages++; u.pages%reportEvery == 0 {
-			c.Say(ctx, slog.LevelInfo, core.LogFeedRead, "events are being read",
+			finder.Say(ctx, slog.LevelInfo, core.LogFeedRead, "events are being read",
 				"provider", u.to.route.Provider.Name, "pages", u.pages, "reached", u.reached, "until", u.until, "read", u.result.Read, "handled", u.result.Handled)
 		}
 		return &answer, nil

@@ -75,22 +75,22 @@ func New(c *core.Core, s Settings, store machine.Reconciler) *Finder {
 }
 
 // Enabled reports whether operations are looked for at all.
-func (c *Finder) Enabled() bool { return c.settings.Enabled }
+func (f *Finder) Enabled() bool { return f.settings.Enabled }
 
 // FindAnswer looks for the missing answer of a completed operation, and records what it finds. This client has to have the lease.
 // If there is no answer, why says the reason. final says that no later look-up by these tables brings the answer.
-func (c *Finder) FindAnswer(ctx context.Context, l *Pass, op *journal.Operation) (why string, final bool) {
-	if !c.Enabled() {
+func (f *Finder) FindAnswer(ctx context.Context, l *Pass, op *journal.Operation) (why string, final bool) {
+	if !f.Enabled() {
 		return "no look-up can run without Config.Reconcile", true
 	}
-	l.finder, l.Group = c, []journal.Operation{*op}
-	if most := c.Now().Add(askedFor); l.Ends.IsZero() || most.Before(l.Ends) {
+	l.finder, l.Group = f, []journal.Operation{*op}
+	if most := f.Now().Add(askedFor); l.Ends.IsZero() || most.Before(l.Ends) {
 		l.Ends = most
 	}
-	ctx, cancel := c.Until(ctx, l.Ends)
+	ctx, cancel := f.Until(ctx, l.Ends)
 	defer cancel()
 	s := l.looked(ctx, op)
-	_, err := c.record(ctx, op, &s, machine.Event{})
+	_, err := f.record(ctx, op, &s, machine.Event{})
 	switch e := &s.evidence; {
 	case err != nil:
 		return "the journal failed", false
@@ -113,13 +113,13 @@ func (s *result) shown() bool {
 }
 
 // Due returns operations that this client looks for from now on. No other client does until the lease is over.
-func (c *Finder) Due(ctx context.Context, ev machine.Event, most int) ([]machine.Result, error) {
-	return c.store.Looks(ctx, ev, most)
+func (f *Finder) Due(ctx context.Context, ev machine.Event, most int) ([]machine.Result, error) {
+	return f.store.Looks(ctx, ev, most)
 }
 
 // Slot waits for one of the few looks that a provider gets at once. It returns a function that frees the slot.
-func (c *Finder) Slot(provider string) (free func()) {
-	p := c.paces[provider]
+func (f *Finder) Slot(provider string) (free func()) {
+	p := f.paces[provider]
 	if p == nil {
 		return func() {}
 	}
@@ -128,9 +128,9 @@ func (c *Finder) Slot(provider string) (free func()) {
 }
 
 // LooksFor reports whether operations of a route can be looked for or heard of.
-func (c *Finder) LooksFor(route tables.Route) bool {
+func (f *Finder) LooksFor(route tables.Route) bool {
 	e := route.Endpoint
-	return c.settings.Enabled && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || c.settings.Lookup != nil)
+	return f.settings.Enabled && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || f.settings.Lookup != nil)
 }
 
 // IsLeft reports whether the look-up of an operation is a day overdue, so that no process seems to make it.
@@ -139,11 +139,11 @@ func IsLeft(op *journal.Operation, now time.Time) bool {
 }
 
 // FirstLook returns the time from an operation's becoming unknown to its first look-up.
-func (c *Finder) FirstLook() time.Duration {
-	if !c.settings.Enabled {
+func (f *Finder) FirstLook() time.Duration {
+	if !f.settings.Enabled {
 		return 0
 	}
-	pause := c.settings.Schedule[0]
+	pause := f.settings.Schedule[0]
 	return pause + rand.N(pause/10+1)
 }
 
@@ -225,32 +225,32 @@ func (l *Pass) wait(ctx context.Context, p *pace) error {
 
 // LookNow makes one look-up for a caller, unless one was made within the last minute. It returns the operation as it is
 // afterwards.
-func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*journal.Operation, error) {
-	l.finder = c
-	now := c.Now()
-	l.Ends = c.EndOfWait(ctx)
+func (f *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*journal.Operation, error) {
+	l.finder = f
+	now := f.Now()
+	l.Ends = f.EndOfWait(ctx)
 	if most := now.Add(askedFor); most.Before(l.Ends) {
 		l.Ends = most
 	}
 	asking, asked := grace.After(ctx)
 	defer asked()
-	res, err := c.Lease(asking, op, l.Ends)
+	res, err := f.Lease(asking, op, l.Ends)
 	if err != nil {
 		return nil, err
 	}
 	if res.Decision != machine.Look {
-		latest, err := c.Journal.Get(ctx, op.Ref)
+		latest, err := f.Journal.Get(ctx, op.Ref)
 		return &latest, err
 	}
 	ctx, cancel := l.finder.Until(ctx, l.Ends)
 	defer cancel()
 	l.Group, l.quiet = []journal.Operation{res.Operation}, op.Attention != "" && op.Delivered
 	l.due, l.Unsure = op.LookAt, !res.Unconfirmed.IsZero()
-	found, err := c.LookAt(ctx, l, &res.Operation)
+	found, err := f.LookAt(ctx, l, &res.Operation)
 	if err != nil {
 		return nil, err
 	}
-	latest, err := c.Journal.Get(asking, op.Ref)
+	latest, err := f.Journal.Get(asking, op.Ref)
 	if err != nil {
 		return &found.Operation, nil
 	}
@@ -259,22 +259,22 @@ func (c *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 
 // Lease asks the journal for the look-up of an operation, for a caller whose time ends then. The decision is machine.Look if this
 // client makes it.
-func (c *Finder) Lease(ctx context.Context, op *journal.Operation, ends time.Time) (machine.Result, error) {
+func (f *Finder) Lease(ctx context.Context, op *journal.Operation, ends time.Time) (machine.Result, error) {
 	ctx, cancel := grace.After(ctx)
 	defer cancel()
-	now := c.Now()
-	return c.Journal.Apply(ctx, machine.Event{
+	now := f.Now()
+	return f.Journal.Apply(ctx, machine.Event{
 		Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(ends, now).Add(time.Minute), Asked: true,
 	})
 }
 
 // LookAt looks for one operation, whose look is this client's, and records the result.
-func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (res machine.Result, err error) {
-	l.finder = c
-	c.Idle.See(op)
+func (f *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (res machine.Result, err error) {
+	l.finder = f
+	f.Idle.See(op)
 	s := l.looked(ctx, op)
-	now := c.Now()
-	r := &c.settings
+	now := f.Now()
+	r := &f.settings
 	ev := machine.Event{Attention: s.dead, Due: l.nextLook(ctx, op, now)}
 	switch over := !l.Unsure && !now.Before(op.SettledAt.Add(r.GiveUpAfter)); {
 	case s.others && !over && !l.Overdue:
@@ -285,25 +285,25 @@ func (c *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 	case ev.Attention == "" && over:
 		ev.Attention = fmt.Sprintf("given up after %v", r.GiveUpAfter)
 	}
-	if (l.quiet || c.Notified.Has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
+	if (l.quiet || f.Notified.Has(op.Ref, op.Generation)) && s.evidence.Finding <= journal.FindingInconclusive && ev.Attention != "" {
 		ev.Delivered = true
 	}
-	ev.Delivered = ev.Delivered || c.tellsNobody(op)
-	return c.record(ctx, op, &s, ev)
+	ev.Delivered = ev.Delivered || f.tellsNobody(op)
+	return f.record(ctx, op, &s, ev)
 }
 
 // record records the result of a look-up by ev, and reports it.
-func (c *Finder) record(ctx context.Context, op *journal.Operation, s *result, ev machine.Event) (res machine.Result, err error) {
-	ev.Kind, ev.Ref, ev.Handle, ev.At, ev.Claim, ev.Generation = machine.EventEvidence, op.Ref, op.Handle, c.Now(), op.Claim, op.Generation
+func (f *Finder) record(ctx context.Context, op *journal.Operation, s *result, ev machine.Event) (res machine.Result, err error) {
+	ev.Kind, ev.Ref, ev.Handle, ev.At, ev.Claim, ev.Generation = machine.EventEvidence, op.Ref, op.Handle, f.Now(), op.Claim, op.Generation
 	ev.Object, ev.Account, ev.Evidence, ev.Absence, ev.Answer, ev.Reference = s.object, s.account, &s.evidence, s.absence, s.answer, s.reference
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	if res, err = c.Journal.Apply(ending, ev); err != nil {
-		c.Note(ctx, slog.LevelError, core.LogJournalFailed, "the result of a look-up could not be recorded; the operation is looked for again", op, "error", err)
+	if res, err = f.Journal.Apply(ending, ev); err != nil {
+		f.Note(ctx, slog.LevelError, core.LogJournalFailed, "the result of a look-up could not be recorded; the operation is looked for again", op, "error", err)
 		return res, err
 	}
 	if ev.Left == 0 || res.Operation.Attention != "" {
-		c.found(ctx, &res, &s.evidence, s.object)
+		f.found(ctx, &res, &s.evidence, s.object)
 	}
 	return res, nil
 }
@@ -346,12 +346,12 @@ func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Tim
 const afterCutOff = 10 * time.Second
 
 // found reports a result to hooks, log and metrics.
-func (c *Finder) found(ctx context.Context, res *machine.Result, e *journal.Evidence, object string) {
+func (f *Finder) found(ctx context.Context, res *machine.Result, e *journal.Evidence, object string) {
 	op := &res.Operation
 	changed := res.Decision != machine.Ignored && res.Decision != machine.Stale
 	if changed && (op.State != journal.StateUnknown || op.Attention != "") {
-		defer c.Wake() // whatever hooks do
-		c.WakeFlowOf(ctx, op.Ref)
+		defer f.Wake() // whatever hooks do
+		f.WakeFlowOf(ctx, op.Ref)
 	}
 	level, event, msg := slog.LevelDebug, core.LogLooked, "looked for"
 	switch {
@@ -368,45 +368,45 @@ func (c *Finder) found(ctx context.Context, res *machine.Result, e *journal.Evid
 	case op.Attention != "":
 		level, event, msg = slog.LevelWarn, core.LogDead, "no look-up can settle it, and it needs attention"
 	}
-	c.Note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
+	f.Note(ctx, level, event, msg, op, "source", e.Source, "finding", e.Finding.String(), "object", object, "looks", op.Looks, "why", cmp.Or(op.Attention, e.Why))
 	if res.Decision == machine.SecondEffect {
 		reported := *op
 		reported.Answer = nil
-		c.Conflicted(ctx, &reported, 0, true)
+		f.Conflicted(ctx, &reported, 0, true)
 	}
-	c.Looked(ctx, op, e)
+	f.Looked(ctx, op, e)
 }
 
 // tellsNobody reports whether an outcome that was found counts as delivered at once. An outcome of a flow's step is
 // for the flow's Run.
-func (c *Finder) tellsNobody(op *journal.Operation) bool {
-	return !c.settings.Tells && !seam.IsOfFlow(op.Parent) && !c.Hook.Elsewhere(context.Background())
+func (f *Finder) tellsNobody(op *journal.Operation) bool {
+	return !f.settings.Tells && !seam.IsOfFlow(op.Parent) && !f.Hook.Elsewhere(context.Background())
 }
 
 // StillLooks reports whether looks may still settle an operation, so that Outcomes.Handle and OnUnknown do not get it
 // yet.
-func (c *Finder) StillLooks(op *journal.Operation) bool {
-	return c.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
+func (f *Finder) StillLooks(op *journal.Operation) bool {
+	return f.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
 }
 
 // MayLookNow reports whether an operation was given up because no look-up could find it, and one can now. A later
 // release may have brought it.
-func (c *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
+func (f *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	switch {
 	case op.Attention == errWithheld:
-		return c.Authorize != nil
+		return f.Authorize != nil
 	case op.Attention == core.ErrContractGone.Error():
 		return route.Listed && core.SameContract(op, route)
 	case !slices.ContainsFunc([]string{noLookup, unservedBy, byRow, bodyTells}, func(why string) bool { return strings.HasPrefix(op.Attention, why) }):
 		return false
-	case c.settings.Lookup != nil:
+	case f.settings.Lookup != nil:
 		return true
 	case !route.Listed || !core.SameContract(op, route) || route.Endpoint.Pattern != op.Endpoint:
 		return false
 	}
 	about := subjectOf(op, u)
 	return slices.ContainsFunc(route.Endpoint.Lookups, func(look providers.Lookup) bool {
-		_, err := lookup.Plan(route.Provider, route.Endpoint, &look, about, about.Window(c.Now()))
+		_, err := lookup.Plan(route.Provider, route.Endpoint, &look, about, about.Window(f.Now()))
 		return err == nil
 	})
 }

@@ -59,30 +59,30 @@ type got struct {
 
 // get sends one request within the provider's budget. If a credential is named, the request must have it.
 func (l *Pass) get(ctx context.Context, to purpose, planned *http.Request, w *listing, credential string) got {
-	c := l.finder
+	finder := l.finder
 	pace := l.pace
 	if pace == nil {
-		pace = c.paces[to.route.Provider.KeysUnder]
+		pace = finder.paces[to.route.Provider.KeysUnder]
 	}
 	if err := l.wait(ctx, pace); err != nil {
 		return got{err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.AttemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, finder.AttemptTimeout)
 	defer cancel()
 	req, err := l.compose(ctx, to, planned)
-	if err == nil && credential != "" && c.identities.credentialOf(req, to.route.Provider, planned.URL) != credential {
+	if err == nil && credential != "" && finder.identities.credentialOf(req, to.route.Provider, planned.URL) != credential {
 		err = errAnotherCredential
 	}
 	if err != nil {
 		return got{err: err}
 	}
-	resp, err := c.Base.RoundTrip(req)
+	resp, err := finder.Base.RoundTrip(req)
 	if err != nil {
 		return got{err: errors.Join(errNoAnswer, err)}
 	}
 	defer resp.Body.Close()
-	now := c.Now()
-	if asked, ok := retry.After(resp.Header, now, c.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
+	now := finder.Now()
+	if asked, ok := retry.After(resp.Header, now, finder.Backoff.WithDefaults().MaxRetryAfter); ok && resp.StatusCode >= 400 {
 		pace.rest(now.Add(asked))
 	} else if resp.StatusCode == http.StatusTooManyRequests {
 		pace.rest(now.Add(time.Minute))

@@ -32,14 +32,14 @@ type endpoint struct{ scope, account string }
 // RecordEvent records a provider's event. calledBy is the program's name of the provider. The scope and the account of
 // ctx are those of the endpoint that received it. RecordEvent returns the operations of the event as they are
 // afterwards. With an error, it returns the operations of the events before.
-func (c *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
+func (f *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
 	header := e.Header
 	if header.Get("Content-Type") == "" {
 		header = http.Header{"Content-Type": {"application/json"}}
 	}
 	heard, problem := lookup.ReadEvents(p, header, e.Body)
 	if problem != "" {
-		c.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read in full", "provider", calledBy, "why", problem)
+		f.Say(ctx, slog.LevelWarn, core.LogWebhookBad, "a webhook could not be read in full", "provider", calledBy, "why", problem)
 	}
 	name := naming.Of(ctx)
 	at := endpoint{name.Scope, name.Account}
@@ -51,7 +51,7 @@ func (c *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledB
 		if n < 0 {
 			n = len(heard)
 		}
-		ops, err := c.hear(ctx, p, heard[:n], e, at)
+		ops, err := f.hear(ctx, p, heard[:n], e, at)
 		if err != nil {
 			return about, err
 		}
@@ -69,22 +69,22 @@ type concerned struct {
 }
 
 // hear takes note of one event of a delivery, if a rule reads it. It returns the operations that the event is about.
-func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event, at endpoint) ([]journal.Operation, error) {
+func (f *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event, at endpoint) ([]journal.Operation, error) {
 	var all []concerned
 	for i := range heard {
-		matches, err := c.operationsOf(ctx, p, &heard[i], at)
+		matches, err := f.operationsOf(ctx, p, &heard[i], at)
 		if err != nil {
 			return nil, err
 		}
 		var fit []concerned
 		for j := range matches {
 			m := &matches[j]
-			ev, is, hidden := c.eventOn(m, &heard[i], e, at)
+			ev, is, hidden := f.eventOn(m, &heard[i], e, at)
 			if is && !slices.ContainsFunc(all, func(o concerned) bool { return o.op.Handle == m.Operation.Handle }) {
 				fit = append(fit, concerned{m.Operation, m.Generation, ev, hidden})
 			}
 		}
-		all = append(all, c.apart(fit)...)
+		all = append(all, f.apart(fit)...)
 	}
 	var evs []machine.Event
 	var about []journal.Operation
@@ -97,15 +97,15 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	}
 	// A delivery that proves nothing is not remembered: a forged one would else keep the genuine one out.
 	if len(evs) > 0 && !proves {
-		return c.hint(ctx, all)
+		return f.hint(ctx, all)
 	}
 	// With nothing to record, this tells whether the journal is whole: one that was restored may lack
 	// the operation.
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	results, first, err := c.store.RecordEvent(ending, at.heard(p, &heard[0]), evs)
+	results, first, err := f.store.RecordEvent(ending, at.heard(p, &heard[0]), evs)
 	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
-		c.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook contradicts the operation's record; compare the two at the provider", &about[0], "error", err)
+		f.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook contradicts the operation's record; compare the two at the provider", &about[0], "error", err)
 		return nil, nil
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 			res.Operation.Request = all[i].op.Request
 		}
 		if evs[i].Kind == machine.EventEvidence {
-			c.found(ctx, res, evs[i].Evidence, evs[i].Object)
+			f.found(ctx, res, evs[i].Evidence, evs[i].Object)
 		}
 		if !all[i].hidden {
 			ops = append(ops, res.Operation)
@@ -142,7 +142,7 @@ func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) machine.Heard {
 // apart picks, of several operations that an event fits, the one that its object proves already. If the object proves
 // none, or they are of several scopes or accounts, the event settles none of them, and all are looked for. Of several
 // scopes or accounts, only the one operation that the event settles is returned.
-func (c *Finder) apart(fit []concerned) []concerned {
+func (f *Finder) apart(fit []concerned) []concerned {
 	var rivals, known []concerned
 	for _, o := range fit {
 		if o.ev.Kind == machine.EventEvidence {
@@ -162,7 +162,7 @@ func (c *Finder) apart(fit []concerned) []concerned {
 			if len(rivals) == 1 {
 				continue
 			}
-			c.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook matches more than one operation, and settles none of them", &o.op, "object", o.ev.Object)
+			f.Note(context.Background(), slog.LevelWarn, core.LogWebhookOdd, "a webhook matches more than one operation, and settles none of them", &o.op, "object", o.ev.Object)
 			o.ev = machine.Event{Kind: machine.EventHint, Ref: o.ev.Ref, Handle: o.ev.Handle, At: o.ev.At}
 		}
 		o.hidden = o.hidden || several
@@ -176,18 +176,18 @@ func ofAnotherTenant(a, b *journal.Operation) bool {
 }
 
 // hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.
-func (c *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Operation, err error) {
+func (f *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Operation, err error) {
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	for i := range all {
 		ev, about := all[i].ev, &all[i].op
 		if about.Attention != "" && about.Delivered {
-			c.Notified.Once(about.Ref, about.Generation) // the hook already got it as needing attention
+			f.Notified.Once(about.Ref, about.Generation) // the hook already got it as needing attention
 		}
 		if at := about.LookedAt.Add(machine.AskedLook); ev.At.Sub(about.LookedAt).Abs() < machine.AskedLook {
 			ev.Due = at
 		}
-		res, err := c.Journal.Apply(ending, ev)
+		res, err := f.Journal.Apply(ending, ev)
 		if err != nil {
 			return ops, err
 		}
@@ -200,7 +200,7 @@ func (c *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Opera
 
 // operationsOf finds the operations that an event may be about: by the event's key, else its reference, else its object.
 // It leaves out operations of another scope or account than the event's.
-func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard, at endpoint) ([]machine.Match, error) {
+func (f *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard, at endpoint) ([]machine.Match, error) {
 	objects := []string{""}
 	if h.Object != "" {
 		objects = nil
@@ -224,8 +224,8 @@ func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 		if w.value == "" {
 			continue
 		}
-		matches, err := c.store.FindBy(ctx, p.KeysUnder, w.by, w.value)
-		matches = slices.DeleteFunc(matches, func(m machine.Match) bool { return c.elsewhere(&m.Operation, h, at) })
+		matches, err := f.store.FindBy(ctx, p.KeysUnder, w.by, w.value)
+		matches = slices.DeleteFunc(matches, func(m machine.Match) bool { return f.elsewhere(&m.Operation, h, at) })
 		if err != nil || len(matches) > 0 {
 			return matches, err
 		}
@@ -235,13 +235,13 @@ func (c *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 
 // eventOn returns an event's meaning for an operation, if the event is about it. hidden reports whether it may instead
 // be about an operation of another tenant.
-func (c *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint) (ev machine.Event, is, hidden bool) {
+func (f *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint) (ev machine.Event, is, hidden bool) {
 	op := &m.Operation
 	u := core.Parsed(op.Request.URL)
 	if u == nil && !op.Tombstone {
 		return ev, false, false
 	}
-	now := c.Now()
+	now := f.Now()
 	ev = machine.Event{Kind: machine.EventHint, Ref: op.Ref, Handle: op.Handle, At: now}
 	if op.Mode != "" && h.Told && (op.Mode == "live") != h.Live {
 		return ev, false, false
@@ -262,13 +262,13 @@ func (c *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint
 	if h.Key != "" || h.Reference != "" {
 		about.Object = ""
 	}
-	endpoint := c.EndpointOf(op)
+	endpoint := f.EndpointOf(op)
 	if endpoint == nil {
 		return ev, false, false
 	}
 	fits, exact, why := h.Of(endpoint, &about)
 	if !fits {
-		c.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not attributed to the operation", op, "why", why)
+		f.Note(context.Background(), slog.LevelDebug, core.LogWebhookPassed, "a webhook was not attributed to the operation", op, "why", why)
 		return ev, false, false
 	}
 	if !exact && op.NeverLeft() && m.Generation == op.Generation {
@@ -287,15 +287,15 @@ func (c *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint
 	if h.Reference != "" && !op.ReferenceOurs && basis == journal.BasisFields && about.Object == "" {
 		reference = h.Reference
 	}
-	own := c.inAccount(op, h, at, basis > journal.BasisPerson, showsUniqueMark(op, h, &about))
-	hidden = !own && (c.Recorded(op.Provider).KeysPerScope || c.accountHeader(op) != "")
-	if why, level := c.unproven(op, h, e, basis, reference, own); why != "" {
-		c.Note(context.Background(), level, core.LogWebhookHint, "a webhook settles nothing by itself; the operation is looked for now", op, "why", why)
+	own := f.inAccount(op, h, at, basis > journal.BasisPerson, showsUniqueMark(op, h, &about))
+	hidden = !own && (f.Recorded(op.Provider).KeysPerScope || f.accountHeader(op) != "")
+	if why, level := f.unproven(op, h, e, basis, reference, own); why != "" {
+		f.Note(context.Background(), level, core.LogWebhookHint, "a webhook settles nothing by itself; the operation is looked for now", op, "why", why)
 		return ev, true, hidden
 	}
 	id := h.ID
 	ev.Kind, ev.Claim, ev.Generation = machine.EventEvidence, op.Claim, m.Generation
-	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), c.tellsNobody(op)
+	ev.Object, ev.Delivered = objectOf(endpoint, h.Object), f.tellsNobody(op)
 	ev.Reference = reference
 	ev.Answer = &journal.Answer{Omitted: true, Pointer: h.Object}
 	ev.Evidence = &journal.Evidence{
@@ -321,7 +321,7 @@ func tiedBy(op *journal.Operation, generation int, object string) journal.Basis 
 
 // unproven returns why an event about an operation proves nothing, and the level to log that at. "" means that it
 // proves something.
-func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string, own bool) (why string, level slog.Level) {
+func (f *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string, own bool) (why string, level slog.Level) {
 	_, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
 	switch {
@@ -346,8 +346,8 @@ func (c *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis
 }
 
 // accountHeader returns the account that the operation's request named by a header.
-func (c *Finder) accountHeader(op *journal.Operation) (account string) {
-	for _, name := range c.Recorded(op.Provider).AccountHeaders {
+func (f *Finder) accountHeader(op *journal.Operation) (account string) {
+	for _, name := range f.Recorded(op.Provider).AccountHeaders {
 		if value := op.Request.Header.Get(name); value != "" {
 			account = value
 		}
@@ -357,21 +357,21 @@ func (c *Finder) accountHeader(op *journal.Operation) (account string) {
 
 // elsewhere reports whether an event happened in another scope or account than the operation's, by what the event and its
 // endpoint say.
-func (c *Finder) elsewhere(op *journal.Operation, h *lookup.Heard, at endpoint) bool {
-	header := c.accountHeader(op)
+func (f *Finder) elsewhere(op *journal.Operation, h *lookup.Heard, at endpoint) bool {
+	header := f.accountHeader(op)
 	switch {
 	case at.scope != "" && op.Scope != at.scope:
 		return true
 	case h.Account != "":
 		return header != "" && h.Account != header
 	}
-	return at.account != "" && !op.Tombstone && at.account != header && at.account != op.Account && !c.isLabelled(op, at.account)
+	return at.account != "" && !op.Tombstone && at.account != header && at.account != op.Account && !f.isLabelled(op, at.account)
 }
 
 // isLabelled reports whether the operation was begun under WithAccount with that label.
-func (c *Finder) isLabelled(op *journal.Operation, label string) bool {
-	account := naming.AccountOf(c.Recorded(op.Provider), op.Request.Header, label)
-	print, err := fingerprint.New(context.Background(), fingerprint.Input{Account: account, Key: c.Secret})
+func (f *Finder) isLabelled(op *journal.Operation, label string) bool {
+	account := naming.AccountOf(f.Recorded(op.Provider), op.Request.Header, label)
+	print, err := fingerprint.New(context.Background(), fingerprint.Input{Account: account, Key: f.Secret})
 	if err != nil {
 		return false
 	}
@@ -387,8 +387,8 @@ func showsUniqueMark(op *journal.Operation, h *lookup.Heard, about *lookup.Subje
 
 // inAccount reports whether the event happened in the operation's account, given that nothing contradicts it. If that is
 // not known, the operation is only looked for, unless the event shows a mark that no other operation can have.
-func (c *Finder) inAccount(op *journal.Operation, h *lookup.Heard, at endpoint, exact, unique bool) bool {
-	perScope, header := c.Recorded(op.Provider).KeysPerScope, c.accountHeader(op)
+func (f *Finder) inAccount(op *journal.Operation, h *lookup.Heard, at endpoint, exact, unique bool) bool {
+	perScope, header := f.Recorded(op.Provider).KeysPerScope, f.accountHeader(op)
 	switch {
 	case op.Tombstone && hasUniqueMarker(op) && h.Key != "":
 		return true // its headers are forgotten, and no other operation has its key

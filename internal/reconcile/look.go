@@ -97,14 +97,14 @@ func inconclusive(why string) result {
 // look looks at one operation by the look-ups of its endpoint, in their order, and then by
 // the program's own.
 func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
-	c := l.finder
+	finder := l.finder
 	u := core.Parsed(op.Request.URL)
 	if u == nil {
 		s := inconclusive(core.ErrUnreadable.Error())
 		s.dead = s.evidence.Why
 		return s
 	}
-	route := c.Contract(&op.Request, u)
+	route := finder.Contract(&op.Request, u)
 	var best *result
 	var passed []string
 	switch {
@@ -113,11 +113,11 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 		s := inconclusive(core.ErrContractGone.Error())
 		s.dead, s.others = s.evidence.Why, true
 		return s
-	case op.BodyWithheld && c.NeedsBody(op):
-		s := c.unlooked(bodyTells + byHand)
+	case op.BodyWithheld && finder.NeedsBody(op):
+		s := finder.unlooked(bodyTells + byHand)
 		best = &s
 	case route.Endpoint.Pattern != op.Endpoint:
-		s := c.unlooked(fmt.Sprintf("%s %q of its provider's table, which has %q for it by now: the fields that identify its object were not recorded", byRow, op.Endpoint, route.Endpoint.Pattern) + byHand)
+		s := finder.unlooked(fmt.Sprintf("%s %q of its provider's table, which has %q for it by now: the fields that identify its object were not recorded", byRow, op.Endpoint, route.Endpoint.Pattern) + byHand)
 		s.others = s.dead != ""
 		best = &s
 	default:
@@ -140,7 +140,7 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 			}
 		}
 	}
-	if c.settings.Lookup != nil && (best == nil || !best.shown()) {
+	if finder.settings.Lookup != nil && (best == nil || !best.shown()) {
 		if s := l.askHook(ctx, op, best); s.outweighs(best) {
 			best = &s
 		}
@@ -153,15 +153,15 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 		why = unservedBy + ": " + strings.Join(passed, "; ")
 	}
 	s := inconclusive(why)
-	s.dead, s.others = why, c.isNewer(op, route)
+	s.dead, s.others = why, finder.isNewer(op, route)
 	return s
 }
 
 // isNewer reports whether an operation was begun by another row of its table than this process has, so that this one may be the
 // older.
-func (c *Finder) isNewer(op *journal.Operation, route tables.Route) bool {
+func (f *Finder) isNewer(op *journal.Operation, route tables.Route) bool {
 	row := ""
-	if c.LooksFor(route) {
+	if f.LooksFor(route) {
 		row = route.Row()
 	}
 	return op.Provider != "" && op.Row != row
@@ -171,9 +171,9 @@ func (c *Finder) isNewer(op *journal.Operation, route tables.Route) bool {
 const byHand = ". Find it at the provider and resolve it (Client.Resolve), or set Config.Reconcile.Lookup"
 
 // unlooked is the result for an operation that no row of a table can look for. Only the program's own look-up may find it.
-func (c *Finder) unlooked(why string) result {
+func (f *Finder) unlooked(why string) result {
 	s := inconclusive(why)
-	if c.settings.Lookup == nil {
+	if f.settings.Lookup == nil {
 		s.dead = why
 	}
 	return s
@@ -322,28 +322,28 @@ func (l *Pass) verdict(ctx context.Context, op *journal.Operation, route tables.
 
 // askHook asks the program's own look-up, which learns what the table's came to, if there are any.
 func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *result) result {
-	c := l.finder
+	finder := l.finder
 	about := *op
 	if looked != nil {
 		e := looked.evidence
-		e.At, e.Generation = c.Now(), op.Generation
+		e.At, e.Generation = finder.Now(), op.Generation
 		about.Evidence = append(slices.Clone(about.Evidence), e)
 	}
-	absence := &machine.Absence{Began: c.Now()}
-	if e := c.EndpointOf(op); e != nil {
+	absence := &machine.Absence{Began: finder.Now()}
+	if e := finder.EndpointOf(op); e != nil {
 		absence.Handling = e.HandlingTime
 	}
 	ctx, cancel := l.finder.Until(naming.Without(ctx), l.Ends)
 	defer cancel()
-	f, err := c.settings.Lookup(ctx, &about)
+	f, err := finder.settings.Lookup(ctx, &about)
 	if err == nil && f.Found == journal.FindingAbsent {
 		err = context.Cause(ctx) // a hook that was cut off has not read all
 	}
-	s := result{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: c.namedObject(op, f.Object), absence: absence}
+	s := result{evidence: journal.Evidence{Source: journal.SourceHook, Finding: f.Found, Why: secret.Recorded(f.Why), Rule: "Config.Reconcile.Lookup"}, object: finder.namedObject(op, f.Object), absence: absence}
 	switch {
 	case err != nil:
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup failed"
-		c.Note(ctx, slog.LevelWarn, core.LogLookFailed, "Config.Reconcile.Lookup failed; it is called again later", op, "error", secret.Text(err.Error()))
+		finder.Note(ctx, slog.LevelWarn, core.LogLookFailed, "Config.Reconcile.Lookup failed; it is called again later", op, "error", secret.Text(err.Error()))
 		return s
 	case f.Found == 0:
 		s.evidence.Finding = journal.FindingInconclusive
@@ -351,14 +351,14 @@ func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *resul
 		s.evidence.Finding, s.evidence.Why = journal.FindingInconclusive, "Config.Reconcile.Lookup names no object, or says of an undo that it is absent"
 	}
 	s.evidence.Basis = journal.BasisPerson
-	s.answer = c.assertedAnswer(op, f)
+	s.answer = finder.assertedAnswer(op, f)
 	return s
 }
 
 // namedObject returns the kind and id of the object that the program's own look-up found, even if that gave the id
 // alone. A look-up, an event or an answer names the object in this way, and it proves one operation.
-func (c *Finder) namedObject(op *journal.Operation, object string) string {
-	if e := c.EndpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
+func (f *Finder) namedObject(op *journal.Operation, object string) string {
+	if e := f.EndpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
 		return objectOf(e, object)
 	}
 	return object
@@ -366,17 +366,17 @@ func (c *Finder) namedObject(op *journal.Operation, object string) string {
 
 // assertedAnswer returns the answer to record for a result of the program's own look-up. It is a pointer alone if the
 // rest cannot be handed over or must not be in the journal.
-func (c *Finder) assertedAnswer(op *journal.Operation, f Finding) *journal.Answer {
-	a := f.Answer
+func (f *Finder) assertedAnswer(op *journal.Operation, found Finding) *journal.Answer {
+	a := found.Answer
 	if a == nil || a.Omitted {
 		return a
 	}
 	secret := op.BodyWithheld
-	if e := c.EndpointOf(op); e == nil && op.Provider != "" || e != nil && e.SecretResponse {
+	if e := f.EndpointOf(op); e == nil && op.Provider != "" || e != nil && e.SecretResponse {
 		secret = true
 	}
-	if secret || a.Status < 200 || a.Status > 599 || int64(len(a.Body)) > c.MaxResponseBody {
-		return &journal.Answer{Omitted: true, Pointer: cmp.Or(a.Pointer, f.Object)}
+	if secret || a.Status < 200 || a.Status > 599 || int64(len(a.Body)) > f.MaxResponseBody {
+		return &journal.Answer{Omitted: true, Pointer: cmp.Or(a.Pointer, found.Object)}
 	}
 	return a
 }
@@ -435,9 +435,9 @@ func objectOf(e *providers.Endpoint, id string) string {
 
 // foundAnswer returns the answer for an object that was found. It is the answer that the create would have got, or
 // only a pointer to the object.
-func (c *Finder) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
+func (f *Finder) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
 	answer := &journal.Answer{Omitted: true, Pointer: id}
-	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= c.MaxResponseBody {
+	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= f.MaxResponseBody {
 		answer = &journal.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: slices.Clone(body), Pointer: id}
 	}
 	return answer
