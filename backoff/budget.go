@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The defaults of a [Budget]. 100 retries in hand and a fifth of a retry for each success are those of the AWS SDK for Go
-// v2. It gives back 1 token for a call that needed no retry, out of 500, and a retry costs 5 (aws/retry/standard.go,
+// The defaults of a [Budget]. 100 retries in hand and a fifth of a retry for each success come from the AWS SDK for Go
+// v2. The SDK gives back 1 token for a call without a retry, out of 500, and a retry costs 5 (aws/retry/standard.go,
 // v1.47.6). Finagle allows 20 % of the calls (RetryBudget.scala). gRPC's example is stricter, with a tenth and 10 tokens
 // (proposal A6, "Throttling Configuration").
 const (
@@ -17,20 +17,21 @@ const (
 	DefaultProbeEvery = time.Second
 )
 
-// Budget limits the retries that all operations of this process send to one provider together. A provider that is down
-// or overloaded then gets little more load than it would without retries. Each retry takes a token. First attempts are
-// free, unless a caller asks again for an operation that an earlier call may have sent.
+// Budget limits the retries from all operations in this process to one provider together. A provider in an outage or
+// overload then gets little more load than without retries. Each retry takes a token. First attempts are free, unless a
+// caller asks again for an operation which an earlier call may have sent.
 //
-// The zero value is ready to use. It has 100 retries in hand, and gains one for every five successes and one every ten
-// seconds. Once these are used up, it allows one a second. A Budget is a value and safe for concurrent use.
+// The zero value is ready to use, with 100 retries in hand. A zero Budget gains one retry for every five successes and
+// one every ten seconds. Once these are used up, one retry a second is allowed. A Budget is a value and safe for
+// concurrent use.
 type Budget struct {
-	// Capacity is the number of tokens at first, and the most that there can be. With [math.MaxInt] the budget never
+	// Capacity is the number of tokens at first, and the most at any time. With [math.MaxInt] the budget never
 	// refuses a retry. Zero means [DefaultCapacity].
 	Capacity int
-	// Refill is the number of tokens that come back each second. Zero means [DefaultRefill].
+	// Refill is the number of new tokens each second. Zero means [DefaultRefill].
 	Refill float64
-	// PerSuccess is the number of tokens that a success puts back. It is the ratio of retries to successes that can go on
-	// for ever. From 1 on, it hardly limits a provider unless that always fails. Zero means [DefaultPerSuccess].
+	// PerSuccess is the number of tokens put back by a success. This ratio of retries to successes can go on for ever.
+	// From 1 on, PerSuccess hardly limits a provider, except one that always fails. Zero means [DefaultPerSuccess].
 	PerSuccess float64
 	// ProbeEvery is the time after the last retry from which one more may go without a token. Such a probe shows that the
 	// provider is back. Zero means [DefaultProbeEvery].

@@ -45,7 +45,7 @@ func (a *ask) fail(kind, cause error) error {
 	return &Error{Flow: Flow{Ref: ev.Ref, Function: ev.Function.Name, Version: ev.Function.Version}, Kind: kind, Err: cause}
 }
 
-// begin asks the journal. If the decision is Execute, the caller holds the flow.
+// begin asks the journal. After the decision Execute, the caller holds the flow.
 func (a *ask) begin(ctx context.Context) (res machine.FlowResult, err error) {
 	if seam.IsInTransaction(ctx) { // the journal may wait for its end
 		return res, a.fail(onceward.ErrOpenTransaction, nil)
@@ -70,9 +70,9 @@ func (a *ask) begin(ctx context.Context) (res machine.FlowResult, err error) {
 	return res, a.fail(onceward.ErrJournal, err)
 }
 
-// apply waits for the journal no longer than ctx lasts. left says that it did not wait for the end. The journal does
-// not get ctx: otherwise a claim could be recorded after its caller left, and would block the flow for the life of
-// this process.
+// apply waits for the journal no longer than ctx lasts. left says that apply did not wait for the end. The journal does
+// not get ctx: otherwise a claim could be recorded after the caller left, and would block the flow while this process
+// lives.
 func (a *ask) apply(ctx context.Context, ev machine.FlowEvent) (res machine.FlowResult, left bool, err error) {
 	if ctx.Err() != nil {
 		return res, false, ctx.Err()
@@ -108,7 +108,7 @@ func (a *ask) apply(ctx context.Context, ev machine.FlowEvent) (res machine.Flow
 	}
 }
 
-// name returns the reference of the flow with that id under ctx, and its key. The reference is returned with an error too.
+// name returns the flow's reference and key, for an id under ctx. The reference is returned with an error too.
 func (r *Runner) name(ctx context.Context, id string) (ref onceward.Ref, key, inboundEndpoint string, err error) {
 	n := naming.Of(ctx)
 	n.ID, n.Named = id, true
@@ -129,7 +129,7 @@ func (r *Runner) name(ctx context.Context, id string) (ref onceward.Ref, key, in
 	return ref, key, inboundEndpoint, nil
 }
 
-// kindOf returns the kind of the error for a flow that is not to be run.
+// kindOf returns the error's kind for a flow that is not to be run.
 func kindOf(f *journal.Flow, decision machine.Decision) error {
 	switch {
 	case decision == machine.Misuse:

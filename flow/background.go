@@ -18,11 +18,10 @@ import (
 // background makes the client's Resume and Run work on a Runner's flows.
 type background struct{ runner *Runner }
 
-// Wake says that a flow may be due sooner than was known.
+// Wake says: a flow may be due sooner than was known.
 func (b *background) Wake() { b.runner.wake() }
 
-// Resume takes over the flows that dead processes held, and runs those that are due,
-// oldest first.
+// Resume takes over dead processes' flows, and runs the due flows, oldest first.
 func (b *background) Resume(ctx context.Context, count seam.Count) error {
 	p := b.newPass(count)
 	began := p.core.Now()
@@ -50,10 +49,10 @@ func (b *background) Resume(ctx context.Context, count seam.Count) error {
 	}
 }
 
-// minPause keeps Run from spinning over flows that another process is about to claim.
+// minPause keeps Run from spinning over flows which another process is about to claim.
 const minPause = 20 * time.Millisecond
 
-// Run claims as many flows as there are slots free, so that a long one delays no other.
+// Run claims as many flows as there are free slots, so a long flow delays no other.
 func (b *background) Run(ctx context.Context, count seam.Count) {
 	p := b.newPass(count)
 	defer p.tasks.Wait()
@@ -87,14 +86,14 @@ func (b *background) Run(ctx context.Context, count seam.Count) {
 	}
 }
 
-// pass is one walk over the flows that have to go on, or Run's many.
+// pass is one walk over the unfinished flows, or Run's many.
 type pass struct {
 	runner    *Runner
 	core      *core.Core // the runner's
 	count     seam.Count
-	slots     chan struct{} // one for each flow that is run
+	slots     chan struct{} // one for each running flow
 	tasks     sync.WaitGroup
-	strangers map[int64]bool // flows that are reported as of an unknown function
+	strangers map[int64]bool // flows reported for an unknown function
 }
 
 func (b *background) newPass(count seam.Count) *pass {
@@ -102,12 +101,12 @@ func (b *background) newPass(count seam.Count) *pass {
 	return &pass{runner: b.runner, core: core, count: count, slots: make(chan struct{}, core.Concurrency), strangers: map[int64]bool{}}
 }
 
-// failed tells logs and Trace of a pass that is made again.
+// failed tells logs and Trace about a failed pass.
 func (p *pass) failed(ctx context.Context, err error) {
 	p.core.PassFailed(ctx, "a pass over the flows failed; the next pass tries again", err)
 }
 
-// retryChanged logs an error and goes on, so that other flows run all the same.
+// retryChanged logs an error and goes on, so other flows run all the same.
 func (p *pass) retryChanged(ctx context.Context) {
 	if err := p.runner.retryChanged(ctx); err != nil && ctx.Err() == nil {
 		p.failed(ctx, err)
@@ -159,7 +158,7 @@ func (p *pass) claim(ctx context.Context, dueBy time.Time, limit int) (claimed [
 	return claimed, nil
 }
 
-// claimSome claims as many flows as there are free slots. Shutdown waits for each of them.
+// claimSome claims as many flows as there are free slots. Shutdown waits for each flow.
 func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
 	free := cap(p.slots) - len(p.slots)
 	if free == 0 || len(p.runner.registered()) == 0 {
@@ -177,7 +176,7 @@ func (p *pass) claimSome(ctx context.Context) ([]*journal.Flow, error) {
 	return claimed, err
 }
 
-// start runs a claimed flow in its slot, and counts the result.
+// start runs a claimed flow in a slot, and counts the result.
 func (p *pass) start(ctx context.Context, f *journal.Flow) {
 	p.tasks.Go(func() {
 		defer p.runner.wake()
@@ -202,7 +201,7 @@ func (p *pass) start(ctx context.Context, f *journal.Flow) {
 	})
 }
 
-// untilNext returns the time until Run has a flow to claim, as far as it knows.
+// untilNext returns the time until Run has a flow to claim, as far as this process knows.
 func (p *pass) untilNext(ctx context.Context) time.Duration {
 	now, pause, known := p.core.Now(), seam.PollUnder(ctx), p.runner.registered()
 	if len(p.slots) == cap(p.slots) || len(known) == 0 {

@@ -10,16 +10,16 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// BestEffort makes a step that the rest of the flow can do without, such as a message to a customer. It works like
-// [Step], with two differences. The flow does not wait for an unknown operation of the step. It does not fail for an
+// BestEffort makes a step which the rest of the flow can do without, such as a message to a customer. BestEffort works
+// like [Step], with two differences. The flow does not wait for an unknown operation. The flow does not fail for an
 // operation whose answer is gone or was cut off.
 //
 // In both cases BestEffort returns do's error. errors.Is finds [onceward.ErrOutcomeUnknown] or
-// [onceward.ErrAnswerGone] in it. The step is then over. Later runs get the same error from the record and do not call do
-// again, even if the operation is settled later. The flow still waits for an operation that is pending, in flight or
-// on hold, because it may still be sent. Any other error of do counts as in a [Step].
+// [onceward.ErrAnswerGone]. The step is then over. Later runs get the same error from the record and do not call do
+// again, even if the operation is settled later. The flow still waits for an operation which is pending, in flight or
+// on hold, because the operation may still be sent. Any other error from do counts as in a [Step].
 //
-// The step has no undo. A flow that is given up is undone even if an operation of the step is unknown.
+// The step has no undo. If the flow is given up, it is undone even with an unknown operation in the step.
 func BestEffort[T any](ctx context.Context, name string, do func(context.Context) (T, error)) (T, error) {
 	if p, reason := placeOf(ctx), checkResult(reflect.TypeFor[T]()); p != nil && reason != "" {
 		var zero T
@@ -47,8 +47,8 @@ type attempt[T any] struct {
 	Failure json.RawMessage `json:"failure,omitempty"`
 }
 
-// doesWithout returns the error that ends a step which failed with err, if an operation of the step is unknown or its answer
-// is gone. It returns nil if there is no such operation, or if the step was broken off.
+// doesWithout returns the error that ends the step after err, if an operation is unknown or an answer is gone. The error
+// is nil without such an operation, or if the step was broken off.
 func (st *step) doesWithout(ctx context.Context, err error) error {
 	st.calls.end()
 	st.calls.mu.Lock()

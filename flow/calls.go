@@ -15,24 +15,24 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// stepCalls are the operations that a step asks for.
+// stepCalls are a step's operations.
 type stepCalls struct {
-	begins  sync.RWMutex // held to read while one is begun
+	begins  sync.RWMutex // held to read while an operation is begun
 	mu      sync.Mutex
-	over    bool           // the step has ended, and none is begun any more; set under both
-	refused bool           // the credential of one of them, or it had none
-	lacking []lacking      // those that are completed, and whose answer did not come whole
-	asked   time.Time      // what is cancelled is not to be sent again before; zero: whenever
-	running []onceward.Ref // those that this run may begin or is sending
-	reached []onceward.Ref // those that this run knows the outcome of
+	over    bool           // the step has ended, and no operation is begun any more; set under both
+	refused bool           // an operation's credential was refused or missing
+	lacking []lacking      // completed operations without a whole answer
+	asked   time.Time      // a cancelled operation is not to be sent again before; zero: at any time
+	running []onceward.Ref // operations which this run may begin or is sending
+	reached []onceward.Ref // operations with an outcome known to this run
 	unnamed callState
-	open    map[onceward.Ref]journal.Operation // those without an outcome, as they were left
+	open    map[onceward.Ref]journal.Operation // operations without an outcome, after the latest call
 }
 
-// lacking is an operation that is completed and whose answer the step did not get.
+// lacking is a completed operation whose answer the step did not get.
 type lacking struct {
 	op    journal.Operation
-	again time.Time // when the next run may get it; zero: no run does
+	again time.Time // when the next run may get the answer; zero: no run does
 }
 
 // callState is where a step's unnamed operation stands.
@@ -45,7 +45,7 @@ const (
 	answered
 )
 
-// stepOfCall returns the step of an operation.
+// stepOfCall returns an operation's step.
 func stepOfCall(id string) string {
 	step, rest, _ := strings.Cut(id, "/")
 	if step == undoName {
@@ -81,7 +81,7 @@ func (c *stepCalls) take(named bool) error {
 	return nil
 }
 
-// left notes the state of an operation after a call.
+// left notes an operation's state after a call.
 func (c *stepCalls) left(l *seam.Left) {
 	ref, op := l.Ref, l.Operation
 	known := op.State != journal.StateAbsent
@@ -121,15 +121,15 @@ func (c *stepCalls) left(l *seam.Left) {
 	c.open[ref] = op
 }
 
-// restsUntil delays the next request of the step until that time. It is called under mu.
+// restsUntil delays the step's next request. restsUntil is called under mu.
 func (c *stepCalls) restsUntil(asked time.Time) {
 	if asked.After(c.asked) {
 		c.asked = asked
 	}
 }
 
-// Note records that the step asks for the operation, before the operation is sent. So every operation of a flow is
-// known to later undoing and to a changed function.
+// Note records the step's request for an operation, before the operation is sent. Later undoing and a changed function
+// then know every operation of the flow.
 func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 	r := st.run
 	if st.onlyTold {
@@ -156,9 +156,9 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 	return err
 }
 
-// beside returns an error if ref must not be begun beside the step's other operations. One of them may still take effect,
-// or it took effect in an earlier run and this run did not ask for it. This run may be about to do the same by another
-// card. Operations of this run that are under way do not count.
+// beside returns an error if ref must not be begun beside the step's other operations. Another operation may still take
+// effect, or took effect in an earlier run and this run did not ask for it. This run may be about to do the same by
+// another card. This run's own operations under way do not count.
 func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 	r, c := st.run, &st.calls
 	c.mu.Lock()
@@ -199,13 +199,13 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 	return nil
 }
 
-// takesBack cancels an unsent operation that an earlier run began and this run does not ask for.
+// takesBack cancels an unsent operation from an earlier run if this run does not ask for it.
 func (st *step) takesBack(ctx context.Context, op *journal.Operation) bool {
 	return st.run.cancelsUnsent(ctx, op, "its step was run again, and did not ask for it")
 }
 
-// Begin lets an operation be begun, or the step write, until Begun, if the flow still owns the step. After the step has
-// ended, the function has gone on without it. After the session is lost, another process may have given the flow up.
+// Begin lets an operation be begun, or the step write, until Begun, if the flow still owns the step. After the step's
+// end, the function has gone on. After the session is lost, another process may have given the flow up.
 func (st *step) Begin() (err error) {
 	st.calls.begins.RLock()
 	switch r := st.run; {
@@ -223,7 +223,7 @@ func (st *step) Begin() (err error) {
 // Begun ends what Begin allowed.
 func (st *step) Begun() { st.calls.begins.RUnlock() }
 
-// end stops further operations from beginning, and waits for those that are being begun.
+// end stops further operations from beginning, and waits for operations that are being begun.
 func (c *stepCalls) end() {
 	c.begins.Lock()
 	defer c.begins.Unlock()
@@ -233,14 +233,14 @@ func (c *stepCalls) end() {
 }
 
 const (
-	askAgain      = time.Second      // for an operation that another caller sends
-	askAgainMost  = time.Minute      // for one that is long overdue
-	lookAgain     = 5 * time.Second  // for one that is unknown, and for a credential
-	lookAgainMost = 10 * time.Minute // for one that the flow does not ask for: whoever settles it wakes the flow
+	askAgain      = time.Second      // for an operation sent by another caller
+	askAgainMost  = time.Minute      // for a long overdue operation
+	lookAgain     = 5 * time.Second  // for an unknown operation, and for a credential
+	lookAgainMost = 10 * time.Minute // for an operation which the flow does not ask for: the outcome wakes the flow
 )
 
-// inTheWay ends the step's calls. It returns the fault that keeps a step which ended with err from being done: an
-// operation without an outcome, or an interruption. Nil means none.
+// inTheWay ends the step's calls. The result is the fault that keeps the step from being done after err: an operation
+// without an outcome, or an interruption. Nil means none.
 func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	st.calls.end()
 	st.calls.mu.Lock()
@@ -279,7 +279,7 @@ func (st *step) inTheWay(ctx context.Context, err error) *fault {
 	return f
 }
 
-// broken returns the fault of a step whose interruption proves nothing about it. It is called under the calls' mu.
+// broken returns the fault after an interruption that proves nothing about the step. It is called under the calls' mu.
 func (st *step) broken(err error) *fault {
 	r := st.run
 	switch {
@@ -296,8 +296,8 @@ func (st *step) broken(err error) *fault {
 	return nil
 }
 
-// answerLater returns the fault of a step that failed because answers of completed operations are missing, if a later run may
-// get each of them. That is no failure of the flow. It is called under the calls' mu.
+// answerLater returns the fault of a step that failed for want of completed operations' answers, if a later run may get
+// each answer. The flow has not failed then. answerLater is called under the calls' mu.
 func (st *step) answerLater(err error) *fault {
 	if err == nil || len(st.calls.lacking) == 0 {
 		return nil
@@ -318,16 +318,16 @@ func (st *step) answerLater(err error) *fault {
 	return f
 }
 
-// mayBeSent reports whether Run may send an operation that has no outcome. An operation on hold counts: an operator may
+// mayBeSent reports whether Run may send an operation without an outcome. An operation on hold counts: an operator may
 // release it.
 func mayBeSent(state journal.State, resolved *onceward.Resolved) bool {
 	return state != journal.StateUnknown || resolved != nil && resolved.Resolution == onceward.Hold
 }
 
-// begunEarlier returns an operation without an outcome that an earlier run began and this run, which ended with err, did
-// not ask for. A step that succeeds has found its work done elsewhere. Nothing may be sent after that, so an unsent
-// operation is cancelled. The run fails if the step can wait for nothing: such an operation took effect before a step that
-// fails, or no other caller sends it. The function does not see that failure, as it might do the same work elsewhere.
+// begunEarlier returns an operation without an outcome from an earlier run, if this run did not ask for it and ended with
+// err. A successful step has found the work done elsewhere. Nothing may be sent afterwards, so an unsent operation is
+// cancelled. The run fails if the step can wait for nothing: such an operation took effect before a failing step, or no
+// other caller sends the operation. The function does not see this failure, as it might do the same work elsewhere.
 // begunEarlier is called under the calls' mu.
 func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Operation, f *fault) {
 	r := st.run
@@ -364,8 +364,8 @@ func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Ope
 	return open, f
 }
 
-// waitFor returns a flow's wait for an operation's outcome. The flow asks for the operation, or looks at it, after
-// most at the latest if it is overdue.
+// waitFor returns a flow's wait for an operation's outcome. If the operation is overdue, the flow asks for it, or looks,
+// after most at the latest.
 func (r *run) waitFor(step string, op *onceward.Operation, err error, most time.Duration) *fault {
 	f := &fault{told: &Error{Step: step, Kind: core.KindOf(op.State), Err: err}, waits: op.Ref, open: &onceward.Error{Operation: *op, Kind: core.KindOf(op.State)}}
 	if err == nil {

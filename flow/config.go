@@ -15,19 +15,19 @@ import (
 
 // Config configures a Runner. The zero Config works.
 type Config struct {
-	// Definitions are the functions of the flows that Resume and Run can run: see Define. Runner.Register adds more.
+	// Definitions are the flows' functions for Resume and Run: see Define. Runner.Register adds more.
 	Definitions []Definition
 
-	// Backoff sets the delay before a failed flow runs again. MaxAttempts is the number of failures in a row that set
-	// the flow aside. Default: up to 1 second at first, up to 10 minutes later, and 10 failures.
+	// Backoff sets the delay before a failed flow runs again. After MaxAttempts failures in a row, the flow is set aside.
+	// Default: up to 1 second at first, up to 10 minutes later, and 10 failures.
 	Backoff backoff.Policy
 
 	Trace *Trace // nil: none
 }
 
-// New makes the Runner of a client. A client has one. From then on the client's Resume and Run also run flows that
-// were interrupted or are due, if their functions are registered. The journal has to keep flows, as this
-// module's do. The error says what is wrong and how to mend it.
+// New makes the client's Runner. A client has one. From then on the client's Resume and Run also run interrupted and due
+// flows with registered functions. The journal has to keep flows, as this module's journals do. The error says what is
+// wrong and how to mend it.
 func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	r := &Runner{
 		client: client, core: core.Of(client), backoff: withDefaults(cfg.Backoff), wakes: make(chan struct{}, 1),
@@ -52,7 +52,7 @@ func New(client *onceward.Client, cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// withDefaults fills in the defaults of Config.Backoff.
+// withDefaults fills in Config.Backoff's defaults.
 func withDefaults(p backoff.Policy) backoff.Policy {
 	p.Initial = cmp.Or(p.Initial, time.Second)
 	p.Max = cmp.Or(p.Max, max(10*time.Minute, p.Initial))

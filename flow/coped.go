@@ -8,18 +8,18 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// coped is the latest record of how a step failed before its function went on, and the number of such records.
+// coped is the latest record of a step's failure before the function went on, and the number of such records.
 type coped struct {
 	result []byte
 	times  int
 }
 
-// maxCoped bounds the records of an error that differs in each run, such as one with the time in its text.
+// maxCoped bounds the records of an error which differs in each run, such as a text with the time.
 const maxCoped = 10
 
-// copedWith returns the failed steps whose failure is not recorded yet. It leaves out a step with an answered
+// copedWith returns the failed steps whose failure is not recorded yet. copedWith leaves out a step with an answered
 // operation, which gives the reason once more. Without the record, the function could go another way while the flow
-// is undone. It is called under mu.
+// is undone. copedWith is called under mu.
 func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err error) {
 	for name, rec := range r.failed {
 		if bytes.Equal(r.coped[name].result, rec.Result) {
@@ -37,8 +37,8 @@ func (r *run) copedWith(ctx context.Context) (steps []journal.StepRecord, err er
 	return steps, nil
 }
 
-// copes records, before this step is made, that the function has gone on from failed steps, because the flow may be
-// given up later. It is called under mu.
+// copes records, before this step is made, how the function went on from failed steps, because the flow may be given up
+// later. copes is called under mu.
 func (st *step) copes(ctx context.Context) error {
 	r := st.run
 	steps, err := r.copedWith(ctx)
@@ -58,9 +58,8 @@ func (st *step) copes(ctx context.Context) error {
 	return nil
 }
 
-// stays reports whether the failure of a step is permanent. It is if the flow is being undone or has ended, or if the
-// function went on and a later step is done or began an operation, for instance by another card. It is called under
-// mu.
+// stays reports whether a step's failure is permanent. This is so if the flow is being undone or has ended. It is so too
+// if a later step is done or began an operation, for instance by another card. The caller holds mu.
 func (r *run) stays(ctx context.Context, st *step, rec *journal.StepRecord) (bool, error) {
 	switch {
 	case rec.Position != st.position: // a later run went another way
@@ -76,8 +75,8 @@ func (r *run) stays(ctx context.Context, st *step, rec *journal.StepRecord) (boo
 	return err == nil && !tells, err
 }
 
-// stillTells reports whether a failed step has an operation that is not cancelled. Its answer still says what became
-// of it, such as a late effect. It is called under mu.
+// stillTells reports whether a failed step has an operation which is not cancelled. The answer still says what became of
+// the operation, such as a late effect. stillTells is called under mu.
 func (r *run) stillTells(ctx context.Context, name string) (bool, error) {
 	ops, err := r.operationsOf(ctx, &step{id: name})
 	if err != nil {

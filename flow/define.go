@@ -9,28 +9,28 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// function runs flows. Its input is the recorded one. Its result is JSON, or nil if it has none.
+// function runs flows. The input is the recorded one. The result is JSON, or nil if there is none.
 type function struct {
 	journal.FlowFunction
 	run   func(ctx context.Context, input []byte) (result []byte, err error)
-	unfit string // why what it returns can't be recorded; "": it can
+	unfit string // why the result can't be recorded; "" if it can
 }
 
-// Definition is a function that Resume and Run know by name and version. Define makes one.
+// Definition is a function with a name and version for Resume and Run. Define makes a Definition.
 type Definition interface {
 	function() *function
 }
 
-// Func is a flow's function from an In to an Out, with a name and a version. It is safe for concurrent use.
+// Func is a flow's function from an In to an Out, with a name and a version, safe for concurrent use.
 type Func[In, Out any] struct{ f function }
 
-// Define gives a flow's function a name and a version. Put it into Config.Definitions, or give it to Runner.Register,
-// so that Resume and Run find it. Versions count from 1.
+// Define gives a flow's function a name and a version. Put the result into Config.Definitions, or give it to
+// Runner.Register, so Resume and Run find the function. Versions count from 1.
 //
-// While flows of a version may be under way, keep the function of that version registered too, with the same steps. A
+// While flows of a version may be under way, keep this version's function registered too, with the same steps. A
 // record is never fitted to a function with other steps (see ErrChanged).
 //
-// The input is recorded as JSON, and do gets the decoded record. An input that no longer decodes, or that has a field
+// The input is recorded as JSON, and do gets the decoded record. An input which no longer decodes, or which has a field
 // which In lacks, is ErrInput. The result is recorded when do returns, by the rules for a Step's result. A function
 // without a result returns a struct{}.
 func Define[In, Out any](name string, version int, do func(context.Context, In) (Out, error)) *Func[In, Out] {

@@ -12,25 +12,25 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Do runs a function of several steps, and resumes it by name. The function do makes its calls in steps (see [Step]).
-// Each step is made once, even if this process dies. The flow's name is id, within the scope of ctx and under its
-// parent, if it has one. The input is recorded as JSON. The same name with another input is [onceward.ErrKeyReused].
+// Do runs a function with several steps, and resumes the flow by name. The function do makes its calls in steps (see
+// [Step]). Each step is made once, even if this process dies. The flow's name is id, within ctx's scope and under ctx's
+// parent, if there is one. The input is recorded as JSON. The same name with another input is [onceward.ErrKeyReused].
 //
 // Do returns nil once do has returned nil. After a crash or an error, the next call runs do again. Recorded steps
-// then return their recorded results, and are not made again. So put everything into a step that has an effect or may
-// come out differently the next time. In a finished flow, do only runs through the recorded steps.
+// then return the recorded results, and are not made again. So make every effect, and everything with a different result
+// the next time, in a step. In a finished flow, do only runs through the recorded steps.
 //
 // The error is an *Error:
-//   - onceward.ErrPending, ErrOutcomeUnknown, ErrInFlight: an operation of a step has no outcome yet, or another
-//     caller runs the flow, or ctx ended while it began. Call again once the flow is due.
-//   - ErrFailed: do failed, and its error is in the chain. A call before the flow is due returns onceward.ErrPending.
-//     After Config.Backoff's number of failures in a row it is ErrSetAside.
+//   - onceward.ErrPending, ErrOutcomeUnknown, ErrInFlight: a step's operation has no outcome yet, or another
+//     caller runs the flow, or ctx ended while the flow began. Call again once the flow is due.
+//   - ErrFailed: do failed, and do's error is in the chain. A call before the flow is due returns onceward.ErrPending.
+//     After Config.Backoff's number of failures in a row the error is ErrSetAside.
 //   - ErrChanged: do does not make the recorded steps.
-//   - ErrGivenUp: the flow was given up, and its steps are undone. See GiveUp.
+//   - ErrGivenUp: the flow was given up, and the steps are undone. See GiveUp.
 //   - onceward.ErrKeyReused, ErrAnswerGone, ErrJournal, ErrJournalRestored, ErrShutdown: as for an operation.
 //
-// Resume and Run can't run a flow whose function they don't know, and report it. Define and register the function if
-// no caller may ask again.
+// Resume and Run can't run a flow without a known function, and report the flow. Define and register the function if no
+// caller may ask again.
 func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.Context) error) error {
 	encoded, err := json.Marshal(input)
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *Func[In, Out]) Run(ctx context.Context, r *Runner, id string, in In) (O
 	return out, nil
 }
 
-// runByName begins the flow, waits while another caller runs it, and runs it. It returns the function's result as
+// runByName begins the flow, waits while another caller runs the flow, and runs it. The result is the function's, as
 // JSON.
 func (r *Runner) runByName(ctx context.Context, id string, input []byte, function *function) (result []byte, err error) {
 	ask, err := r.ask(ctx, id, input, function)
@@ -121,7 +121,7 @@ func (r *Runner) runByName(ctx context.Context, id string, input []byte, functio
 	}
 }
 
-// hasOutcome reports whether the flow need not wait for an operation any more.
+// hasOutcome reports whether a flow need not wait for the operation any more.
 func (r *Runner) hasOutcome(ctx context.Context, ref onceward.Ref) bool {
 	if ref == (onceward.Ref{}) {
 		return false

@@ -14,13 +14,13 @@ import (
 
 var errEarlier = errors.New("it is of an earlier request with the same inbound key, whose answer has expired: the caller has to use a new key")
 
-// Enqueue records the flow with the name id in the caller's own transaction of the journal's database, and runs nothing.
-// Run begins it after the commit, in any live process that has registered the function. After a rollback there is no
-// flow. Make tx with the journal's package, such as sqlite.Tx of a *sql.Tx, or with server.JournalTx. In
-// Outcomes.HandleTx and in the function of a consume.Consumer it is the argument.
+// Enqueue records the flow with the name id in the caller's own transaction on the journal's database, and runs nothing.
+// Run begins the flow after the commit, in any live process with the registered function. After a rollback there is no
+// flow. Make tx with the journal's package, such as sqlite.Tx from a *sql.Tx, or with server.JournalTx. In
+// Outcomes.HandleTx and in a consume.Consumer's function, tx is the argument.
 //
-// The same name with the same input returns the flow as it stands, and changes nothing. onceward.WithDue sets when the
-// flow is begun. Without it, Run finds the flow within five seconds, or at once by onceward.Client.Wake.
+// The same name with the same input returns the present flow, and changes nothing. onceward.WithDue sets when the flow
+// is begun. Without WithDue, Run finds the flow within five seconds, or at once by onceward.Client.Wake.
 //
 // The error is an *Error. Nothing was recorded then, and tx can go on unless the database ended it:
 //   - ErrUnregistered: the function is not registered with r

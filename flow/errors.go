@@ -18,43 +18,43 @@ var (
 	// on, by Run or by the next caller.
 	ErrFailed = errors.New("the flow failed")
 
-	// ErrSetAside: the flow failed too often, or is ErrChanged, and no longer runs. See its History, Runner.Retry and
+	// ErrSetAside: the flow failed too often, or is ErrChanged, and no longer runs. See Flow.History, Runner.Retry and
 	// Runner.GiveUp.
 	ErrSetAside = errors.New("the flow is set aside")
 
-	// ErrGivenUp: the flow was given up, and its steps are undone. Use another name for a new try.
+	// ErrGivenUp: the flow was given up, and the steps are undone. Use another name for a new try.
 	ErrGivenUp = errors.New("the flow is given up")
 
 	// ErrChanged: the function does not make the recorded steps. Error.Step was renamed, moved or removed, is of
-	// another kind, or returns something else. Onceward never guesses what that means for a flow under way: run the
-	// flow by the function that it began with, under that one's version. The flow is set aside at once, and logged
-	// so. A process that starts later with a function of that name and version tries it once more.
+	// another kind, or returns something else. Onceward never guesses the meaning for a flow under way: run the flow by
+	// its original function, under the original version. The flow is set aside at once, and logged so. A process
+	// that starts later with a function under the same name and version tries the flow once more.
 	ErrChanged = errors.New("the flow's function makes other steps than it did")
 
 	// ErrInput: the flow's input can't be made JSON, or the recorded input no longer fits the function.
 	ErrInput = errors.New("the flow's input can't be recorded or read")
 
-	// ErrUnregistered: no function of that name and version is registered.
+	// ErrUnregistered: no function is registered under this name and version.
 	ErrUnregistered = errors.New("the flow's function is not registered")
 
 	// ErrUndoBlocked: a flow that is given up can't be undone yet, or not by itself. An operation has no outcome, or
 	// took effect in an unfinished step.
 	ErrUndoBlocked = errors.New("the flow can't be undone")
 
-	// ErrStep: the step could not be resumed as it is made. Reasons:
-	//   - it is outside a flow, or in another step;
-	//   - it is in a goroutine that the function does not wait for;
-	//   - its name is taken or not allowed;
-	//   - it runs at the same time as another one without Parallel;
-	//   - its result is not JSON.
+	// ErrStep: the step could not be resumed in this form. Reasons:
+	//   - the step is outside a flow, or in another step;
+	//   - the step is in a goroutine, and the function does not wait;
+	//   - the name is taken or not allowed;
+	//   - the step runs at the same time as another one without Parallel;
+	//   - the result is not JSON.
 	ErrStep = errors.New("the step could not be resumed")
 )
 
-// Error is the error of a flow, of its steps, and of a method of Runner about a flow. errors.Is finds its Kind as
-// well as its cause. Its text leaves out queries, users and fragments of URLs in the cause's text, and anything that
-// is called a credential or looks like one. The journal and the log keep no more than that text.
+// Error is the error of a flow, a step, or a Runner's method about a flow. errors.Is finds the Kind as well as the
+// cause. The text leaves out URLs' queries, users and fragments from the cause's text, and anything called a credential
+// or like one. The journal and the log keep no more than this text.
 type Error struct {
-	Flow Flow   // its present state; zero if the flow was not recorded
+	Flow Flow   // the present state; zero if the flow was not recorded
 	Step string // the step that failed; empty if none did
 	Kind error  // one of the Err… values of this package or of package onceward
 	Err  error  // the cause; may be nil
@@ -92,7 +92,7 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the kind, the cause, and ErrSetAside if the flow is set aside. While the flow has not ended,
-// errors.Is does not find the onceward.ErrAnswerGone or onceward.ErrKeyReused of one of its operations, nor the
+// errors.Is does not find an operation's onceward.ErrAnswerGone or onceward.ErrKeyReused, nor the
 // ErrGivenUp of another flow, because for the flow itself they would be final.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Kind}
@@ -108,8 +108,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// ofOperation is the cause of a flow's error. errors.Is finds nothing in it that a caller would take for the end of
-// the flow.
+// ofOperation is the cause of a flow's error. errors.Is finds nothing in ofOperation which a caller would take for the
+// flow's end.
 type ofOperation struct{ error }
 
 func (e ofOperation) Is(target error) bool {
@@ -118,10 +118,11 @@ func (e ofOperation) Is(target error) bool {
 
 func (e ofOperation) As(target any) bool { return errors.As(e.error, target) }
 
-// GiveUp returns an error. A flow's function gives the flow up by returning it. Each step is then undone once, the latest
-// first, by the function given to [WithUndo]: a saga with compensations. Undoing begins when every operation of the
-// flow is completed or cancelled. Until then the flow waits, and an unknown operation has to be resolved first. After
-// that the flow is [ErrGivenUp]. If it is given up at once, err is in the chain. GiveUp returns nil for nil.
+// GiveUp returns an error. A flow's function gives the flow up by returning this error. Each step is then undone once,
+// the latest first, by the function given to [WithUndo]: a saga with compensations. Undoing begins when every operation
+// of the flow is completed or cancelled. Until then the flow waits, and an unknown operation has to be resolved first.
+// After the undoing the flow is [ErrGivenUp]. If the flow is given up at once, err is in the chain. GiveUp returns nil
+// for nil.
 func GiveUp(err error) error {
 	if err == nil {
 		return nil
@@ -134,8 +135,7 @@ type giveUp struct{ err error }
 func (e *giveUp) Error() string { return "the flow is to be given up: " + e.err.Error() }
 func (e *giveUp) Unwrap() error { return e.err }
 
-// recordable returns the text of a flow's error as the journal keeps it: without possible credentials, and within a
-// limit.
+// recordable returns the error's text for the journal: without possible credentials, and within a limit.
 func recordable(err error) string { return secret.Recorded(err.Error()) }
 
 // noAnswer returns the error of an operation without an answer.

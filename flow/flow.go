@@ -16,14 +16,14 @@ type State = journal.FlowState
 
 // The states of a flow.
 const (
-	StateRunning  = journal.FlowStateRunning  // the function runs, or its process died
-	StateWaiting  = journal.FlowStateWaiting  // it goes on at DueAt
+	StateRunning  = journal.FlowStateRunning  // the function runs, or the process died
+	StateWaiting  = journal.FlowStateWaiting  // the flow goes on at DueAt
 	StateFinished = journal.FlowStateFinished // the function returned without an error
-	StateGivenUp  = journal.FlowStateGivenUp  // given up, and its steps are undone
-	StateSetAside = journal.FlowStateSetAside // it failed too often or its function changed; see Runner.Retry and Runner.GiveUp
+	StateGivenUp  = journal.FlowStateGivenUp  // given up, and the steps are undone
+	StateSetAside = journal.FlowStateSetAside // the flow failed too often or the function changed; see Runner.Retry and Runner.GiveUp
 )
 
-// StepRecord is one entry of a flow's record: usually a completed step, by name, with its result as JSON.
+// StepRecord is one entry in a flow's record: usually a completed step, by name, with the result as JSON.
 type StepRecord = journal.StepRecord
 
 // Failure is one failed run of a flow.
@@ -40,18 +40,19 @@ type Flow struct {
 	Trace      string // the W3C traceparent of the first caller; empty if there was none
 	CreatedAt  time.Time
 	EndedAt    time.Time
-	DueAt      time.Time    // of a waiting flow: it does not run before this
-	WaitsFor   onceward.Ref // of a waiting flow: the operation that it waits for; zero if none
-	Cause      string       // the reason why it waits or is set aside
+	DueAt      time.Time    // of a waiting flow: no run before this
+	WaitsFor   onceward.Ref // of a waiting flow: the awaited operation; zero if none
+	Cause      string       // why the flow waits or is set aside
 	Failures   int          // in a row
 	History    []Failure
 	Steps      []StepRecord // in the order in which they were recorded
-	Result     []byte       // of a finished flow: its result as JSON; nil for a flow of Runner.Do
+	Result     []byte       // of a finished flow: the result as JSON; nil for a flow of Runner.Do
 
-	operations string // Ref.Parent of its operations
+	operations string // the operations' Ref.Parent
 }
 
-// flowOf returns the record with steps of its own. A run's steps may be noted and not yet written, and later steps read them.
+// flowOf returns the record with a copy of the steps. A run's steps may be noted and not yet written, and later steps read
+// these steps.
 func flowOf(f *journal.Flow) Flow {
 	steps := slices.Clone(f.Steps)
 	for i := range steps {
@@ -64,7 +65,7 @@ func flowOf(f *journal.Flow) Flow {
 	}
 }
 
-// Operation returns the name of the unnamed operation that a step made. Pass it to Client.Operation.
+// Operation returns the name of a step's unnamed operation, for Client.Operation.
 func (f Flow) Operation(step string) onceward.Ref {
 	return onceward.Ref{Scope: f.Scope, Parent: f.operations, ID: step}
 }

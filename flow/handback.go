@@ -36,8 +36,8 @@ func (r *Runner) letGo() {
 	}
 }
 
-// handsBack hands back the flows that these sessions hold and no goroutine runs. all is false if it could not yet
-// decide for each, or could not read them.
+// handsBack hands back flows which these sessions hold and no goroutine runs. all is false if handsBack could not yet
+// decide for each flow, or could not read the flows.
 func (r *Runner) handsBack(doubts map[string]int) (all bool) {
 	all = true
 	for f, err := range r.store.ListFlows(context.Background(), journal.FlowFilter{States: []journal.FlowState{StateRunning}}) {
@@ -58,7 +58,7 @@ func (r *Runner) handsBack(doubts map[string]int) (all bool) {
 	return all
 }
 
-// handBack releases a claimed flow that no goroutine runs. The next caller, or Run, takes it.
+// handBack releases a claimed flow without a running goroutine. The next caller, or Run, takes the flow.
 func (r *Runner) handBack(f *journal.Flow) {
 	const cause = "the caller did not learn that the claim was its own"
 	_ = r.newRun(f, false).end(context.Background(), machine.FlowEvent{Kind: machine.FlowEventPark, Cause: cause},

@@ -8,16 +8,16 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 )
 
-// hands are the flows that this process runs, and those that it asks for.
+// hands are the flows which this process runs, and the flows which it asks for.
 type hands struct {
 	mu     sync.Mutex
 	asked  map[onceward.Ref]int
 	claims int // claims under way, of flows not known yet
 	run    map[onceward.Ref]int
-	doubts map[string]int // by session, the failed claims that may have been stored; nil if no goroutine resolves them
+	doubts map[string]int // by session, failed claims which may have been stored; nil without a goroutine that resolves them
 }
 
-// doubt counts such a claim. first reports that no goroutine resolves them yet.
+// doubt counts such a claim. first reports that no goroutine resolves the claims yet.
 func (h *hands) doubt(session string) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *hands) sure(doubts map[string]int) bool {
 	return true
 }
 
-// ask counts a flow that is asked for. done says whether this process runs it.
+// ask counts a requested flow. done says whether this process runs the flow.
 func (h *hands) ask(ref onceward.Ref) (done func(isRun bool)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +77,7 @@ func (h *hands) claim(do func() ([]machine.FlowResult, error)) ([]machine.FlowRe
 	return results, err
 }
 
-// take counts one more run of a flow that this process runs already.
+// take counts one more run of a running flow.
 func (h *hands) take(ref onceward.Ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +90,7 @@ func (h *hands) leave(ref onceward.Ref) {
 	less(h.run, ref)
 }
 
-// hold reports whether this process runs a flow, and whether it may be about to.
+// hold reports whether this process runs a flow, and whether a run may be about to begin.
 func (h *hands) hold(ref onceward.Ref) (isRun, mayBe bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 // the step's record are one commit, so the writes are there if and only if the step is done.
 //
 // TX is the type of the database's transactions, and follows from do: *sql.Tx with journal/sqlite, pgx.Tx with
-// journal/postgres. Any other type is [ErrStep], and so is a journal that lies in no database.
+// journal/postgres. Any other type is [ErrStep], and so is a journal without a database.
 //
-// do must not commit or roll back. After an error it is called again, with another transaction. The step fails if a
-// statement made the database roll the transaction back, even if do returns nil. SQLite does so for a write that its
-// context interrupts. While tx is open, no process records anything in SQLite, so keep do short. A call in do is
+// do must not commit or roll back. After an error do is called again, with another transaction. The step fails if a
+// statement made the database roll the transaction back, even if do returns nil. SQLite does so if a context interrupts
+// a write. While tx is open, no process records anything in SQLite, so keep do short. A call in do is
 // [onceward.ErrOpenTransaction].
 //
 // The transaction is the journal's own, unless [WithTransaction] is given. Otherwise LocalStep works like [Step].
@@ -49,11 +49,11 @@ func driver[TX any](st *step, tx journal.Tx) (TX, error) {
 	return own, nil
 }
 
-// WithLocalUndo sets a function that undoes a step, of any kind, by writes to the application's own tables in the
+// WithLocalUndo sets a function which undoes a step, of any kind, by writes to the application's own tables in the
 // journal's database. The writes of undo by tx and the record of the undo are one commit. TX, tx and ctx are as in
 // [LocalStep], and [WithTransaction] holds too. Otherwise WithLocalUndo works like [WithUndo].
 //
-// The undo of a flow's first step is the last write of a flow that is given up.
+// If a flow is given up, the undo of the first step is the flow's last write.
 func WithLocalUndo[T, TX any](undo func(ctx context.Context, tx TX, result T) error) StepOption[T] {
 	return func(o *stepOptions[T]) {
 		o.undoLocal = func(ctx context.Context, st *step, tx journal.Tx, result T) error {
@@ -66,9 +66,10 @@ func WithLocalUndo[T, TX any](undo func(ctx context.Context, tx TX, result T) er
 	}
 }
 
-// WithTransaction makes a [LocalStep], or a local undo, use a transaction of the application's own. begin starts it on the journal's
-// database, by any connection. It returns it as a journal.Tx by the store's package (sqlite.Tx, postgres.Pgx,
-// postgres.SQL). LocalStep commits it, or rolls it back. Any other step without [WithLocalUndo] ignores this option.
+// WithTransaction makes a [LocalStep], or a local undo, use the application's own transaction. The function begin starts
+// the transaction on the journal's database, by any connection. The result is a journal.Tx from the store's package
+// (sqlite.Tx, postgres.Pgx, postgres.SQL). LocalStep commits the transaction, or rolls it back. Any other step without
+// [WithLocalUndo] ignores this option.
 func WithTransaction[T any](begin func(context.Context) (journal.Tx, error)) StepOption[T] {
 	return func(o *stepOptions[T]) { o.begin = begin }
 }

@@ -31,7 +31,7 @@ type Filter struct {
 }
 
 // Flows yields the recorded flows, oldest first, with their steps but without these
-// steps' results. It ends after the first error.
+// steps' results. Flows ends after the first error.
 func (r *Runner) Flows(ctx context.Context, f Filter) iter.Seq2[Flow, error] {
 	return func(yield func(Flow, error) bool) {
 		for flow, err := range r.store.ListFlows(ctx, journal.FlowFilter{States: f.States, Scope: f.Scope, Limit: f.Limit}) {
@@ -42,23 +42,23 @@ func (r *Runner) Flows(ctx context.Context, f Filter) iter.Seq2[Flow, error] {
 	}
 }
 
-// Retry makes a flow that is set aside or waits go on at once, and resets its failures. Run and Resume run it if they
-// know its function, or the next caller does. Retry does nothing to a flow that runs or has ended.
+// Retry makes a waiting flow, or one set aside, go on at once, and resets the failures. Run and Resume run the flow if
+// they know the function. Otherwise the next caller does. Retry does nothing to a running or ended flow.
 func (r *Runner) Retry(ctx context.Context, ref onceward.Ref) (Flow, error) {
 	return r.say(ctx, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: ref})
 }
 
-// GiveUp gives a flow up and records the reason why. Its steps are then undone, latest first, as by the function
-// GiveUp. Run and Resume do that if they know its function, or the next caller does.
+// GiveUp gives a flow up and records the reason why. The steps are then undone, latest first, as by the function
+// GiveUp. Run and Resume undo the steps if they know the function. Otherwise the next caller does.
 //
-// The error is an *Error with onceward.ErrInFlight while another caller runs the flow. It wraps
+// The error is an *Error with onceward.ErrInFlight while another caller runs the flow. The error wraps
 // onceward.ErrInvalidEvent if the flow has ended or does not exist.
 func (r *Runner) GiveUp(ctx context.Context, ref onceward.Ref, why string) (Flow, error) {
 	return r.say(ctx, machine.FlowEvent{Kind: machine.FlowEventGiveUp, Ref: ref, Cause: secret.Recorded(why)})
 }
 
-// retryChanged makes flows go on that were set aside because their function had changed. This process may have the
-// right function again, after a rollback for instance. It does so once for each set of registered functions.
+// retryChanged retries flows that were set aside for a changed function. This process may have the right function again,
+// after a rollback for instance. retryChanged does so once for each set of registered functions.
 func (r *Runner) retryChanged(ctx context.Context) error {
 	known := len(r.registered())
 	r.mu.Lock()

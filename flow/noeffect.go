@@ -9,11 +9,11 @@ import (
 )
 
 // NoEffect marks the error of a step whose operations had no effect although the provider answered with a 2xx, such
-// as a payment that was declined by a 200. You don't need it for a decline that the provider's table knows (see
-// providers.Decline), or for a status from 400 on. Without the mark, a step that fails after a success blocks the
-// undo of its flow, because nothing says how to undo that success.
+// as a payment declined by a 200. A decline in the provider's table (see providers.Decline), or a status from 400 on,
+// needs no mark. Without the mark, a step that fails after a success blocks the flow's undo, because nothing says how to
+// undo this success.
 //
-// The mark counts for every operation of its step: if one took effect after all, that effect stays. NoEffect returns
+// The mark counts for every operation in the step: if one took effect after all, the effect stays. NoEffect returns
 // nil for nil.
 func NoEffect(err error) error {
 	if err == nil {
@@ -32,7 +32,7 @@ func saysNoEffect(err error) bool {
 	return ok
 }
 
-// tookEffect reports whether a completed operation took effect, as far as its answer tells.
+// tookEffect reports whether a completed operation took effect, according to the answer.
 func tookEffect(c *core.Core, op *journal.Operation) bool {
 	a, u := op.Answer, core.Parsed(op.Request.URL)
 	switch {

@@ -11,21 +11,21 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Reason is an error that errors.Is still finds after it was recorded. Return one wherever a flow's function, or its
-// caller, decides by an error of your own:
+// Reason is an error which errors.Is still finds after the error was recorded. Return a Reason wherever a flow's
+// function, or the caller, decides by an error of your own:
 //
 //	const errSoldOut = flow.Reason("sold out")
 //
 // An error is recorded in two cases: a step fails and the function goes on or returns, or the function gives up. The
-// record keeps its text, the Reasons in it, and the errors in it of this package, of package onceward and of package
-// context. A later caller of the flow finds these by errors.Is, as the first one did.
+// record keeps the text, the Reasons, and the errors from this package, package onceward and package context. A later
+// caller of the flow finds these by errors.Is, as the first caller did.
 //
 // Two Reasons of the same text are one.
 type Reason string
 
 func (r Reason) Error() string { return string(r) }
 
-// recorded are the errors that errors.Is finds in one that was recorded, by their names
+// recorded are the errors which errors.Is finds in a recorded error, by their names
 // in the journal. A name is never given to another error.
 var recorded = []struct {
 	name string
@@ -159,7 +159,7 @@ func recall(encoded []byte) error {
 	return e
 }
 
-// recalled is an error that comes from the journal.
+// recalled is an error from the journal.
 type recalled struct {
 	text string
 	is   []error
@@ -168,7 +168,7 @@ type recalled struct {
 func (e *recalled) Error() string   { return e.text }
 func (e *recalled) Unwrap() []error { return e.is }
 
-// gaveUpFor returns the recorded error that a flow's own function gave it up with, or nil.
+// gaveUpFor returns the recorded error of a flow's own GiveUp, or nil.
 func gaveUpFor(steps []journal.StepRecord) error {
 	for i := range steps {
 		if steps[i].Kind == journal.StepGaveUp {

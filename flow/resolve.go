@@ -13,22 +13,22 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// ResolveStep records an operator's statement of a step's result. Use it if the flow can't find out by itself: an
-// operation of the step took effect, and its answer is gone, was cut off, or lacks what the step needs. The flow then
-// goes on as if the step had returned result. If the flow is given up later, that result is undone. If you can still
-// get the provider's answer, you may supply it by Resolve instead, and the step makes its result of it.
+// ResolveStep records an operator's statement of a step's result. Use ResolveStep if the flow can't find out by itself:
+// an operation took effect, and the answer is gone, was cut off, or is not enough for the step. The flow then goes on as
+// if the step had returned result. If the flow is given up later, result is undone. If you can still get the provider's
+// answer, you may supply the answer by Resolve instead, and the step makes the result.
 //
-// result is recorded as JSON and has to fit the step. A result that does not fit, or a nil for a step that returns a
-// value, is ErrChanged in the next run. You may then state it again. For a step's undo, step is "undo/" and its name.
-// result is then ignored, and the step counts as undone. A flow that was set aside goes on, and its failures are
+// result is recorded as JSON and has to fit the step. A result of another form, or a nil for a step with a result, is
+// ErrChanged in the next run. You may then state the result again. For a step's undo, step is "undo/" and the step's
+// name. result is then ignored, and the step counts as undone. A flow which was set aside goes on, and the failures are
 // reset. how names the operator and the reason. The record leaves out possible credentials.
 //
 // Every operation of the step needs an outcome first. Otherwise the error is an *Error with onceward.ErrPending,
 // onceward.ErrInFlight or onceward.ErrOutcomeUnknown: see Resolve. Other errors are:
 //   - an *Error with onceward.ErrInFlight while another caller runs the flow;
-//   - one that wraps onceward.ErrNotFound if there is no such flow;
-//   - one that wraps onceward.ErrInvalidEvent if the flow has ended, if the step has not begun an operation, or if
-//     its result is recorded and was not stated by an operator.
+//   - onceward.ErrNotFound, wrapped, if there is no such flow;
+//   - onceward.ErrInvalidEvent, wrapped, if the flow has ended, the step has not begun an operation, or the recorded
+//     result is not an operator's.
 func (r *Runner) ResolveStep(ctx context.Context, flow onceward.Ref, step string, result any, how onceward.ResolveOptions) (Flow, error) {
 	said := struct {
 		By     string `json:"by,omitempty"`
@@ -85,8 +85,7 @@ func (r *Runner) unstated(flow onceward.Ref, step string, err error) error {
 	return fmt.Errorf("onceward: resolve step %s of flow %s: %w", step, flow.ID, err)
 }
 
-// mayState reports whether an operator may state a step's result, and returns the note of an operation that the step
-// has begun.
+// mayState reports whether an operator may state a step's result, and returns the note of a begun operation.
 func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (note journal.StepRecord, err error) {
 	n := r.newRun(f, false)
 	undone, undoes := strings.CutPrefix(name, undoName+"/")
@@ -119,7 +118,7 @@ func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (no
 	return note, err
 }
 
-// claim claims a flow that no process runs.
+// claim claims a flow which no process runs.
 func (r *Runner) claim(ctx context.Context, f *journal.Flow) (*run, error) {
 	if f.State == journal.FlowStateSetAside {
 		if _, err := r.store.ApplyFlow(ctx, machine.FlowEvent{Kind: machine.FlowEventRetry, Ref: f.Ref, At: r.core.Now()}); err != nil {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// checkResult says why a step can't return values of a type, or returns "". Otherwise a type that JSON can't make or
-// give back would show only after the step has had its effect.
+// checkResult says why a step can't return values of a type, or returns "". Without the check, a type outside JSON would
+// show only after the step's effect.
 func checkResult(t reflect.Type) string {
 	if known, ok := checkedResults.Load(t); ok {
 		return known.(string)
@@ -33,8 +33,7 @@ var (
 	readsText = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// unreadable is a type within t that encoding/json never decodes, or nil. An any may hold
-// what it will.
+// unreadable returns a type within t which encoding/json never decodes, or nil. An any may hold any value.
 func unreadable(t reflect.Type, seen map[reflect.Type]bool) reflect.Type {
 	if seen[t] || reflect.PointerTo(t).Implements(readsJSON) || reflect.PointerTo(t).Implements(readsText) {
 		return nil
@@ -63,8 +62,7 @@ func unreadable(t reflect.Type, seen map[reflect.Type]bool) reflect.Type {
 	return nil
 }
 
-// takesNull reports whether null says all that a value of a type can: nothing is lost by a
-// result that was left out.
+// takesNull reports whether null can stand for a type's value: a left-out result then loses nothing.
 func takesNull(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
@@ -75,7 +73,7 @@ func takesNull(t reflect.Type) bool {
 	return false
 }
 
-// decodeStrictly takes JSON apart, if it fits and nothing of it is left over.
+// decodeStrictly decodes JSON, if everything fits and nothing is left over.
 func decodeStrictly(encoded []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(encoded))
 	d.DisallowUnknownFields()

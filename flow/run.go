@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// run is one run of a flow's function under one claim.
+// run is one run through a flow's function under one claim.
 type run struct {
 	runner   *Runner
 	core     *core.Core // the runner's, as store is
@@ -28,58 +28,57 @@ type run struct {
 	function *function
 	ref      onceward.Ref
 	ctx      context.Context // the whole run's
-	replays  bool            // the flow came to its end: nothing is made or recorded any more
-	parent   seam.Parent     // of its operations, but for their step
+	replays  bool            // the flow has ended: nothing is made or recorded any more
+	parent   seam.Parent     // of the operations, without the step
 
 	mu       sync.Mutex
 	flow     journal.Flow
 	recorded map[string]*journal.StepRecord // completed steps, by name
 	undone   map[string]bool
-	called   map[string][]string // IDs of the operations that were asked for, by step
-	seq      int                 // of the latest record
-	saved    int                 // how many of flow.Steps are known to be in the journal
+	called   map[string][]string // IDs of the requested operations, by step
+	seq      int                 // the latest record's
+	saved    int                 // how many records in flow.Steps are known to be in the journal
 	visited  map[string]bool
 	making   map[*step]bool
-	at       map[int]*journal.StepRecord // one of the recorded steps at each position
+	at       map[int]*journal.StepRecord // a recorded step at each position
 	position int
-	sequent  string // the step that is being made, of those that come one after another
+	sequent  string // the step now being made in sequence
 	failed   map[string]journal.StepRecord
 	coped    map[string]coped
 	undos    []undo
 	fault    *fault
 	over     bool      // the function has returned
-	rests    time.Time // a provider asked not to be asked again before, for an operation that is cancelled
+	rests    time.Time // a provider asked for a pause until then, for a cancelled operation
 }
 
-// fault keeps a flow from its end, even if its function hides the error.
+// fault keeps a flow from its end, even if the function hides the error.
 type fault struct {
 	told  *Error
 	final bool // no step is made any more, parallel ones neither
 	fails bool // the run counts as a failure
 
-	// The function cancelled the step's context itself, as an errgroup does. The reason for
-	// that counts.
+	// The function cancelled the step's context itself, as an errgroup does. The reason for the cancellation counts.
 	beside bool
 
-	// The credential was refused, or there was none: the function does not have the flow given up by this.
+	// The credential was refused or missing: the function can't give the flow up for this reason.
 	refused bool
 
 	due   time.Time
 	waits onceward.Ref
-	open  *onceward.Error // of the operation that it waits for
+	open  *onceward.Error // the awaited operation's
 }
 
 // place is where a context stands within a flow.
 type place struct {
 	run     *run
 	section int      // position of the parallel section; 0: in none
-	steps   []string // that may be made in it
+	steps   []string // the section's steps
 	step    *step    // nil: in none
 }
 
 type placeKey struct{}
 
-// backgroundKey marks the context of flows that Resume and Run run.
+// backgroundKey marks contexts of flows run by Resume and Run.
 type backgroundKey struct{}
 
 func placeOf(ctx context.Context) *place {
@@ -87,7 +86,7 @@ func placeOf(ctx context.Context) *place {
 	return p
 }
 
-// nameOf is the step that a record belongs to.
+// nameOf returns a record's step.
 func nameOf(s *journal.StepRecord) string {
 	if s.Kind == journal.StepCall {
 		return stepOfCall(s.Name)
@@ -135,13 +134,12 @@ func (r *Runner) foreground(ctx context.Context, f *journal.Flow, function *func
 	return r.newRun(f, replays).work(ctx, function)
 }
 
-// unregistered returns the error for a flow whose function this Runner does not know.
+// unregistered returns the error for a flow if this Runner does not know the flow's function.
 func unregistered(f *journal.Flow) error {
 	return &Error{Flow: flowOf(f), Kind: ErrUnregistered, Err: fmt.Errorf("it was begun as %s, version %d", f.Function.Name, f.Function.Version)}
 }
 
-// work runs the function and records what comes of it. However it is left, a panic of
-// the function's included, the claim ends.
+// work runs the function and records the result. The claim ends in any case, even after the function's panic.
 func (r *run) work(ctx context.Context, function *function) (result []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -183,7 +181,7 @@ func (r *run) within(ctx context.Context) context.Context {
 	return context.WithValue(r.under(ctx, nil), placeKey{}, &place{run: r})
 }
 
-// under names the calls under the returned context as those of the flow, or of one of its steps.
+// under names the calls below the returned context as the flow's, or a step's.
 func (r *run) under(ctx context.Context, st *step) context.Context {
 	p := r.parent
 	if st != nil {
@@ -195,7 +193,7 @@ func (r *run) under(ctx context.Context, st *step) context.Context {
 	}})
 }
 
-// replayed is what comes of a flow that is only run through its recorded steps.
+// replayed returns the result of a flow that only runs through recorded steps.
 func (r *run) replayed(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +206,7 @@ func (r *run) replayed(err error) error {
 	return nil
 }
 
-// conclude records what came of the function.
+// conclude records the function's result.
 func (r *run) conclude(ctx context.Context, result []byte, err error) error {
 	left := r.close()
 	r.mu.Lock()
@@ -246,8 +244,8 @@ func (r *run) conclude(ctx context.Context, result []byte, err error) error {
 	return r.fail(ctx, &Error{Kind: ErrFailed, Err: err})
 }
 
-// close stops goroutines that the function has left behind from making or beginning anything more. It returns the
-// name of a step that such a goroutine made. Empty means none.
+// close stops the function's left goroutines from making or beginning anything more. close returns the name of a step
+// made by such a goroutine. Empty means none.
 func (r *run) close() (left string) {
 	r.mu.Lock()
 	r.over = true
@@ -260,8 +258,8 @@ func (r *run) close() (left string) {
 	return left
 }
 
-// brokenOff reports whether the end of the context explains the function's return, so that it proves nothing about
-// the flow. It may have returned an error, given the flow up for that end, or left out a recorded step.
+// brokenOff reports whether the context's end explains the function's return. The return then proves nothing about the
+// flow. The function may have returned an error, given the flow up for that end, or left out a recorded step.
 func brokenOff(ctx context.Context, err error, missing string) bool {
 	if ctx.Err() == nil {
 		return false
@@ -272,7 +270,7 @@ func brokenOff(ctx context.Context, err error, missing string) bool {
 	return err != nil || missing != ""
 }
 
-// interruption is for a run that was broken off from outside.
+// interruption returns the fault for a run broken off from outside.
 func (r *run) interruption(ctx context.Context, err error) *fault {
 	if cause := context.Cause(ctx); cause != nil && (err == nil || !errors.Is(err, cause)) {
 		err = errors.Join(cause, err)
@@ -280,8 +278,8 @@ func (r *run) interruption(ctx context.Context, err error) *fault {
 	return &fault{told: &Error{Kind: onceward.ErrPending, Err: err}, final: true}
 }
 
-// unvisited returns the name of a recorded step that the function did not make. With begunToo, a step with a begun
-// operation counts as well. Empty means none.
+// unvisited returns a recorded step which the function did not make. With begunToo, a step with a begun operation counts
+// as well. Empty means none.
 func (r *run) unvisited(begunToo bool) string {
 	for i := range r.flow.Steps {
 		s := &r.flow.Steps[i]
@@ -308,7 +306,7 @@ func (r *run) finish(ctx context.Context, result []byte) error {
 
 func byPosition(a, b journal.StepRecord) int { return a.Position - b.Position }
 
-// number gives records their places in the flow's log.
+// number gives records places in the flow's log.
 func (r *run) number(steps []journal.StepRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -318,8 +316,8 @@ func (r *run) number(steps []journal.StepRecord) {
 	}
 }
 
-// park makes the flow wait until f is due, or until the operation that it waits for has its outcome. If a provider
-// asked for more patience with another, cancelled operation of the flow, no outcome makes it run before that.
+// park makes the flow wait until f is due, or until the awaited operation has an outcome. If a provider asked for a
+// longer pause with another, cancelled operation, no outcome makes the flow run earlier.
 func (r *run) park(ctx context.Context, f *fault) error {
 	due, waits := r.rested(f.due), f.waits
 	if due.After(f.due) {
@@ -327,14 +325,14 @@ func (r *run) park(ctx context.Context, f *fault) error {
 	}
 	told := *f.told
 	if f.open != nil && told.Err != nil {
-		// Of the step's error its caller gets the text: it could take the wait for that error.
+		// The caller gets only the text of the step's error: the caller could mistake the wait for the error.
 		told.Err = &recalled{text: told.Err.Error(), is: []error{f.open}}
 	}
 	return r.end(ctx, machine.FlowEvent{Kind: machine.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, &told)
 }
 
-// restsUntil keeps the flow from running before a time that the provider set. If a caller left while it waited for
-// that time, its operation was cancelled and has no time of its own: the next run would send it at once.
+// restsUntil keeps the flow from running before the provider's time. If a caller left during such a wait, the operation
+// was cancelled and has no time of its own: the next run would send it at once.
 func (r *run) restsUntil(asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -343,7 +341,7 @@ func (r *run) restsUntil(asked time.Time) {
 	}
 }
 
-// rested returns the time of the flow's next run, which is not before due.
+// rested returns the time for the flow's next run, which is not before due.
 func (r *run) rested(due time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -382,7 +380,7 @@ func (r *run) fail(ctx context.Context, told *Error) error {
 	}, told)
 }
 
-// end records the end of the run. It tries again until the journal records it, or until the session ends. Other
+// end records the run's end. end tries again until the journal records the event, or until the session ends. Other
 // processes may then take the flow.
 func (r *run) end(ctx context.Context, ev machine.FlowEvent, told *Error) error {
 	res, err := r.apply(ctx, ev)
@@ -458,8 +456,7 @@ func (r *run) tell(told *Error) error {
 	return &e
 }
 
-// stop sets what keeps the flow from its end: the first that does, unless the next is
-// final. It is called under mu.
+// stop sets the run's fault: the first one, unless the next is final. stop is called under mu.
 func (r *run) stop(f *fault) *Error {
 	if r.fault == nil || f.final && !r.fault.final {
 		r.fault = f

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Runner runs the flows of a client's journal. It is safe for concurrent use. It needs no end of its own: the
+// Runner runs the flows in a client's journal. A Runner is safe for concurrent use, and needs no end of its own: the
 // client's Shutdown waits for running flows.
 type Runner struct {
 	client  *onceward.Client
@@ -21,18 +21,18 @@ type Runner struct {
 	store   machine.Flows
 	backoff backoff.Policy
 	trace   Trace
-	wakes   chan struct{} // tells Run that a flow is due earlier than it knew
+	wakes   chan struct{} // tells Run about a flow that is due earlier
 
 	mu        sync.RWMutex
 	functions map[journal.FlowFunction]*function
-	names     []journal.FlowFunction // of the functions, in the order of their registration
+	names     []journal.FlowFunction // the functions' names, in the order of registration
 	retried   int                    // with how many functions retryChanged was done last, and one more
 
 	hands hands
 }
 
-// Register adds functions to the Runner's, and makes Run look for flows that wait for them. After an error none of
-// them is added.
+// Register adds functions, and makes Run look for flows which wait for these functions. After an error no function is
+// added.
 func (r *Runner) Register(definitions ...Definition) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *Runner) known(name journal.FlowFunction) *function {
 	return r.functions[name]
 }
 
-// registered are the names of all known functions.
+// registered returns all known functions' names.
 func (r *Runner) registered() []journal.FlowFunction {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

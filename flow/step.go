@@ -15,55 +15,56 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Step makes one step of the flow that ctx belongs to, and returns do's result.
+// Step makes one step of ctx's flow, and returns do's result.
 //
 // The result is recorded as JSON. From then on the step returns the recorded result, and does not call do again. A
-// step that was cut off before that is made again with the same keys, so its operations still take effect once. All
+// step which was cut off earlier is made again with the same keys, so the operations still take effect once. All
 // other work in do is done again.
 //
-// Step always returns the recorded result: fields that JSON drops are missing the first time, too. The record holds
-// the result as it is, so return no secret. T must be a type that encoding/json gives back whole. Any other type,
+// Step always returns the recorded result: fields dropped by JSON are missing the first time, too. The record holds the
+// unchanged result, so return no secret. T must be a type which encoding/json gives back whole. Any other type,
 // such as an interface, makes the step [ErrStep] before do is called.
 //
 // Names are unique within a flow, and the same on every run. They hold no slash, and "undo" is taken.
 //
 // # Operations in a step
 //
-// An operation in do needs no name: it has the step's. Make one in a step. A second one is [onceward.ErrNameNeeded],
-// unless it repeats the first one because that had no answer. Operations that are named by [onceward.WithOperation]
-// may stand beside it, as "step/name". All of them need the context of do, and none begins after do returns.
-// Likewise, a flow's steps are over when its function returns. While a step is being made it is not done ([ErrStep]).
+// An operation in do needs no name: the step's name serves. Make one such operation in a step. A second one is
+// [onceward.ErrNameNeeded], unless it repeats the first one for want of an answer. Operations named by
+// [onceward.WithOperation] may stand beside the first one, as "step/name". All operations need do's context, and none
+// begins after do returns. Likewise, a flow's steps are over when the function returns. A step in progress is not done
+// ([ErrStep]).
 //
 // Make the operations of a step one after another, and in the same order in every run. A new operation is
 // [onceward.ErrNotSent] in two cases: another one of the step has no outcome, or another one took effect in an
-// earlier run and this run has not asked for it. So a do that chooses another card in a later run does not charge
-// both. If nothing was sent of the earlier operation, it is cancelled, and the new one begins. Pay by another card in
-// a step of its own.
+// earlier run and this run has not asked for it. So if do chooses another card in a later run, only one card is
+// charged. If nothing was sent for the earlier operation, the operation is cancelled, and the new one begins. Pay by
+// another card in a step of its own.
 //
 // # Errors
 //
-// Step returns an error of do as it is. The next run calls do again, unless the function went on. Once a later step
-// is done, or has begun an operation, the failure is permanent: further runs get that error again, as [Reason]
-// describes. Use [Parallel] for steps that are to be tried again in any case.
+// Step returns do's error unchanged. The next run calls do again, unless the function went on. Once a later step is
+// done, or has begun an operation, the failure is permanent: further runs get the same error again, as [Reason]
+// describes. Use [Parallel] for steps which are to be tried again in any case.
 //
 // If an operation of the step has no outcome yet, the error is an [*Error] with [onceward.ErrPending],
-// [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight]. It does not matter which run began the operation. Further
+// [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight], no matter which run began the operation. Further
 // steps return the error too, and the flow waits, even if do or the flow's function hides the error.
 //
-// The run fails in two cases. One is that do fails before it asks for an operation that took effect in an earlier
-// run. The other is that do returns before it asks for an operation that is due and that no other caller sends
+// The run fails in two cases. In the first, do fails before asking for an operation which took effect in an earlier
+// run. In the second, do returns before asking for an operation which is due and which no other caller sends
 // ([onceward.Error.InBackground]).
 //
-// A do that returns nil may have found its work done elsewhere, without asking for the operation of an earlier run.
-// The step still waits for that operation while it may be sent, even if it is on hold. If nothing was sent of it, it
-// is cancelled. An unknown operation that is not on hold does not delay such a do.
+// If do returns nil, do may have found the work done elsewhere, without asking for an earlier run's operation. The step
+// still waits for such an operation while it may be sent, even on hold. If nothing was sent for the operation, the
+// operation is cancelled. An unknown operation does not delay such a do, unless the operation is on hold.
 //
 // Steps run one after another, except below [Parallel].
 func Step[T any](ctx context.Context, name string, do func(context.Context) (T, error), options ...StepOption[T]) (T, error) {
 	return makeStep(ctx, name, journal.StepDone, false, encoded(do), options)
 }
 
-// encoded returns a function that makes JSON of do's result.
+// encoded returns a function which makes JSON from do's result.
 func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *step) ([]byte, error) {
 	return func(ctx context.Context, st *step) ([]byte, error) {
 		result, err := do(ctx)
@@ -74,18 +75,18 @@ func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *
 	}
 }
 
-// TimeStep is a step that returns the time of its first run. Every run of the flow gets the recorded time. A host
-// with another journal reads a time of its own, and so does this one after the loss of its journal. So don't use it
-// for anything that has to be the same there, such as the body of a request under a derived key.
+// TimeStep is a step which returns the time of the step's first run. Every run of the flow gets the recorded time. A
+// host with another journal reads a time of its own, and so does this host after the journal's loss. So don't use
+// TimeStep for values which have to be the same on both, such as a request's body under a derived key.
 func TimeStep(ctx context.Context, name string) (time.Time, error) {
 	return makeStep[time.Time](ctx, name, journal.StepTime, false, encoded(func(ctx context.Context) (time.Time, error) {
 		return placeOf(ctx).run.core.Now().UTC().Round(0), nil
 	}), nil)
 }
 
-// UUIDStep is a step that returns a UUID in the form of version 4. Every run of the flow gets the same one. It is
-// unique, and no key on the wire equals it. It is derived from the flow's own key and the step's name. With
-// onceward.Config.Secret it is the same on every host, and can't be guessed without the secret.
+// UUIDStep is a step which returns a UUID in version 4's form. Every run of the flow gets the same UUID. The UUID is
+// unique, differs from every key on the wire, and is derived from the flow's own key and the step's name. With
+// onceward.Config.Secret the UUID is the same on every host, and can't be guessed without the secret.
 func UUIDStep(ctx context.Context, name string) (string, error) {
 	return makeStep[string](ctx, name, journal.StepUUID, false, encoded(func(ctx context.Context) (string, error) {
 		return uuidStep(placeOf(ctx).run.parent.Key, name), nil
@@ -107,9 +108,9 @@ func uuidStep(flow, name string) string {
 }
 
 // Parallel returns a context for the named steps, which may run at once, such as in the goroutines of an errgroup.
-// Their order is not part of the flow, and their keys follow from their names. Name all of them beforehand. If one
-// was renamed or removed, that is then noticed before another is made in its stead, and each of them returns
-// [ErrChanged]. Call Parallel once for each group of steps, in sequence with the steps before and after it.
+// The steps' order is not part of the flow, and their keys follow from their names. Name all steps beforehand. A renamed
+// or removed step is then noticed before another is made in its stead, and each step returns [ErrChanged]. Call Parallel
+// once for each group of steps, in sequence with the steps before and after the group.
 func Parallel(ctx context.Context, steps ...string) context.Context {
 	p := placeOf(ctx)
 	if p == nil || p.section != 0 || p.step != nil {
@@ -130,8 +131,8 @@ func Parallel(ctx context.Context, steps ...string) context.Context {
 	return context.WithValue(ctx, placeKey{}, &place{run: r, section: r.position, steps: steps})
 }
 
-// StepOption configures a Step that returns a T. It is a function, and not a struct of options as elsewhere in this
-// module, so that T is inferred.
+// StepOption configures a Step with a result T. StepOption is a function, and not a struct as elsewhere in this module,
+// so T is inferred.
 type StepOption[T any] func(*stepOptions[T])
 
 type stepOptions[T any] struct {
@@ -140,15 +141,15 @@ type stepOptions[T any] struct {
 	begin     func(context.Context) (journal.Tx, error) // of a LocalStep and a local undo; nil: the journal's
 }
 
-// WithUndo sets the function that undoes a step if the flow is given up. undo gets the step's result. It is a step
-// itself: it is made once, with keys of its own, and again if it fails. Its own writes and its record are not one
-// commit: after a crash between the two it runs again. See [WithLocalUndo] for writes to the journal's database.
+// WithUndo sets the function which undoes a step if the flow is given up. The function gets the step's result. An undo is
+// a step itself: made once, with keys of its own, and again after a failure. The undo's own writes and the record are not
+// one commit. After a crash between the two, the undo runs again. See [WithLocalUndo] for writes to the journal's database.
 func WithUndo[T any](undo func(ctx context.Context, result T) error) StepOption[T] {
 	return func(o *stepOptions[T]) { o.undo = undo }
 }
 
-// makeStep returns what is recorded of a step, or has do make it, which returns its
-// result as JSON. The flow does without the result of a spare step.
+// makeStep returns a step's recorded result, or has do make the step. do returns the result as JSON. The flow can do
+// without a spare step's result.
 func makeStep[T any](ctx context.Context, name string, kind journal.StepKind, spare bool, do func(context.Context, *step) ([]byte, error), options []StepOption[T]) (T, error) {
 	var zero, result T
 	if p, reason := placeOf(ctx), checkResult(reflect.TypeFor[T]()); p != nil && reason != "" {

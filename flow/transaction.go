@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// inTransaction calls write, and commits its writes with the step's record. The commit includes the records that
-// ride, because the writes may depend on them.
+// inTransaction calls write, and commits write's changes with the step's record. The commit includes the records not yet
+// written, because the changes may depend on them.
 func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (journal.Tx, error), write func(context.Context, journal.Tx) ([]byte, error)) ([]byte, error) {
 	r := st.run
 	local, ok := r.store.(machine.LocalFlows)

@@ -25,8 +25,8 @@ func (st *step) keepUndo(do func(context.Context, *step) error) {
 	st.run.undos = append(st.run.undos, undo{st, do})
 }
 
-// giveUp records that the flow's own function gives the flow up, and goes on to undo it. The function runs again, so
-// that its steps name their undos.
+// giveUp records that the flow's own function gives the flow up, and goes on to undo the flow. The function runs again,
+// so the steps name their undos.
 func (r *run) giveUp(ctx context.Context, why error) error {
 	r.mu.Lock()
 	steps, err := r.copedWith(ctx)
@@ -47,7 +47,7 @@ func (r *run) giveUp(ctx context.Context, why error) error {
 	return r.again(ctx, why)
 }
 
-// unread ends the run if the journal can't say what became of a step. It is called under mu.
+// unread ends the run if the journal can't say what became of a step. unread is called under mu.
 func (r *run) unread(step string, err error) error {
 	return r.stop(&fault{told: &Error{Step: step, Kind: onceward.ErrJournal, Err: err}, final: true, due: r.core.Now().Add(askAgain)})
 }
@@ -61,8 +61,8 @@ func (r *run) again(ctx context.Context, why error) error {
 	return err
 }
 
-// operationsOf lists the operations that a step may have asked for, in their present state. It lists all of them even
-// if the flow's function has cancelled the context, as an errgroup does.
+// operationsOf lists a step's possible operations, in the present state. The list is whole even if the flow's function
+// has cancelled the context, as an errgroup does.
 func (r *run) operationsOf(ctx context.Context, st *step) (ops []journal.Operation, err error) {
 	return r.operations(ctx, r.called[st.id])
 }
@@ -87,9 +87,9 @@ func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Opera
 	return ops, nil
 }
 
-// blockedBy returns an error if an operation of the step blocks the undo of the flow: it has no outcome, and might
-// still take effect. Otherwise it returns the number of operations with an answer, and those of them that took
-// effect. It is called under mu.
+// blockedBy returns an error if an operation of the step blocks the flow's undo: the operation has no outcome, and might
+// still take effect. Otherwise blockedBy returns the number of operations with an answer, and the operations with an
+// effect. blockedBy is called under mu.
 func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []onceward.Ref, err error) {
 	ops, err := r.operationsOf(ctx, st)
 	if err != nil {
@@ -114,9 +114,9 @@ func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []o
 	return answers, effects, nil
 }
 
-// cancelsUnsent cancels a pending, unsent operation that the flow does not want any more: perhaps no other caller could
-// send it. It returns false if another process claimed the operation meanwhile, or if the journal fails. The flow then
-// waits for it.
+// cancelsUnsent cancels a pending, unsent operation which the flow does not want any more: perhaps no other caller could
+// send it. The result is false if another process claimed the operation meanwhile, or if the journal fails. The flow
+// then waits for the operation.
 func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why string) bool {
 	if op.State != journal.StatePending || op.MayHaveRun || !r.core.Session.Holds(r.flow.Holder) {
 		return false
@@ -131,8 +131,8 @@ func (r *run) cancelsUnsent(ctx context.Context, op *journal.Operation, why stri
 	return err == nil && res.Decision == machine.Recorded
 }
 
-// mayStillTell lets a step that is not recorded name its undo, or the reason why the function went another way, if
-// one of its operations has an answer. The journal then answers the step's calls. Any other such step is not made. It
+// mayStillTell lets an unrecorded step name its undo, or the reason why the function went another way, if one of the
+// operations has an answer. The journal then answers the step's calls. Any other such step is not made. mayStillTell
 // is called under mu.
 func (r *run) mayStillTell(ctx context.Context, st *step) error {
 	answers, effects, err := r.blockedBy(ctx, st)
@@ -146,7 +146,7 @@ func (r *run) mayStillTell(ctx context.Context, st *step) error {
 	return nil
 }
 
-// unaccounted ends the run if an operation took effect, or still may, in a step that the function did not reach.
+// unaccounted ends the run if an operation took effect, or still may, in a step out of the function's reach.
 func (r *run) unaccounted(ctx context.Context) error {
 	for name := range r.called {
 		if r.visited[name] || strings.HasPrefix(name, undoName+"/") {
@@ -166,8 +166,8 @@ func (r *run) unaccounted(ctx context.Context) error {
 	return nil
 }
 
-// undo undoes the steps, latest first. f is the fault that kept the function from its end, and missing is a recorded
-// step that it did not make.
+// undo undoes the steps, latest first. f is the fault which kept the function from ending, and missing is a recorded
+// step which the function did not make.
 func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 	switch {
 	case f != nil && f.fails:
@@ -211,7 +211,7 @@ func (r *run) undo(ctx context.Context, f *fault, missing string) error {
 	return r.end(ctx, machine.FlowEvent{Kind: machine.FlowEventUndo}, &Error{Kind: ErrGivenUp, Err: gaveUpFor(r.flow.Steps)})
 }
 
-// undo undoes one step. Its calls are over when it returns, even if it or a hook panics, and the provider's requested
+// undo undoes one step. The calls are over when undo returns, even if do or a hook panics, and the provider's requested
 // delay is kept.
 func (st *step) undo(ctx context.Context, do func(context.Context, *step) error) (f *fault, err error) {
 	left := false

@@ -21,20 +21,20 @@ import (
 type step struct {
 	run      *run
 	name     string
-	id       string // what its operations are called for
+	id       string // the name for the step's operations
 	kind     journal.StepKind
 	position int
 	parallel bool
 	executes bool           // do is to be called
 	result   []byte         // recorded before
 	stated   bool           // a person stated the result
-	recorded bool           // its record was committed with its own writes
-	doubted  bool           // it is not known whether that commit landed
-	undoes   bool           // it is a step's undo
-	spare    bool           // the flow goes on, and is undone, though an operation of it stays unknown
+	recorded bool           // the record was committed with the step's own writes
+	doubted  bool           // it is not known whether the commit landed
+	undoes   bool           // the visit is a step's undo
+	spare    bool           // the flow goes on, and is undone, though an operation stays unknown
 	onlyTold bool           // calls are answered from the journal, and no other is made
-	effects  []onceward.Ref // with onlyTold: the operations of the step that took effect
-	failed   error          // what the function was told of it, and is told again, though it tells what undoes it
+	effects  []onceward.Ref // with onlyTold: the step's operations with an effect
+	failed   error          // the step's recorded error, which the function gets again even if it names an undo
 
 	calls stepCalls
 }
@@ -239,7 +239,7 @@ func (st *step) changed(err error) error {
 	return st.changedTo(st.name, err)
 }
 
-// leave ends a step that was made. It notes the result, or the fault.
+// leave ends a made step, and notes the result or the fault.
 func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, error) {
 	r := st.run
 	f := st.inTheWay(ctx, err)
@@ -274,7 +274,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	return result, nil
 }
 
-// wayOut adds the remedy to the error of a step that fails because an answer is missing.
+// wayOut adds the remedy to the error of a step that fails for want of an answer.
 func (st *step) wayOut(err error) error {
 	st.calls.mu.Lock()
 	defer st.calls.mu.Unlock()
@@ -306,7 +306,7 @@ func (st *step) note(ctx context.Context, rec journal.StepRecord) error {
 	return nil
 }
 
-// record is called under mu, so that records are noted in their order.
+// record is called under mu, so records are noted in order.
 func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
 	r := st.run
 	if r.over && !st.undoes {

@@ -18,30 +18,30 @@ import (
 
 // Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
 type Options struct {
-	// Deployment names the deployment that owns the journal, such as "prod". The first Open records it, and Open
-	// refuses any other with ErrDeployment. Otherwise a copy of production that is started as staging would send
-	// production's operations. With ReadOnly or Existing it may be "", for any deployment.
+	// Deployment names the journal's owner, such as "prod". The first Open records the name, and Open refuses any other
+	// name with ErrDeployment. Otherwise production's copy, started as staging, would send production's operations. With
+	// ReadOnly or Existing the name may be "", for any deployment.
 	Deployment string
 
 	// Schema is the journal's schema: a-z, 0-9 and _, at most 63 characters. Default: DefaultSchema.
 	Schema string
 
-	// Migrate makes Open migrate (see Migrate), for programs whose role may do so. Without it Open checks the version,
-	// and says what to run.
+	// Migrate makes Open migrate (see Migrate), for programs with the right to do so. Without Migrate, Open checks the
+	// version, and says what to run.
 	Migrate bool
 
-	// Existing opens the journal of another service, running or not, for programs that change single operations or
-	// flows, such as an operator's. It never migrates, claims a journal without a Deployment, joins (Join is refused),
-	// ends dead sessions, or writes to a Witness. If Open detects a copy or a promoted server, it fails, and leaves
-	// the service to record that. While it is open it has a row among the journal's sessions. The row fences and
-	// identifies its commits, holds nothing, and is not counted.
+	// Existing opens another service's journal, running or not, for programs which change single operations or flows,
+	// such as an operator's. Such a Journal never migrates, claims a journal without a Deployment, joins (Join is
+	// refused), ends dead sessions, or writes to a Witness. If Open detects a copy or a promoted server, Open fails, and
+	// leaves the record to the service. The open Journal has a row among the journal's sessions. The row fences and
+	// identifies the Journal's commits, holds nothing, and is not counted.
 	Existing bool
 
-	// ReadOnly opens the journal for reading, whether its service runs or not. Get, List, GetFlow, ListFlows, FindBy,
-	// Bookmark, ListBookmarks, ReadStats and Verify work. Every writing method returns ErrReadOnly. It implies Existing, and writes nothing,
-	// not even a session's row. Each statement runs in a READ ONLY transaction, so a standby will do. The role needs
-	// USAGE on the schema and SELECT on its tables and its sequence. A standby shows the journal as of its replay.
-	// Options.Readers limits its connections. Unsafe, Durability and Witness have no effect.
+	// ReadOnly opens the journal for reading, whether the service runs or not. Get, List, GetFlow, ListFlows, FindBy,
+	// Bookmark, ListBookmarks, ReadStats and Verify work. Every writing method returns ErrReadOnly. ReadOnly implies
+	// Existing, and writes nothing, not even a session's row. Each statement runs in a READ ONLY transaction, so a standby will do. The role needs
+	// USAGE on the schema and SELECT on the tables and the sequence. A standby shows the journal at the standby's replay.
+	// Options.Readers limits the connections. Unsafe, Durability and Witness have no effect.
 	ReadOnly bool
 
 	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Onceward then uses no prepared
@@ -54,29 +54,29 @@ type Options struct {
 
 	// Failover says what to do after the server's timeline changed: a standby was promoted, or the database was
 	// recovered to a point in time. If commits wait for no standby (synchronous_standby_names is empty), Open warns
-	// once of the possible loss, unless this or Durability says otherwise.
+	// once about the possible loss, unless Failover or Durability says otherwise.
 	Failover Failover
 
-	// Witness detects a state of the same timeline that was put back while no process was alive. Such states are a copy
-	// of the storage, a base backup started as it is, and the data alone of a dump in emptied tables. The database itself
-	// can't detect that. Nil means that there is none.
+	// Witness detects an earlier state of the same timeline, put back while no process was alive. Such states are a copy
+	// of the storage, a base backup started without recovery, and a dump's data alone in emptied tables. The database
+	// itself can't detect such a state. Nil means no Witness.
 	Witness Witness
 
-	// Unsafe accepts a server that may lose acknowledged commits (fsync off), and events of any time. It is for tests.
+	// Unsafe accepts a server which may lose acknowledged commits (fsync off), and events with any time. For tests only.
 	Unsafe bool
 
 	// Readers limits the connections for Get, List and other reads. Default: 4.
 	Readers int
 
-	// BeforeConnect is called before each connection and may change its configuration, such as for passwords that
-	// expire.
+	// BeforeConnect is called before each connection and may change the connection's configuration, such as for expiring
+	// passwords.
 	BeforeConnect func(ctx context.Context, cfg *pgx.ConnConfig) error
 
-	// Committed receives every commit: how many requests it carried, and how long its transaction took. Several
-	// goroutines may call it at once, and each waits for it, so it returns at once. Zero means that nothing is called.
+	// Committed receives every commit: the number of requests, and the transaction's duration. Several goroutines may
+	// call Committed at once, and each waits, so return at once. Nil means no call.
 	Committed func(requests int, took time.Duration)
 
-	// Logger receives records for operators: lost connections, ended sessions, a missing standby. It never receives
+	// Logger receives records for operators: lost connections, ended sessions, a missing standby. Logger never receives
 	// names, bodies or parameters. Default: slog.Default().
 	Logger *slog.Logger
 
@@ -97,12 +97,12 @@ const (
 type Failover uint8
 
 const (
-	// FailoverUnknown goes on if every process that was alive still is, and finds its acknowledged commits. Otherwise
+	// FailoverUnknown goes on if every process which was alive still is, and finds its acknowledged commits. Otherwise
 	// the journal counts as restored.
 	FailoverUnknown Failover = iota
-	// LosesNothing asserts that it has everything, since only a synchronous standby is ever promoted.
+	// LosesNothing asserts that the standby has everything, since only a synchronous standby is ever promoted.
 	LosesNothing
-	// MayLose is FailoverUnknown without the warning of Open that commits wait for no standby.
+	// MayLose is FailoverUnknown without Open's warning about commits without a standby.
 	MayLose
 )
 
@@ -116,11 +116,11 @@ type pace struct {
 
 var usualPace = pace{Pace: leased.UsualPace, testify: 10 * time.Second, close: 5 * time.Second, handler: 25 * time.Second}
 
-// Open opens the journal in the database that connString names, a URL or list of keywords as for libpq. It dials its
-// own connections: one for the heartbeat, at most ten for commits, at most four for BeginTx, four for handlers of
-// DeliverTx, and Options.Readers. The caller closes the Journal.
+// Open opens the journal in connString's database, a URL or list of keywords as for libpq. Open dials its own
+// connections: one for the heartbeat, at most ten for commits, at most four for BeginTx, four for handlers of
+// DeliverTx (Outcomes.HandleTx), and Options.Readers. The caller closes the Journal.
 //
-// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
+// A restored or copied journal opens, and sends nothing until the journal is adopted: see Adopt.
 //
 // Errors say what to do. errors.Is finds journal.ErrVersion, ErrUnsafe and ErrDeployment. errors.As finds *Error.
 func Open(ctx context.Context, connString string, opts Options) (*Journal, error) {
@@ -131,8 +131,8 @@ func Open(ctx context.Context, connString string, opts Options) (*Journal, error
 	return open(ctx, cfg, opts)
 }
 
-// OpenPool is Open with the configuration of the application's pool, including BeforeConnect. It uses none of the
-// pool's connections, so an exhausted pool stops no heartbeat.
+// OpenPool is Open with the application's pool's configuration, including BeforeConnect. OpenPool uses none of the pool's
+// connections, so an exhausted pool stops no heartbeat.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts Options) (*Journal, error) {
 	cfg := pool.Config()
 	if opts.BeforeConnect == nil {

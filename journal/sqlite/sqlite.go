@@ -17,13 +17,13 @@ import (
 )
 
 var (
-	// ErrNotJournal: the file is neither a journal nor a database in which one can be made.
+	// ErrNotJournal: the file is no journal, and no journal can be made there.
 	ErrNotJournal = location.ErrNotJournal
-	// ErrNetworkFilesystem: the file is on a network file system, on which WAL does not work
+	// ErrNetworkFilesystem: the file is on a network file system, and WAL does not work there
 	// (https://sqlite.org/wal.html, "Overview").
 	ErrNetworkFilesystem = osfile.ErrNetwork
-	// ErrSecondName: the file, or one that belongs to it, has another name: it has several links, or is
-	// mounted as a single file. Each name would have its own WAL, and neither would see the other's records.
+	// ErrSecondName: the journal's file, or one beside it, has another name: the file has several links, or is mounted as
+	// a single file. Each name would have another WAL, and neither would see the other's records.
 	ErrSecondName = location.ErrSecondName
 	// ErrDeployment: the journal belongs to another deployment than Options.Deployment, as in a staging
 	// system started with a snapshot of production's volume. Nothing was recorded or sent.
@@ -35,50 +35,49 @@ var (
 // Options configure Open. The zero value is recommended.
 type Options struct {
 	// Deployment names the journal's owner, such as "prod", or "prod/payments-0" for a replica with a file of
-	// its own. The first Open with a name records it in the file, and Backup copies it. From then on Open
+	// its own. The first Open with a name records the name in the file, and Backup copies the name. From then on Open
 	// with another name, or with none, returns ErrDeployment, because a copy of the whole folder looks like
 	// the journal itself and would send the same operations. Empty means that no name is recorded or
-	// required, and a file without a name opens. With ReadOnly or Existing a file of any deployment opens
+	// required, and a file without a name opens. With ReadOnly or Existing any deployment's file opens
 	// without a name, and then Join returns ErrDeployment. To change the name, see AdoptAs.
 	Deployment string
 
 	// Existing stops Open from making anything. Open returns fs.ErrNotExist if no file exists, and
-	// ErrNotJournal if the file has no journal. Without it, a mistyped path becomes a new, empty journal.
+	// ErrNotJournal if the file has no journal. Without Existing, a mistyped path becomes a new, empty journal.
 	Existing bool
 
-	// ReadOnly opens the journal for programs that read it, whether or not its service runs. Get, List,
-	// GetFlow, ListFlows, FindBy, Bookmark, ListBookmarks, Stats, Verify and Backup work. All other methods return
-	// ErrReadOnly. It implies Existing. It makes no file, changes no owner, does not move the WAL, does not
-	// write the sidecar, and starts or ends no session. No process waits for it. Other options have no
-	// effect. It needs the permission to read the file, and its -shm if there is one.
+	// ReadOnly opens the journal for reading programs, whether or not the service runs. Get, List, GetFlow, ListFlows,
+	// FindBy, Bookmark, ListBookmarks, Stats, Verify and Backup work. All other methods return ErrReadOnly. ReadOnly implies Existing. A read-only
+	// journal makes no file, changes no owner, does not move the WAL, does not write the sidecar, and starts or ends no
+	// session. No process waits for a reader. Other options have no effect. A reader needs the permission to read the
+	// file, and the -shm if there is one.
 	//
-	// A dead process's file is read in its last state. A file with a -wal but no -shm is rejected, because only a writer can make the
-	// -shm again.
+	// A dead process's file is read in the last state. A file with a -wal but no -shm is rejected, because only a writer
+	// can make the -shm again.
 	ReadOnly bool
 
-	// Committed, if not nil, is called after every commit that wrote something, with the number of its
-	// requests and the time until it was durable. The writing goroutine calls it and waits for it, so it must
-	// return at once.
+	// Committed, if not nil, is called after every commit with a write, with the number of requests and the time until
+	// the commit was durable. The writing goroutine calls Committed and waits, so return at once.
 	Committed func(requests int, took time.Duration)
 
-	// Logger receives a warning if the file is on a file system that may not outlive the machine's run or the
-	// container (tmpfs, ramfs, or overlayfs of a container). Only Linux can detect that. Default: slog.Default().
+	// Logger receives a warning if the file's file system may not outlive the machine's run or the container (tmpfs,
+	// ramfs, or a container's overlayfs). Only Linux can detect such a file system. Default: slog.Default().
 	Logger *slog.Logger
-	// Volatile accepts such a file system without a warning, as in tests. It changes nothing else.
+	// Volatile accepts such a file system without a warning, as in tests, and changes nothing else.
 	Volatile bool
 
 	// ExternalCheckpointer lets another program, such as Litestream, move the -wal file into the journal.
-	// This package then never moves it, not even on Close, and does not remove it. It grows until the other
+	// This package then never moves or removes the -wal file, not even on Close. The -wal file grows until the other
 	// program moves it (Stats.WALBytes).
 	ExternalCheckpointer bool
 }
 
-// Journal is a journal in a SQLite file. Open makes one. Its methods are safe for concurrent use.
+// Journal is a journal in a SQLite file. Open makes a Journal. The methods are safe for concurrent use.
 //
 // It is a machine.Outbox, machine.LocalFlows, machine.Receipts, machine.Reconciler, journal.StatsReader, journal.Bookmarks,
-// machine.ClockResetter and machine.HookKeeper. These document the methods that are not listed here. A journal.Tx is one of BeginTx, or Tx of the
-// application's own on the journal's file. As for EnqueueTx, it needs the file's write lock, and no process records anything
-// until it ends.
+// machine.ClockResetter and machine.HookKeeper. These document the methods without a comment here. A journal.Tx comes from
+// BeginTx, or from Tx for the application's own transaction on the journal's file. Such a transaction needs the file's write
+// lock, as for EnqueueTx, and no process records anything until the transaction ends.
 type Journal struct {
 	engine
 	store   *rowstore.Store // the engine
@@ -88,7 +87,7 @@ type Journal struct {
 	path    string
 }
 
-// engine is what a Journal does.
+// engine has a Journal's methods.
 type engine interface {
 	machine.Store
 	machine.ClockResetter
@@ -102,15 +101,15 @@ type engine interface {
 	journal.Bookmarks
 }
 
-// Open opens the journal in the file at path, or makes it. Its directory must exist. In an application's
-// SQLite database it makes the journal beside the existing tables. A process may open a file more than once: each Journal
-// works as one of another process does. The caller closes the Journal.
+// Open opens the journal in the file at path, or makes a journal there. The directory must exist. In an application's
+// SQLite database, Open makes the journal beside the existing tables. A process may open a file more than once: each
+// Journal works like another process's. The caller closes the Journal.
 //
-// A restored or copied journal opens, and sends nothing until it is adopted: see Adopt.
+// A restored or copied journal opens, and sends nothing until the journal is adopted: see Adopt.
 //
-// On a full disk Open fails, and leaves nothing that prevents a later Open.
+// On a full disk Open fails, and leaves nothing in a later Open's way.
 //
-// Errors say what to do. errors.Is finds journal.ErrVersion for a file of a newer release,
+// Errors say what to do. errors.Is finds journal.ErrVersion for a newer release's file,
 // journal.ErrRestored for an older file beside a newer -wal, ErrNotJournal, ErrNetworkFilesystem,
 // ErrSecondName, ErrDeployment, and the errors of package os.
 func Open(path string, opts Options) (*Journal, error) {
@@ -120,27 +119,27 @@ func Open(path string, opts Options) (*Journal, error) {
 	return open(path, opts)
 }
 
-// Join starts a session. It lives until it is ended or this process dies.
+// Join starts a session, which lives until it is ended or this process dies.
 func (j *Journal) Join(ctx context.Context) (machine.Session, error) { return j.store.Join(ctx) }
 
-// Apply runs machine.Next on the operation that ev names, and returns once the result is durable.
-// EventDeliver is only noted: the next commit of this process, the end of a session, or Close records it, and
-// its Result has no Operation. Apply returns a *machine.EventError for an event without its asker's clock. If
-// the context ends first, the event may be recorded.
+// Apply runs machine.Next on the operation named by ev, and returns once the result is durable. EventDeliver is only
+// noted: this process's next commit, the end of a session, or Close records the delivery, and the Result has no
+// Operation. Apply returns a *machine.EventError for an event without the caller's clock. If the context ends first, the
+// event may be recorded.
 func (j *Journal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	result, err := j.store.Apply(ctx, ev)
 	return result, j.explain("apply an event", err)
 }
 
-// Claim applies ev, of kind EventClaim, to at most limit operations that need a claim, oldest first. It skips
-// operations whose session has lost its file, and damaged ones. If it finds nothing else, it returns the error of one.
+// Claim applies ev, of kind EventClaim, to at most limit claimable operations, oldest first. Claim skips damaged
+// operations, and operations of a session without a file. If Claim finds nothing else, Claim returns one such error.
 func (j *Journal) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	result, err := j.store.Claim(ctx, ev, limit)
 	return result, j.explain("claim", err)
 }
 
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is
-// due, the longest due first. It skips damaged ones, and returns an error for them once nothing else is due.
+// due, the longest due first. Looks skips damaged operations, and returns their error once nothing else is due.
 func (j *Journal) Looks(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
 	result, err := j.store.Looks(ctx, ev, limit)
 	return result, j.explain("claim look-ups", err)
@@ -152,7 +151,7 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	return result, j.explain("read an operation", err)
 }
 
-// explain adds the file, and what to do, to the error of a damaged row.
+// explain adds the file, and what to do, to a damaged row's error.
 func (j *Journal) explain(doing string, err error) error {
 	if errors.Is(err, format.ErrDamaged) {
 		return conn.Explain(j.path, doing, err)
@@ -160,5 +159,6 @@ func (j *Journal) explain(doing string, err error) error {
 	return err
 }
 
-// Close records the noted events. The last Journal of the file, of all processes, moves the WAL into it, and removes the WAL. Sessions that were not ended count as dead.
+// Close records the noted events. The file's last Journal, in any process, moves the WAL into the file, and removes the
+// WAL. Unended sessions count as dead.
 func (j *Journal) Close() error { return j.store.Close() }
