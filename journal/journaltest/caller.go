@@ -20,7 +20,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // stripeLike allows a resend for 23 hours.
 var stripeLike = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
 
-// caller uses a journal in one session, at a time that the test moves.
+// caller uses a journal in one session, at the test's time.
 type caller struct {
 	t       *testing.T
 	journal machine.Store
@@ -38,7 +38,7 @@ func newCaller(t *testing.T, j machine.Store) *caller {
 
 func named(id string) journal.Ref { return journal.Ref{ID: id} }
 
-// intent is the intent of a small POST, with the ID as its fingerprint.
+// intent returns a small POST's intent, with the ID as the fingerprint.
 func intent(ref journal.Ref, naming journal.Naming) *machine.Intent {
 	return &machine.Intent{
 		Naming:      naming,
@@ -70,7 +70,7 @@ func (c *caller) pass(until time.Time) {
 	c.look()
 }
 
-// jump sets the clock, and runs it on until it is confirmed.
+// jump sets the clock, and runs the clock on until it is confirmed.
 func (c *caller) jump(to time.Time) {
 	c.t.Helper()
 	c.now = to
@@ -105,13 +105,13 @@ func (c *caller) beginEvent(ref journal.Ref) machine.Event {
 	return ev
 }
 
-// begin begins a named operation and holds it.
+// begin begins and holds a named operation.
 func (c *caller) begin(ref journal.Ref) journal.Operation {
 	c.t.Helper()
 	return c.decide(c.beginEvent(ref), machine.Execute)
 }
 
-// sentAgain begins an operation, and its next generation after a person decided that the first had no effect.
+// sentAgain begins an operation, and the next generation after a person's decision that the first had no effect.
 func (c *caller) sentAgain(id string) (first, second journal.Operation) {
 	c.t.Helper()
 	first = c.begin(named(id))
@@ -122,7 +122,7 @@ func (c *caller) sentAgain(id string) (first, second journal.Operation) {
 	return first, c.begin(named(id))
 }
 
-// generate begins an operation with a key that was just generated.
+// generate begins an operation with a generated key.
 func (c *caller) generate(key string) journal.Operation {
 	c.t.Helper()
 	ev := c.event(machine.EventBegin)
@@ -150,13 +150,13 @@ func (c *caller) completeEvent(op journal.Operation) machine.Event {
 	return ev
 }
 
-// complete records an answer that is still to be delivered.
+// complete records an undelivered answer.
 func (c *caller) complete(op journal.Operation) journal.Operation {
 	c.t.Helper()
 	return c.decide(c.completeEvent(op), machine.Recorded)
 }
 
-// completeDelivered records an answer that needs no delivery.
+// completeDelivered records an answer without a need for delivery.
 func (c *caller) completeDelivered(op journal.Operation) journal.Operation {
 	c.t.Helper()
 	ev := c.completeEvent(op)
@@ -179,7 +179,7 @@ func (c *caller) get(ref journal.Ref) journal.Operation {
 	return op
 }
 
-// sideBySide runs do n times in several goroutines, so that they share commits.
+// sideBySide runs do n times in several goroutines, which share commits.
 func sideBySide(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	const goroutines = 64
@@ -193,7 +193,7 @@ func sideBySide(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// flush commits an event, so that records that ride on a commit become visible.
+// flush commits an event, so records from before become visible.
 func (c *caller) flush() {
 	c.t.Helper()
 	c.generate("flush-" + c.session.ID() + "-" + time.Now().Format(time.RFC3339Nano))
@@ -206,7 +206,7 @@ func (c *caller) claim(limit int) []machine.Result {
 	return results
 }
 
-// listPages lists page by page, each beginning where the one before it ended.
+// listPages lists page by page, each beginning at the end of the former.
 func (c *caller) listPages(filter journal.Filter) (ops []journal.Operation) {
 	for {
 		page := c.list(filter)

@@ -115,8 +115,8 @@ func (s *history) step() {
 
 func (s *history) sometimes(n int) bool { return s.rnd.IntN(n) == 0 }
 
-// moveClock lets the clock fall only below everything that it has shown since it fell behind. A store need not look for
-// operations that began while it was behind.
+// moveClock lets the clock fall only below every time shown since the clock fell behind. A store need not look for
+// operations begun while the clock was behind.
 func (s *history) moveClock() {
 	s.now = s.now.Add(time.Duration(s.rnd.Int64N(int64(40 * time.Minute))))
 	switch {
@@ -237,7 +237,7 @@ func (s *history) begin() machine.Event {
 	return machine.Event{Kind: machine.EventBegin, Ref: ref, Session: s.anySession(), Asker: s.asker(), Intent: s.intent(ref, naming)}
 }
 
-// enqueue enqueues a new name, or an existing one: most of those are refused.
+// enqueue enqueues a new name, or an existing one: most existing names are refused.
 func (s *history) enqueue() machine.Event {
 	ev := s.begin()
 	ev.Kind, ev.Session, ev.Asker = machine.EventEnqueue, "", 0
@@ -247,9 +247,9 @@ func (s *history) enqueue() machine.Event {
 	return ev
 }
 
-// outbox returns the journal's, if it has one. It shows the clock first, since an enqueue need not. While the clock is
-// behind or ahead, it returns none. A store with other writers need not remember what it closed meanwhile. It also may see
-// a clock that is a minute away after the transaction, at any time.
+// outbox returns the journal's outbox, if there is one. The function shows the clock first, since an enqueue need not.
+// While the clock is behind or ahead, the function returns none. A store with other writers need not remember what the
+// store closed meanwhile. Such a store may also see a clock a minute away after the transaction, at any time.
 func (s *history) outbox() (machine.Outbox, bool) {
 	outbox, ok := s.h.Journal.(machine.Outbox)
 	if !ok {
@@ -260,7 +260,7 @@ func (s *history) outbox() (machine.Outbox, bool) {
 	return outbox, clock.Jumped.IsZero() && s.now.Sub(clock.Last).Abs() < time.Minute
 }
 
-// transaction enqueues several operations in one transaction, which it commits or rolls back.
+// transaction enqueues several operations in one transaction, and commits or rolls back.
 func (s *history) transaction() {
 	outbox, ok := s.outbox()
 	if !ok {
@@ -504,7 +504,7 @@ func (s *history) reap() {
 	require.Equal(s.t, n, reaped)
 }
 
-// settle commits something, so that no delivery rides any more.
+// settle commits something, so no delivery waits any more.
 func (s *history) settle() { s.apply(s.generate()) }
 
 func (s *history) compare(j machine.Store) {

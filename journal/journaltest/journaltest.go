@@ -1,4 +1,4 @@
-// Package journaltest is the conformance suite of journals. A store that passes Run keeps the promises of
+// Package journaltest is the journals' conformance suite. A store that passes Run keeps the promises of
 // machine.Store.
 //
 //	func TestConformance(t *testing.T) {
@@ -17,10 +17,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Harness is one empty store under test. A field that the store does not support is nil, and its tests are skipped.
+// Harness is one empty store under test. A field without the store's support is nil, and the field's tests are skipped.
 type Harness struct {
-	// Journal is an open journal on a store without operations. The harness closes it by t.Cleanup, and also the
-	// journals of Open and Reopen. The tests may have closed it before.
+	// Journal is an open journal on a store without operations. The harness closes Journal, and the journals from Open
+	// and Reopen, by t.Cleanup. The tests may have closed Journal before.
 	Journal machine.Store
 
 	// Seed seeds the random histories. The same seed draws the same histories.
@@ -29,23 +29,23 @@ type Harness struct {
 	// Open returns another journal on the same store, as in a second process.
 	Open func(t *testing.T) machine.Store
 
-	// Reopen closes Journal, if it is still open, and returns a journal on the same store, as in the next process. Nil
-	// means that the store keeps nothing.
+	// Reopen closes an open Journal, and returns a journal on the same store, as in the next process. Nil: the store keeps
+	// nothing.
 	Reopen func(t *testing.T) machine.Store
 
-	// Kill ends a session of Journal's as kill -9 of its process would. The tests then send it only late answers.
+	// Kill ends one of Journal's sessions as kill -9 of the process would. The tests then send only late answers there.
 	Kill func(t *testing.T, session machine.Session)
 
-	// Crash returns a journal on what the store would hold if every process that has
-	// it open were killed at this moment. Journal may go on, on the store as it was.
+	// Crash returns a journal on a copy of the store, as if every process with the store were killed at this moment.
+	// Journal may go on, on the original store.
 	Crash func(t *testing.T) machine.Store
 
-	// Restored closes Journal, if it is still open, makes the store look restored or copied, and returns a journal on
-	// it that was not adopted. Nil means that the store can't detect that.
+	// Restored closes an open Journal, makes the store look restored or copied, and returns a journal there before
+	// adoption. Nil: the store can't detect this state.
 	Restored func(t *testing.T) machine.Store
 
-	// Freeze stops a session of Journal's from showing that it is alive, like a stopped process or a partitioned
-	// machine. It returns once others take the session for dead. thaw lets it go on.
+	// Freeze stops one of Journal's sessions from showing signs of life, like a stopped process or a partitioned machine.
+	// Freeze returns once others take the session for dead. thaw lets the session go on.
 	Freeze func(t *testing.T, session machine.Session) (thaw func())
 
 	// Sever cuts all connections of all journals on the store, which may connect again.
@@ -59,8 +59,8 @@ type Harness struct {
 	Tx func(t *testing.T) journal.Tx
 
 	// Upkeep does some of the store's own maintenance on an open journal, such as moving settled operations, or reads
-	// the store as another program would. n selects the work, and is at least 0. It changes nothing that the journal
-	// reports of its operations.
+	// the store as another program would. n selects the work, and is at least 0. Upkeep changes nothing in the journal's
+	// reports about operations.
 	Upkeep func(t *testing.T, j machine.Store, n int)
 	// ForgetsAhead says that the next process does not know that a clock was set back before (store.Clock.Ahead).
 	ForgetsAhead bool

@@ -18,7 +18,7 @@ type model struct {
 	// The latest time is the same in every store; store.Clock has tests of its own.
 	clock store.Clock
 	heard map[machine.Heard]time.Time
-	// reaped has provider and caller's reference of operations that were removed.
+	// reaped has removed operations' provider and caller's reference.
 	reaped [][2]string
 }
 
@@ -29,7 +29,7 @@ func (m *model) snapshot() model {
 
 func (m *model) restore(s model) { m.ops, m.clock = s.ops, s.clock }
 
-// index finds an operation by its name or its second one.
+// index finds an operation by the first or second name.
 func (m *model) index(ref journal.Ref) int {
 	return slices.IndexFunc(m.ops, func(op journal.Operation) bool { return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{}) })
 }
@@ -119,7 +119,7 @@ func (m *model) claim(ev machine.Event, limit int) ([]machine.Result, error) {
 	return results, nil
 }
 
-// sole reports whether no other operation has the reference of ev.
+// sole reports whether no other operation has ev's reference.
 func (m *model) sole(i int, op journal.Operation, ev machine.Event) bool {
 	had := func(provider, reference string) bool {
 		return reference == ev.Reference && provider == op.Provider
@@ -175,7 +175,7 @@ func (m *model) hear(heard machine.Heard, evs []machine.Event) (results []machin
 	return results, true, nil
 }
 
-// dueLooks returns the operations that Looks claims, in its order.
+// dueLooks returns the operations for Looks, in Looks' order.
 func (m *model) dueLooks(ev machine.Event) []journal.Ref {
 	var due []journal.Operation
 	for _, op := range m.ops {
@@ -201,7 +201,7 @@ func (m *model) forget(keep time.Duration, at time.Time) {
 	}
 }
 
-// reapable returns the operations that ev would shrink or remove.
+// reapable returns the operations which ev would shrink or remove.
 func (m *model) reapable(ev machine.Event) []journal.Ref {
 	var refs []journal.Ref
 	for _, op := range m.ops {

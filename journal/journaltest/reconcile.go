@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// reconciling makes a test of a store that is a Reconciler. It is skipped for others.
+// reconciling makes a test for a store with a Reconciler. Other stores skip the test.
 func reconciling(name string, run func(t *testing.T, h Harness, c *caller, r machine.Reconciler)) test {
 	return test{name, func(t *testing.T, h Harness) {
 		r, ok := h.Journal.(machine.Reconciler)
@@ -23,7 +23,7 @@ func reconciling(name string, run func(t *testing.T, h Harness, c *caller, r mac
 	}}
 }
 
-// unknown begins an operation with a client's reference and leaves it in doubt.
+// unknown begins an operation with a client's reference and leaves the operation in doubt.
 func (c *caller) unknown(id string) journal.Operation {
 	c.t.Helper()
 	ev := c.beginEvent(named(id))
@@ -34,7 +34,7 @@ func (c *caller) unknown(id string) journal.Operation {
 	return c.decide(doubt, machine.Recorded)
 }
 
-// took returns evidence by key that the operation made the object.
+// took returns evidence by key: the operation made the object.
 func (c *caller) took(op journal.Operation, object string) machine.Event {
 	ev := c.of(machine.EventEvidence, op)
 	ev.Session, ev.Account, ev.Object = "", "acct_1", object
@@ -61,7 +61,7 @@ func (c *caller) hear(r machine.Reconciler, id string, evs ...machine.Event) (re
 	return results, first
 }
 
-// found returns the operations that have the value, with their generations.
+// found returns the operations with the value, and their generations.
 func (c *caller) found(r machine.Reconciler, by machine.By, value string) map[string]int {
 	c.t.Helper()
 	matches, err := r.FindBy(c.t.Context(), "ledger", by, value)
@@ -74,7 +74,7 @@ func (c *caller) found(r machine.Reconciler, by machine.By, value string) map[st
 	return generations
 }
 
-// nothing returns the evidence of a program's own look-up that nothing was executed.
+// nothing returns the evidence of a program's own look-up without an object.
 func (c *caller) nothing(op journal.Operation) machine.Event {
 	ev := c.of(machine.EventEvidence, op)
 	ev.Account, ev.Due = "acct_1", c.now.Add(2*time.Hour)
@@ -86,7 +86,7 @@ func (c *caller) nothing(op journal.Operation) machine.Event {
 // handled states a handling time, after which an absence counts.
 var handled = journal.Terms{Remembers: stripeLike.Remembers, Retention: stripeLike.Retention, Guard: true, Handling: time.Minute}
 
-// absent makes an operation that the program's own look-up found absent.
+// absent makes an operation after an absence by the program's own look-up.
 func (c *caller) absent(id string) journal.Operation {
 	c.t.Helper()
 	ev := c.beginEvent(named(id))

@@ -10,19 +10,19 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
-// DefaultSchema is the schema of a journal if Options names none.
+// DefaultSchema is a journal's schema if Options names none.
 const DefaultSchema = schema.Default
 
-// Migrations returns the SQL files of Migrate for your own migration tool. Run them in the order of their names.
-// {{schema}} in them stands for the schema's quoted name. They don't create the schema.
+// Migrations returns Migrate's SQL files for your own migration tool. Run the files in the order of their names. In the
+// files, {{schema}} stands for the schema's quoted name. The files don't create the schema.
 func Migrations() fs.FS { return schema.Migrations() }
 
-// Migrate makes a journal in that schema of the database, or migrates one to this release. An empty schema means
-// DefaultSchema. Several processes may call it at once: one of them migrates. It needs a role that may create the
-// schema, or that owns it. It uses a connection of its own, and closes it.
+// Migrate makes a journal in the database's schema, or migrates a journal to this release. An empty schema means
+// DefaultSchema. Several processes may call Migrate at once: one migrates. Migrate needs a role with the right to create
+// the schema, or the schema's owner. Migrate uses a connection of its own, and closes the connection.
 //
-// A statement waits for a lock at most five seconds, so that others don't queue behind it for longer. After such a
-// failure Migrate tries it again, five times in all, then fails. Call it again: finished steps stay.
+// A statement waits for a lock at most five seconds, so others don't queue behind the statement for longer. After such a
+// failure Migrate tries the statement again, five times in all, then fails. Call Migrate again: finished steps stay.
 func Migrate(ctx context.Context, connString, schema string) error {
 	cfg, err := pgx.ParseConfig(connString)
 	if err != nil {

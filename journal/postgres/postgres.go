@@ -39,9 +39,9 @@ type Options struct {
 
 	// ReadOnly opens the journal for reading, whether the service runs or not. Get, List, GetFlow, ListFlows, FindBy,
 	// Bookmark, ListBookmarks, ReadStats and Verify work. Every writing method returns ErrReadOnly. ReadOnly implies
-	// Existing, and writes nothing, not even a session's row. Each statement runs in a READ ONLY transaction, so a standby will do. The role needs
-	// USAGE on the schema and SELECT on the tables and the sequence. A standby shows the journal at the standby's replay.
-	// Options.Readers limits the connections. Unsafe, Durability and Witness have no effect.
+	// Existing, and writes nothing, not even a session's row. Each statement runs in a READ ONLY transaction, so a standby
+	// will do. The role needs USAGE on the schema and SELECT on the tables and the sequence. A standby shows the journal
+	// at the standby's replay. Options.Readers limits the connections. Unsafe, Durability and Witness have no effect.
 	ReadOnly bool
 
 	// Pooled says that a pooler in transaction mode, such as PgBouncer, stands between. Onceward then uses no prepared

@@ -15,15 +15,15 @@ import (
 )
 
 // Pgx makes a journal.Tx from the application's transaction on the journal's database: for Client.Enqueue, a flow's
-// local step, and Journal.EnqueueTx. Its Driver is tx.
+// local step, and Journal.EnqueueTx. The Driver is tx.
 func Pgx(tx pgx.Tx) journal.Tx { return apptx.FromPgx(tx) }
 
-// SQL is Pgx for a transaction of database/sql, whose driver is pgx's (github.com/jackc/pgx/v5/stdlib). Its Driver is tx.
+// SQL is Pgx for a database/sql transaction by pgx's driver (github.com/jackc/pgx/v5/stdlib). The Driver is tx.
 func SQL(tx *sql.Tx) journal.Tx { return apptx.FromSQL(tx) }
 
-// Begin returns a function for server.Options.Begin and consume.Options.Begin that begins transactions in pool. BEGIN goes
-// to the server with the reservation of a request's key, and the answer with COMMIT. So a request takes two round trips less
-// than with pool.Begin and Pgx. The Driver of a transaction is a pgx.Tx. Its isolation level is the pool's default.
+// Begin returns a function for server.Options.Begin and consume.Options.Begin, which begins transactions in pool. BEGIN
+// goes to the server with the reservation of a request's key, and the answer with COMMIT. So a request takes two round
+// trips less than with pool.Begin and Pgx. A transaction's Driver is a pgx.Tx. The isolation level is the pool's default.
 func Begin(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
 	return func(ctx context.Context) (journal.Tx, error) {
 		conn, err := pool.Acquire(ctx)
@@ -34,7 +34,7 @@ func Begin(pool *pgxpool.Pool) func(context.Context) (journal.Tx, error) {
 	}
 }
 
-// explainTheirs is explain for statements in a transaction of the application's.
+// explainTheirs is explain for statements in the application's transaction.
 func explainTheirs(ctx context.Context, doing string, err error) error {
 	switch {
 	case err == nil:

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Witness keeps a number outside of the database: in a file on another machine, an object, a ConfigMap. If an earlier
-// state of the database is put back while no process is alive, the database is behind its witness. Each deployment
-// has its own, which its processes may share. Its methods are safe for concurrent use.
+// Witness keeps a number outside the database: in a file on another machine, an object, a ConfigMap. If an earlier state
+// is put back while no process is alive, the database is behind the witness. Each deployment has one Witness, shared by
+// the deployment's processes. The methods are safe for concurrent use.
 type Witness interface {
-	// Load returns the number that was stored last, or 0.
+	// Load returns the last stored number, or 0.
 	Load(ctx context.Context) (int64, error)
-	// Store keeps a number. It need not be the greatest: the journal is never behind one that was stored.
+	// Store keeps a number. The number need not be the greatest: the journal is never behind a stored number.
 	Store(ctx context.Context, number int64) error
 }
 
@@ -36,7 +36,7 @@ func (f WitnessFile) Load(context.Context) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// Store replaces the file as a whole, so that it is never torn.
+// Store replaces the file as a whole, so the file is never torn.
 func (f WitnessFile) Store(_ context.Context, number int64) error {
 	next, err := os.CreateTemp(filepath.Dir(string(f)), filepath.Base(string(f))+"-*")
 	if err != nil {

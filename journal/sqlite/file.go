@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
 )
 
-// open opens a journal, and makes it if there is none.
+// open opens a journal, or makes one.
 func open(path string, opts Options) (*Journal, error) {
 	real, err := location.Find(path, !opts.Existing)
 	if err != nil {
@@ -73,7 +73,7 @@ func openToRead(path string, opts Options) (*Journal, error) {
 	return &Journal{engine: s, store: s, file: &d.File, commits: new(commits), path: real}, nil
 }
 
-// warn tells of a file system that may lose the journal.
+// warn logs a file system which may lose the journal.
 func (o Options) warn(path string) {
 	why := osfile.Volatile(filepath.Dir(path))
 	if why == "" || o.Volatile {

@@ -9,25 +9,24 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Stats describes the state of a journal.
+// Stats describes a journal's state.
 type Stats struct {
 	journal.Stats
 
-	// FreeBytes is the part of FileBytes that is free for reuse. WALBytes is the size of the -wal file, which
-	// is reused from its beginning, and is not cut below 64 MiB.
+	// FreeBytes is the reusable part of FileBytes. WALBytes is the -wal file's size. The -wal file is reused from the
+	// beginning, and is not cut below 64 MiB.
 	FreeBytes int64
 
-	// Commits counts the commits of this process since it opened the file, and Requests the events and other
-	// requests in them. The following fields are of the latest 1,024 commits.
+	// Commits counts this process's commits since the Open, and Requests the events and other requests in these commits.
+	// The following fields describe the latest 1,024 commits.
 	Commits, Requests  int64
 	BatchP50, BatchMax int // requests in a commit
-	// CommitP50, CommitP99 and CommitMax are commit latencies, from the last request of a commit to its
-	// durability.
+	// CommitP50, CommitP99 and CommitMax are commit latencies, from a commit's last request until the commit is durable.
 	CommitP50, CommitP99, CommitMax time.Duration
 }
 
-// Stats returns the state of the journal. Its cost grows with the operations without an answer, not with the
-// others. It does not wait for the writer. Damaged operations are counted, but have no age.
+// Stats returns the journal's state. The cost grows with the operations without an answer, not with the others. Stats does
+// not wait for the writer. Damaged operations are counted, but have no age.
 func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	is, err := j.ReadStats(ctx)
 	s := Stats{Stats: is}
@@ -38,7 +37,7 @@ func (j *Journal) Stats(ctx context.Context) (Stats, error) {
 	return s, err
 }
 
-// commits are the writer's latest ones.
+// commits are the writer's latest commits.
 type commits struct {
 	mu       sync.Mutex
 	n        int64
