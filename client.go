@@ -131,9 +131,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.core.Base = cmp.Or(c.core.Base, http.DefaultTransport)
 	if err := unsuitable(c.core.Base); err != nil {
-		return nil, err
+		return nil, &ConfigError{"HTTPClient", err}
 	}
-	if _, plain := c.core.Base.(*http.Transport); !plain {
+	if _, plain := c.core.Base.(*http.Transport); !plain { // which leads to no other RoundTripper
 		c.core.Base = below{c.core.Base}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace.Period)
@@ -156,7 +156,8 @@ func (c *Client) Do(req *http.Request, name string) (*http.Response, error) {
 	return c.HTTPClient().Do(req.WithContext(WithOperation(req.Context(), name)))
 }
 
-// Transport returns the http.RoundTripper that HTTPClient uses.
+// Transport returns the http.RoundTripper that HTTPClient uses. A program may set http.DefaultTransport to it: see
+// docs/sdks.md.
 func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
 
 // Shutdown ends the client and its session. It refuses new work with ErrShutdown at once, and calls that wait for their

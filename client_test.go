@@ -1,11 +1,8 @@
 package onceward_test
 
 import (
-	"reflect"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
@@ -13,14 +10,6 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
-
-func TestTransportHasRoundTripAlone(t *testing.T) {
-	client, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{providers.Raw(24 * time.Hour)}})
-	require.NoError(t, err)
-	transport := reflect.TypeOf(client.Transport())
-	require.Equal(t, 1, transport.NumMethod())
-	assert.Equal(t, "RoundTrip", transport.Method(0).Name)
-}
 
 func TestNewSaysWhatIsMissing(t *testing.T) {
 	works := onceward.Config{Journal: memory.New(), Providers: []providers.Provider{providers.Stripe()}}

@@ -28,8 +28,8 @@ type Config struct {
 	Providers []providers.Provider
 
 	// HTTPClient sends the attempts through its Transport. Client.HTTPClient keeps its Jar, CheckRedirect and Timeout.
-	// It must not be another Client's, nor repeat requests by itself. New refuses both if it can see them. Default:
-	// http.DefaultClient.
+	// The Transport must not be another Client's, nor repeat requests by itself: see docs/sdks.md. The Transport's
+	// default is the http.DefaultTransport at the time of New. Default: http.DefaultClient.
 	HTTPClient *http.Client
 
 	// Authorize adds credentials to a request, in headers or query parameters, since the journal holds none. It is

@@ -1,19 +1,27 @@
 package onceward
 
 import (
+	"context"
 	"errors"
 	"net/http"
-	"reflect"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/onceward/onceward/internal/fault"
 )
 
 // transport is the client's RoundTripper.
 type transport struct{ client *Client }
 
-// RoundTrip sends a request through the engine.
+// RoundTrip sends a request through the engine. It refuses a request that a client has sent already.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if isNested(req) {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, NotSent(fault.ErrNested)
+	}
 	began := time.Now() // a duration, not a date
 	a := t.client.engine.Do(req)
 	if a.Forwarded {
@@ -29,48 +37,51 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.Response, a.Err
 }
 
-// unsuitable returns an error if a transport contains another client of this package, or one that repeats requests by
-// itself.
-func unsuitable(rt http.RoundTripper) error {
-	return unsuitableIn(reflect.ValueOf(rt), 8)
+// CloseIdleConnections closes the idle connections of Config.HTTPClient. http.Client.CloseIdleConnections calls it.
+func (t *transport) CloseIdleConnections() { closeIdle(t.client.core.Base) }
+
+func closeIdle(rt http.RoundTripper) {
+	if closer, ok := rt.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
 }
 
-var (
-	roundTripperType = reflect.TypeFor[http.RoundTripper]()
-	httpClientType   = reflect.TypeFor[*http.Client]()
-	retryableType    = reflect.TypeFor[*retryablehttp.Client]()
-)
-
-// unsuitableIn searches the fields of a RoundTripper for the next one. It reads only types and pointers, since
-// unexported fields are not for other packages.
-func unsuitableIn(v reflect.Value, depth int) error {
-	for v.IsValid() && v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	if !v.IsValid() || depth == 0 {
-		return nil
-	}
-	switch v.Type() {
-	case reflect.TypeFor[*transport]():
-		return errors.New("onceward: Config.HTTPClient is a client's own: give the one that it wraps")
-	case retryableType: // its RoundTripper holds one
-		return errors.New("onceward: Config.HTTPClient goes through go-retryablehttp, which would repeat attempts that the resend rule forbids: " +
-			"give the http.Client below it; Config.Backoff is the policy of retries")
-	case reflect.TypeFor[*http.Transport]():
-		return nil // it wraps no other
-	}
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	if !v.IsValid() || v.Kind() != reflect.Struct {
-		return nil
-	}
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Type() == roundTripperType || f.Type() == httpClientType || f.Type() == retryableType || f.Kind() == reflect.Struct && v.Type().Field(i).Anonymous {
-			if err := unsuitableIn(f, depth-1); err != nil {
-				return err
-			}
-		}
+// unsuitable returns why a client can't send by a transport, if the transport's type shows a reason. A transport may
+// also hide another client or a retry layer. Then below and wire.AttemptContext notice the second request.
+func unsuitable(rt http.RoundTripper) error {
+	switch rt.(type) {
+	case *transport:
+		return errors.New("its transport is that of a client of this package: make every client before the program " +
+			"replaces http.DefaultTransport, or give HTTPClient a transport of its own")
+	case *retryablehttp.RoundTripper:
+		return errors.New("it goes through go-retryablehttp, which would repeat attempts that the resend rule forbids: " +
+			"give the http.Client below go-retryablehttp. The field Backoff is the policy of retries")
 	}
 	return nil
+}
+
+// below marks the requests that a client sends, so that transport.RoundTrip refuses such a request if it comes again.
+// The transport below may hold another client, or look up an http.DefaultTransport that is the client's own.
+type below struct{ http.RoundTripper }
+
+// sentKey is the context key of the request that a client sent.
+type sentKey struct{}
+
+func (b below) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := req.WithContext(context.WithValue(req.Context(), sentKey{}, req))
+	resp, err := b.RoundTripper.RoundTrip(sent)
+	if resp != nil && resp.Request == sent {
+		resp.Request = req
+	}
+	return resp, err
+}
+
+// CloseIdleConnections closes those of the transport below.
+func (b below) CloseIdleConnections() { closeIdle(b.RoundTripper) }
+
+// isNested reports whether a client has sent a request already. A different request under the same context is new,
+// such as one for a token.
+func isNested(req *http.Request) bool {
+	sent, is := req.Context().Value(sentKey{}).(*http.Request)
+	return is && req.URL != nil && sent.Method == req.Method && sent.URL.Host == req.URL.Host && sent.URL.Path == req.URL.Path
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/engine/call"
 	"github.com/onceward/onceward/internal/engine/exchange"
+	"github.com/onceward/onceward/internal/fault"
 	"github.com/onceward/onceward/internal/retry"
 )
 
@@ -98,7 +100,7 @@ func (e *Engine) repeatsSafe(req *http.Request, resp *http.Response, err error, 
 		// Its words on what can't be mended are about http.Client's errors.
 		err = &url.Error{Op: req.Method, URL: req.URL.Redacted(), Err: err}
 	}
-	if again, _ := retryablehttp.DefaultRetryPolicy(req.Context(), resp, err); !again {
+	if again, _ := retryablehttp.DefaultRetryPolicy(req.Context(), resp, err); !again || errors.Is(err, fault.ErrNested) {
 		return 0, false
 	}
 	wait := delays.Next()

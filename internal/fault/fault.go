@@ -28,6 +28,10 @@ var (
 	ErrShutdown          = errors.New("the client was shut down")
 )
 
+// ErrNested is the error for a request that a client has sent, and that its transport gave to a client again.
+var ErrNested = errors.New("onceward: Config.HTTPClient leads back to a client of this package, and nothing was sent: " +
+	"give HTTPClient a transport that neither holds a client nor reads http.DefaultTransport for each request")
+
 // MarkNotSent returns err with the mark of a RoundTripper that sent nothing; nil for nil. errors.Is finds ErrNotSent in it.
 func MarkNotSent(err error) error {
 	if err == nil {

@@ -210,15 +210,6 @@ func (r *Router) host(u *url.URL) *served {
 	}
 }
 
-// Lists reports whether a provider names the URL's host, and not merely serves the hosts that none names.
-func (r *Router) Lists(u *url.URL) bool {
-	s := r.host(u)
-	return s != nil && s != r.rest
-}
-
-// ListsHosts reports whether any provider names a host.
-func (r *Router) ListsHosts() bool { return len(r.exact)+len(r.below) > 0 }
-
 // maxHost is more than a host name and its port can have (RFC 1035 section 2.3.4).
 const maxHost = 300
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -17,6 +18,10 @@ var (
 
 	// ErrLeaseOver ends an attempt whose session was lost before its first byte, as it was still connecting.
 	ErrLeaseOver = errors.New("the session was lost before anything was sent")
+
+	// ErrRepeated ends an attempt whose transport got a connection for a second request. That request is not sent.
+	ErrRepeated = errors.New("a layer in Config.HTTPClient made a second request of one attempt, and Onceward did not let it out: " +
+		"remove the retries or redirects of that layer. Config.Backoff is the policy of retries")
 )
 
 // AttemptContext is the context of one attempt: the run's, but that it names no
@@ -64,6 +69,9 @@ func (c *AttemptContext) Follow(guard Guard, session string, by time.Time) conte
 	c.trace.guard, c.trace.session, c.trace.by = guard, session, by
 	return c.trace.follow(c)
 }
+
+// Sends notes the attempt's request before it is sent. A second request like it is refused.
+func (c *AttemptContext) Sends(req *http.Request) { c.trace.sends(req) }
 
 // Redirected notes that a redirect is followed, so that something was sent. It is called between two requests.
 func (c *AttemptContext) Redirected() { c.trace.hopped = true }

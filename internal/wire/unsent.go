@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/internal/fault"
+	"github.com/onceward/onceward/internal/secret"
 )
 
 // connTrace learns how far an attempt got.
@@ -23,6 +26,11 @@ type connTrace struct {
 	refused    atomic.Bool              // a connection was not used, and nothing was sent before
 	conn       atomic.Pointer[net.Conn] // the latest connection, where it is HTTP/1's
 	hooks      httptrace.ClientTrace
+
+	request *http.Request // the attempt's
+	all     int32         // its fields by which it is known: see shows
+	fields  atomic.Int32  // those that the request now being written has
+	written atomic.Bool   // a request with all of them was written
 
 	guard   Guard
 	session string
@@ -55,6 +63,52 @@ func (t *connTrace) unsent(err error) bool {
 	return !t.got.Load() && !t.hopped && (t.asked.Load() || fault.IsMarkedNotSent(err)) || t.refused.Load() || t.provesUnsent(err)
 }
 
+// shows returns the value of a header field if the field identifies the attempt's request on the wire, or "". A layer may
+// overwrite trace headers, and HTTP/2 splits cookies and fields with several values.
+func (t *connTrace) shows(name string) string {
+	if name == "Content-Length" && t.request.ContentLength > 0 {
+		return strconv.FormatInt(t.request.ContentLength, 10)
+	}
+	if values := t.request.Header[name]; len(values) == 1 && name != "Cookie" && !secret.Propagated(name) {
+		return values[0]
+	}
+	return ""
+}
+
+// sends notes the attempt's request.
+func (t *connTrace) sends(req *http.Request) {
+	t.request = req
+	if req.ContentLength > 0 {
+		t.all++
+	}
+	for name := range req.Header {
+		if name != "Content-Length" && http.CanonicalHeaderKey(name) == name && t.shows(name) != "" { // SetBody adds another spelling
+			t.all++
+		}
+	}
+}
+
+// wroteField counts the attempt's header fields in the request that a transport is writing. Another request under the
+// attempt's context lacks some of these fields, such as a layer's request for a token.
+func (t *connTrace) wroteField(name string, values []string) {
+	if t.request == nil || len(values) != 1 {
+		return
+	}
+	if is := t.shows(http.CanonicalHeaderKey(name)); is == "" || is != values[0] {
+		return
+	}
+	if t.fields.Add(1) == t.all {
+		t.written.Store(true)
+	}
+}
+
+// repeats reports whether a connection is for a second request of the attempt. net/http makes no second one, since it
+// can't rewind the body (SetBody). The engine makes one after a redirect.
+func (t *connTrace) repeats() bool {
+	t.fields.Store(0)
+	return t.written.Load() && !t.hopped
+}
+
 // follow returns the context under which requests are followed.
 func (t *connTrace) follow(ctx context.Context) context.Context {
 	t.hooks.GetConn = func(string) { t.asked.Store(true) }
@@ -62,6 +116,10 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 		t.got.Store(true)
 		if t.wrote.Load() {
 			t.resent.Store(true)
+		}
+		if t.repeats() {
+			t.refuse(info.Conn, ErrRepeated)
+			return
 		}
 		if info.Conn != nil && isHTTP1(info.Conn) {
 			t.conn.Store(&info.Conn)
@@ -75,6 +133,7 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 			}
 		}
 	}
+	t.hooks.WroteHeaderField = t.wroteField
 	t.hooks.WroteHeaders = func() {
 		t.wrote.Store(true)
 		// net/http has them in a buffer still, their end at least, so that a process that was paused since it got

@@ -223,67 +223,6 @@ func TestWrongKeyHeaderIsNotPaidTwice(t *testing.T) {
 	}
 }
 
-// wrapped holds another transport in a field, as instrumentation does.
-type wrapped struct{ next http.RoundTripper }
-
-func (w *wrapped) RoundTrip(r *http.Request) (*http.Response, error) { return w.next.RoundTrip(r) }
-
-// embedded holds another transport as an embedded value.
-type embedded struct{ http.RoundTripper }
-
-type holding struct{ wrapped }
-
-// handing holds a whole client.
-type handing struct{ client *retryablehttp.Client }
-
-func (h handing) RoundTrip(r *http.Request) (*http.Response, error) {
-	return h.client.StandardClient().Transport.RoundTrip(r)
-}
-
-// within holds a transport of net/http, and other things that send nothing.
-type within struct {
-	client *http.Client
-	beside wrapped
-}
-
-func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
-	return w.client.Transport.RoundTrip(r)
-}
-
-func TestNewRefusesRetryingTransports(t *testing.T) {
-	nested := start(t, &line{}, onceward.Config{}).HTTPClient()
-	retrying := retryablehttp.NewClient().StandardClient()
-	for name, row := range map[string]struct {
-		via  http.RoundTripper
-		says string
-	}{
-		"go-retryablehttp":                 {retrying.Transport, "go-retryablehttp"},
-		"go-retryablehttp, as it is":       {&retryablehttp.RoundTripper{}, "go-retryablehttp"},
-		"go-retryablehttp, wrapped":        {&wrapped{&wrapped{retrying.Transport}}, "go-retryablehttp"},
-		"go-retryablehttp, embedded":       {embedded{retrying.Transport}, "go-retryablehttp"},
-		"go-retryablehttp, within another": {&holding{wrapped{retrying.Transport}}, "go-retryablehttp"},
-		"go-retryablehttp, as a client":    {handing{retryablehttp.NewClient()}, "go-retryablehttp"},
-		"go-retryablehttp, in a client":    {within{client: retrying}, "go-retryablehttp"},
-		"a client's own":                   {nested.Transport, "a client's own"},
-		"a client's own, wrapped":          {&wrapped{nested.Transport}, "a client's own"},
-		"a client's own, below a retrying": {&wrapped{embedded{nested.Transport}}, "a client's own"},
-	} {
-		_, err := onceward.New(onceward.Config{Journal: journals["memory"](t), Providers: []providers.Provider{own()}, HTTPClient: &http.Client{Transport: row.via}})
-		require.Error(t, err, name)
-		assert.ErrorContains(t, err, row.says, name)
-	}
-	around := &wrapped{}
-	around.next = around
-	for name, via := range map[string]http.RoundTripper{
-		"net/http's": http.DefaultTransport, "one that is wrapped": &wrapped{http.DefaultTransport}, "nothing": &wrapped{}, "itself": around,
-		"a function": roundTrip(nil), "nil": (*wrapped)(nil),
-		"one beside another": within{&http.Client{Transport: http.DefaultTransport}, wrapped{retrying.Transport}},
-	} {
-		_, err := onceward.New(onceward.Config{Journal: journals["memory"](t), Providers: []providers.Provider{own()}, HTTPClient: &http.Client{Transport: via}})
-		require.NoError(t, err, name)
-	}
-}
-
 // The README says that go-retryablehttp above makes an unnamed payment twice, since nothing connects the two calls. A
 // name prevents that.
 func TestGoRetryablehttpAbovePaysTwice(t *testing.T) {

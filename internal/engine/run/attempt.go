@@ -48,6 +48,7 @@ func (r *Run) makeAttempt() (*http.Response, error) {
 	}
 	r.stats.made++
 	r.stats.underWay = true
+	a.ctx.Sends(req)
 	a.resp, a.err = r.exchange(a.ctx, req)
 	if a.err != nil {
 		a.unsent = a.ctx.Unsent(a.err)
@@ -303,6 +304,10 @@ func describe(err error, unsent bool) string {
 		return "timed out"
 	case errors.Is(err, fault.ErrShutdown):
 		return "interrupted by shutdown"
+	case errors.Is(err, wire.ErrRepeated):
+		return wire.ErrRepeated.Error()
+	case errors.Is(err, fault.ErrNested):
+		return fault.ErrNested.Error()
 	case unsent && fault.IsMarkedNotSent(err):
 		return "refused locally, not sent"
 	case unsent && errors.As(err, &timeout) && timeout.Timeout():

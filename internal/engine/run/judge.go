@@ -26,7 +26,7 @@ func (r *Run) judge() {
 	case a.local != nil:
 		r.judgeLocal(a.local)
 		return
-	case a.unsent && errors.Is(a.err, errTooLate):
+	case a.unsent && (errors.Is(a.err, errTooLate) || errors.Is(a.err, fault.ErrNested)):
 		r.judgeLocal(a.err)
 		return
 	case a.err != nil:

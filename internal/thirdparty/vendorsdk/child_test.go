@@ -45,7 +45,7 @@ type childPlan struct {
 	Journal   string // the file
 	URL       string // of the provider
 	Unplugged bool   // no payment leaves it
-	Installed bool   // the SDK uses its own client, below which ours is installed
+	AsDefault bool   // the SDK uses its own client, and http.DefaultTransport is ours
 }
 
 // childReport is the result that the process got.
@@ -96,10 +96,8 @@ func (plan childPlan) carryOut() error {
 		return err
 	}
 	hc := client.HTTPClient()
-	if plan.Installed {
-		if _, err := onceward.Install(client); err != nil {
-			return err
-		}
+	if plan.AsDefault {
+		http.DefaultTransport = client.Transport()
 		hc = nil
 	}
 	var report childReport

@@ -152,11 +152,11 @@ func (s sdk) onTheWire(key string) string {
 	return key
 }
 
-// An SDK's own client goes through an installed one, if it uses http.DefaultTransport.
-func TestInstalledBelowAnSDKsOwnClient(t *testing.T) {
+// An SDK's own client goes through ours as http.DefaultTransport, if it uses that.
+func TestDefaultTransportBelowAnSDKsOwnClient(t *testing.T) {
 	eachSDK(t, func(t *testing.T, s sdk) {
 		b, path := s.inBox(t, nil), filepath.Join(t.TempDir(), "journal.db")
-		first := childPlan{SDK: s.name, Journal: path, URL: b.URL, Installed: true}.start(t)
+		first := childPlan{SDK: s.name, Journal: path, URL: b.URL, AsDefault: true}.start(t)
 		told := first.report()
 		first.kill()
 		assert.Equal(t, s.ownClient == "panics", told.Panicked)

@@ -53,7 +53,7 @@ type sdk struct {
 	resends       bool                      // the contract allows a repeat after a lost answer
 	lostOnly      bool                      // but not after a failure was received
 	brief         bool                      // but not for as long as our policy rests
-	ownClient     string                    // the effect of Install on it: "" if it is routed, "missed" or "panics"
+	ownClient     string                    // the effect of a replaced http.DefaultTransport: "" if the SDK's own client is routed, "missed" or "panics"
 }
 
 var sdks = []sdk{stripeGo, paypalClient, svixClient, twilioGo, resendGo, openaiGo, awsSDK, razorpayGo, mercadoPago}
