@@ -45,7 +45,7 @@ type Flow struct {
 	Input       []byte
 	InputDigest string // tells asking again from a misuse of the name
 
-	InboundEndpoint string // the endpoint of the inbound request above the flow; "" if none, or in an older record
+	InboundEndpoint string // the endpoint of the inbound request above the flow; "" if none
 
 	Trace string // the first call's W3C traceparent; "" if none
 

@@ -114,7 +114,7 @@ type Operation struct {
 	// Alias is the operation's second name, made of the caller's own key. The journal finds the operation by either
 	// name. Zero means no second name.
 	Alias Ref
-	// Form is the key's place and form in the latest claim's requests, "" in older records.
+	// Form is the key's place and form in the latest claim's requests.
 	Form string
 
 	Holder string // the session that holds the operation, or the undelivered outcome; else ""
@@ -147,10 +147,10 @@ type Operation struct {
 	DueOwn    bool      // Onceward chose DueAt, not the provider or the caller
 	Enqueued  bool      // recorded by EventEnqueue; Claim is 0 until the first claim
 	// InboundEndpoint names the endpoint of the inbound request above the operation. InboundEndpoint is "" without such
-	// a request, or in an older record.
+	// a request.
 	InboundEndpoint string
 
-	// Flow is the operation's flow. The zero FlowRef means no flow, or an older record.
+	// Flow is the operation's flow. The zero FlowRef means no flow.
 	Flow FlowRef
 
 	// Trace is the W3C traceparent of the call that first asked for the operation, or whose request was sent first.

@@ -18,9 +18,9 @@ type Endpoint struct {
 	// answered by 400.
 	Optional bool
 
-	// Formerly are the names that the endpoint had in earlier releases, the latest first. The first name of all stays the
-	// recorded one, so that a process of an earlier release finds the receipts too. Outcomes, logs and lists of receipts
-	// have that name as well. Keep the names here.
+	// Formerly are the names that the endpoint had in earlier deploys of the program, the latest first. The first name of
+	// all stays the recorded one, so that a process of an earlier deploy finds the receipts too. Outcomes, logs and lists
+	// of receipts have that name as well. Keep the names here.
 	Formerly []string
 
 	// Retain is the time in which the recorded answer is given again, from the first request. Default: 7 days. It is

@@ -24,7 +24,7 @@ import (
 type Key struct {
 	Caller   Caller
 	Name     string   // of what is done, as an endpoint's
-	Formerly []string // names that it had in earlier releases, as Endpoint.Formerly
+	Formerly []string // names that it had in earlier deploys, as Endpoint.Formerly
 	Key      string   // 1 to 255 bytes of visible ASCII
 }
 

@@ -219,8 +219,8 @@ func malformedBy(reason string) Problem {
 
 // read reads the body, as a whole, before anything is locked. The key is empty if the request has none.
 //
-// This release may not begin a request with such a key or such a large body: unless says why. An earlier release may have
-// recorded an answer, and that wins. So read refuses the request by p only if the key has no receipt.
+// This deploy may not begin a request with such a key or such a large body: unless says why. An earlier deploy of the
+// program may have recorded an answer, and that wins. So read refuses the request by p only if the key has no receipt.
 func (e *endpoint) read(w http.ResponseWriter, r *http.Request, tenant, key string) (body []byte, unless, p *Problem) {
 	if reason := e.malformed(key); key != "" && reason != "" {
 		problem := malformedBy(reason)
@@ -454,7 +454,7 @@ func withBody(r *http.Request, body []byte) *http.Request {
 	return r
 }
 
-// first returns the first name that an endpoint had. Processes of an earlier release know it too.
+// first returns the first name that an endpoint had. Processes of an earlier deploy know it too.
 func first(places []string) string { return places[len(places)-1] }
 
 // serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.

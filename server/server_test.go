@@ -196,7 +196,7 @@ func TestKeyThatIsReused(t *testing.T) {
 	assert.Equal(t, 3, s.rows())
 }
 
-// A renamed endpoint finds the answers under its former name. A process of the earlier release finds the answers of
+// A renamed endpoint finds the answers under its former name. A process of the earlier deploy finds the answers of
 // the renamed one.
 func TestEndpointThatIsRenamed(t *testing.T) {
 	t.Parallel()
@@ -209,7 +209,7 @@ func TestEndpointThatIsRenamed(t *testing.T) {
 
 	require.Equal(t, http.StatusCreated, ask(after, "POST", "/payments", "1", keyed("key-0002")).Code)
 	again := ask(before, "POST", "/payments", "1", keyed("key-0002"))
-	assert.Equal(t, http.StatusCreated, again.Code, "a process of the earlier release still serves")
+	assert.Equal(t, http.StatusCreated, again.Code, "a process of the earlier deploy still serves")
 	assert.Equal(t, "true", again.Header().Get("Idempotent-Replayed"))
 	assert.Equal(t, 2, s.rows())
 }
@@ -239,7 +239,7 @@ func TestRenamedEndpointHasOneName(t *testing.T) {
 }
 
 // Work of Once that is renamed finds the results under its former name, and its calls are the same ones. A process of
-// the earlier release finds the results of the renamed work.
+// the earlier deploy finds the results of the renamed work.
 func TestOnceThatIsRenamed(t *testing.T) {
 	t.Parallel()
 	for _, perEndpoint := range []bool{false, true} {

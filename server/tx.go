@@ -195,7 +195,7 @@ func (r *run) begun() time.Time { return r.receipt.ExpiresAt.Add(-r.base.Keep) }
 // the same key, whose receipt is over. A younger one is of a run that left no receipt: it was killed, or answered by a 5xx. The
 // caller holds r.mu.
 func (r *run) isExpired() bool {
-	life := min(r.base.Keep+r.base.Refuse, retain+refuseFor) // that of an earlier release may have been shorter
+	life := min(r.base.Keep+r.base.Refuse, retain+refuseFor) // an earlier deploy of the program may have kept it for less time
 	if r.again {
 		life = minRetain - maxLimit
 	}

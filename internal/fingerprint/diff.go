@@ -15,7 +15,7 @@ import (
 // The versions of a fingerprint. Anyone who has the request can compute the digests of a plain one. Those of the
 // others are made under a salt of the fingerprint's own. Those of a keyed one are made under a secret kept elsewhere,
 // too. A blind one is salted and has no digest of the body: trying all card numbers with the salt beside it would
-// find the number. Earlier releases made salted ones of such bodies.
+// find the number.
 const (
 	plainVersion  = "v1"
 	saltedVersion = "v2"

@@ -64,7 +64,6 @@ func TestTheRefusalThatDecides(t *testing.T) {
 		"the only attempt":                        {memory.Nothing, func(*journal.Operation) {}, 400, journal.StateCompleted},
 		"beside an effect of an earlier round":    {memory.Everything, func(op *journal.Operation) { op.SecondEffects = 1 }, 400, journal.StateUnknown},
 		"remembered":                              {memory.Everything, ran, 400, journal.StateCompleted},
-		"remembered, after its caller was told":   {memory.Everything, func(op *journal.Operation) { ran(op); op.Found.State = journal.StateUnknown }, 400, journal.StateUnknown},
 		"not remembered":                          {memory.SuccessesLostAnswers, ran, 400, journal.StateUnknown},
 		"a decline that is remembered as success": {memory.SuccessesLostAnswers, ran, 200, journal.StateCompleted},
 		"a decline, of which nothing is kept":     {memory.Nothing, ran, 200, journal.StateUnknown},

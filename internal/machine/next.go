@@ -560,14 +560,14 @@ func sessionLost(op *journal.Operation, ev *Event) {
 }
 
 // send claims a pending operation if the rule lets it be sent now, with its key in the given form. If something may
-// have run under another form, the provider would not recognise the key. A record without a form gets this one.
+// have run under another form, the provider would not recognise the key.
 func send(op *journal.Operation, ev *Event, form string) (Decision, error) {
 	op.State, op.Holder = journal.StatePending, ""
 	if decision := expire(op, ev); decision != Ignored {
 		return decision, nil
 	}
 	p := MaySend(question(op, op.MayHaveRun, ev.At, ev))
-	if op.MayHaveRun && op.Form != "" && op.Form != form {
+	if op.MayHaveRun && op.Form != form {
 		p = never(otherForm)
 	}
 	op.Cause = words.Because(op.Cause, p.Reason)
@@ -744,7 +744,7 @@ func refusalStands(op *journal.Operation, ev *Event) bool {
 		return false
 	}
 	alone := ev.Claim == op.Claim && !op.Found.MayHaveRun && !ev.Open
-	return alone || remembersRefusal(op, ev.Answer) && !doubted(op) // otherwise the memory may have ended by now
+	return alone || remembersRefusal(op, ev.Answer)
 }
 
 // remembersRefusal reports whether the provider recognises the refused request again. A provider remembers a decline
@@ -1112,9 +1112,6 @@ func question(op *journal.Operation, mayHaveRun bool, clock time.Time, ev *Event
 	return q
 }
 
-// doubted reports whether an earlier release sent the operation once more after the caller received ErrOutcomeUnknown.
-func doubted(op *journal.Operation) bool { return op.Found.State == journal.StateUnknown }
-
 // QuestionOf returns the question for MaySend about the present operation. clock is the caller's, and last the
 // journal's latest time. unconfirmed is when a clock that has jumped will be believed. Zero means that the clock is
 // believed.
@@ -1131,7 +1128,6 @@ func QuestionOf(op *journal.Operation, clock, last, unconfirmed time.Time) Quest
 		Last:         last,
 		Unconfirmed:  unconfirmed,
 		Withdrawn:    op.Withdrawn != nil,
-		Doubted:      doubted(op),
 	}
 }
 

@@ -85,7 +85,6 @@ func TestKeySentInAnotherForm(t *testing.T) {
 	}{
 		{"it may have run in another", was, true, machine.Stop, was},
 		{"nothing may have run", was, false, machine.Execute, is},
-		{"from before forms were kept", "", true, machine.Execute, is},
 		{"the same", is, true, machine.Execute, is},
 	} {
 		op := pending(journal.Named, tc.ran)

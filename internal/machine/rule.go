@@ -32,9 +32,6 @@ type Question struct {
 	// Withdrawn means that an operator withdrew the operation.
 	Withdrawn bool
 
-	// Doubted means that an earlier release sent the operation once more after the caller received ErrOutcomeUnknown.
-	Doubted bool
-
 	// Idempotent means that the caller's own call asks, and is still running. The method is idempotent by RFC 9110 section
 	// 9.2.2, and the operation has neither name nor key.
 	Idempotent bool
@@ -66,7 +63,7 @@ func MayRepeat(op *journal.Operation, today Today, clock, last, unconfirmed time
 		return never("the evidence about it is contradictory")
 	case a.Refused && (op.Terms.Remembers != memory.Everything || today.Terms.Remembers != memory.Everything):
 		return never("it was refused, and the provider remembers no refusals")
-	case op.Form != "" && op.Form != today.Form:
+	case op.Form != today.Form:
 		return never(otherForm)
 	}
 	q := QuestionOf(op, clock, last, unconfirmed)
@@ -148,10 +145,7 @@ func MaySend(q Question) Permission {
 	if !q.MayHaveRun || q.Idempotent {
 		return Permission{Answer: SendNow}
 	}
-	switch {
-	case q.Doubted:
-		return never("its caller got the error that its outcome is unknown")
-	case q.Failed && q.Terms.Remembers == memory.SuccessesLostAnswers:
+	if q.Failed && q.Terms.Remembers == memory.SuccessesLostAnswers {
 		return never("the provider forgets failures, and an attempt may have been answered by one that had an effect")
 	}
 	return q.inside()

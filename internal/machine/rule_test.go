@@ -316,7 +316,6 @@ func drawQuestion(d draw) machine.Question {
 		Clock:        near(),
 		Last:         near(),
 		Idempotent:   d.oneIn(20),
-		Doubted:      d.oneIn(10),
 	}
 	if d.oneIn(20) {
 		q.FirstSentAt = time.Time{}

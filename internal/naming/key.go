@@ -158,8 +158,7 @@ func IsLikeMade(key string) bool {
 	return err == nil
 }
 
-// IsRandom reports whether a key is one of NewKey's and no derived one. Of 65,536 keys that earlier releases made, one is
-// taken for derived.
+// IsRandom reports whether a key is one of NewKey's and no derived one.
 func IsRandom(key string) bool {
 	id, err := uuid.Parse(key)
 	return err == nil && id.Version() == randomVersion && [2]byte(id[14:]) != derivedMark

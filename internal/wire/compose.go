@@ -115,9 +115,7 @@ func (c *Composer) frame(ctx context.Context, method string, to *url.URL) *frame
 	}).WithContext(ctx)
 	req := &f.request
 	for name, values := range frozen.Header {
-		if !secret.Propagated(name) { // that of an older record is its first caller's
-			req.Header[name] = values[:len(values):len(values)]
-		}
+		req.Header[name] = values[:len(values):len(values)]
 	}
 	if c.Caller != nil {
 		for name, values := range c.Caller.Header {
@@ -283,9 +281,8 @@ func NeedsCredential(frozen *journal.Request) bool {
 	return len(frozen.WithheldQuery) != 0 || slices.ContainsFunc(frozen.WithheldHeaders, mustBeGiven)
 }
 
-// mustBeGiven reports whether no request goes out without this withheld header. Cookies are never required, nor is a
-// trace's baggage, which older records name for its URLs.
-func mustBeGiven(name string) bool { return name != "Cookie" && !secret.Propagated(name) }
+// mustBeGiven reports whether no request goes out without this withheld header. Cookies are never required.
+func mustBeGiven(name string) bool { return name != "Cookie" }
 
 // carries looks for a header in whatever spelling a caller has put it there.
 func carries(h http.Header, name string) bool {

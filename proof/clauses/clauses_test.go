@@ -16,7 +16,7 @@ func TestRewrittenJournalCompiles(t *testing.T) {
 	names, files, err := clauses.Removable(dir)
 	require.NoError(t, err)
 	assert.Greater(t, len(names), 200)
-	assert.Contains(t, names, "rule.go, MaySend: case q.Doubted → false")
+	assert.Contains(t, names, "rule.go, MaySend: if q.Withdrawn → false")
 	overlay, err := files.Overlay(filepath.ToSlash(t.TempDir()))
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, dir).CombinedOutput()

@@ -131,7 +131,15 @@ func TestInvariantsAreBroken(t *testing.T) {
 		{13, stopped, "a second asker that leaves cancels", model.Rules{Next: machine.Next, MaySend: machine.MaySend, Selfish: true}, false},
 		{5, "a table that was corrected: the retention", "a claim does not ask today's table", weakened(unasked), false},
 		{5, "a table that was corrected: the memory", "a claim does not ask today's table", weakened(unasked), false},
-		{5, "the key moves on the wire", "nobody looks where the key was", weakened(func(op *journal.Operation, _ bool, _ *machine.Event) { op.Form = "" }), false},
+		{5, "the key moves on the wire", "nobody looks where the key was", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
+			if ev.Intent != nil {
+				op.Form = ev.Intent.Form
+			} else if ev.Today != nil {
+				asked := *op
+				today, _ := ev.Today(&asked)
+				op.Form = today.Form
+			}
+		}), false},
 		{3, "resolved by what was seen", "a word is on whatever there is by now", weakened(func(op *journal.Operation, _ bool, ev *machine.Event) {
 			if ev.Kind == machine.EventResolve {
 				ev.Generation, ev.Claim = op.Generation, op.Claim

@@ -154,21 +154,6 @@ func TestInboundKeyAtAnotherEndpointAtOnce(t *testing.T) {
 	}
 }
 
-// An operation of an earlier release has no endpoint recorded. Its caller repeats the key and gets its answer.
-func TestInboundEndpointOfAnEarlierRelease(t *testing.T) {
-	srv, p := inBox(t, providers.Stripe(), onceward.Config{
-		Secret: testSecret, Journal: openSQLite(t, filepath.Join(t.TempDir(), "journal.db")),
-	})
-	charge := func(r *http.Request) error {
-		return p.Ask(r.Context(), to(http.MethodPost, srv.URL+"/v1/charges")).Err
-	}
-	status, body := endpointsOf(p, server.InboundOptions{Endpoint: func(*http.Request) string { return "" }}, charge).post("/rides")
-	require.Equal(t, http.StatusCreated, status, body)
-	status, body = endpointsOf(p, server.InboundOptions{}, charge).post("/rides")
-	assert.Equal(t, http.StatusCreated, status, body)
-	assert.Len(t, srv.Effects(), 1)
-}
-
 func TestInboundFlowAtAnotherEndpoint(t *testing.T) {
 	eachJournal(t, func(t *testing.T, open func() machine.Store) {
 		l := &line{}

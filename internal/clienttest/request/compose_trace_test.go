@@ -14,7 +14,6 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
-	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
 )
@@ -104,38 +103,6 @@ func TestTraceparentOfAnotherCall(t *testing.T) {
 		assertTraced(t, l.Sent()[1], "second")
 		assertTraced(t, l.Sent()[2], "second")
 	})
-}
-
-// olderJournal is a journal from when traces were still recorded.
-type olderJournal struct{ machine.Store }
-
-func (j olderJournal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
-	if ev.Kind == machine.EventBegin {
-		intent := *ev.Intent
-		intent.Request.Header = intent.Request.Header.Clone()
-		intent.Request.Header.Set("Traceparent", "old")
-		intent.Request.WithheldHeaders = append(intent.Request.WithheldHeaders, "Baggage")
-		ev.Intent = &intent
-	}
-	return j.Store.Apply(ctx, ev)
-}
-
-// A trace in an older record is neither sent nor missed.
-func TestTraceparentInAnOlderRecord(t *testing.T) {
-	j, l := memory.New(), &line{}
-	var dead *process
-	l.Then(doing(func() { dead.Crash() }, loses()))
-	dead = start(t, l, onceward.Config{Journal: olderJournal{j}, Providers: []providers.Provider{own()}, Backoff: once})
-	require.Error(t, dead.Ask(named(t, invoice), to(http.MethodPost, ownURL)).Err)
-	next := start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own()}, Backoff: once})
-	require.Contains(t, next.Recorded(onceward.Ref{ID: invoice}).Request.Header, "Traceparent")
-	report, err := next.Resume(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, report.Problems)
-	require.Len(t, l.Sent(), 2)
-	for _, s := range l.Sent() {
-		assertTraced(t, s, "")
-	}
 }
 
 // The trace headers of an answer are not recorded.
