@@ -25,8 +25,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Client wraps an http.Client so that mutating requests take effect once. It is safe for concurrent use. Make one with
-// New for each process and journal, and end it with Close or Shutdown.
+// Client wraps an http.Client, so mutating requests take effect once. A Client is safe for concurrent use. Make one Client
+// with New for each process and journal, and end the Client with Close or Shutdown.
 type Client struct {
 	handle
 
@@ -40,10 +40,11 @@ type Client struct {
 	worker     *background.Worker
 }
 
-// handle gives packages flow and server what users do not reach.
+// handle gives packages flow and server a Client's inner parts.
 type handle = core.Handle[Operation]
 
-// New makes a client. It does no I/O and starts no goroutine. A *ConfigError names the faulty field and how to mend it.
+// New makes a client. New does no I/O, and starts no goroutine. A *ConfigError names the faulty field, and says how to
+// mend the field.
 func New(cfg Config) (*Client, error) {
 	if cfg.Journal == nil {
 		return nil, &ConfigError{"Journal", errors.New("the journal is missing: open one by sqlite.Open, of package journal/sqlite")}
@@ -142,31 +143,31 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// HTTPClient returns an http.Client for your code or a vendor's SDK: Transport, with the Jar, CheckRedirect and
-// Timeout of Config.HTTPClient.
+// HTTPClient returns an http.Client for your code or a vendor's SDK: Transport, with Config.HTTPClient's Jar,
+// CheckRedirect and Timeout.
 func (c *Client) HTTPClient() *http.Client {
 	hc := *c.core.HTTPClient
 	hc.Transport = c.Transport()
 	return &hc
 }
 
-// Do sends a request under the name of its operation, by HTTPClient. It is WithOperation and http.Client.Do: the name is
-// for mutating requests, and the error's chain has an Error.
+// Do sends a request by HTTPClient, under the operation's name. Do is WithOperation and http.Client.Do: the name is for
+// mutating requests, and the error's chain has an Error.
 func (c *Client) Do(req *http.Request, name string) (*http.Response, error) {
 	return c.HTTPClient().Do(req.WithContext(WithOperation(req.Context(), name)))
 }
 
-// Transport returns the http.RoundTripper that HTTPClient uses. A program may set http.DefaultTransport to it: see
+// Transport returns HTTPClient's http.RoundTripper. A program may set http.DefaultTransport to the result: see
 // docs/sdks.md.
 func (c *Client) Transport() http.RoundTripper { return &transport{client: c} }
 
-// Shutdown ends the client and its session. It refuses new work with ErrShutdown at once, and calls that wait for their
-// next attempt park. It waits for running attempts, and for events that the journal failed to record, until ctx ends.
-// Then it breaks the attempts off, and the resend rule decides. Close the journal afterwards. A second Shutdown is
+// Shutdown ends the client and the client's session. New work gets ErrShutdown at once, and calls between two attempts
+// park. Shutdown waits for running attempts, and for events that the journal failed to record, until ctx ends. Then
+// Shutdown breaks the attempts off, and the resend rule decides. Close the journal afterwards. A second Shutdown is
 // harmless. A hook that calls Shutdown waits for itself until ctx ends.
 //
 // The error is ctx's if attempts were broken off or events could not be recorded, and otherwise the journal's. If the
-// journal was closed before, it is ErrJournalClosed, and an operation whose answer is not recorded counts as sent.
+// journal was closed before, the error is ErrJournalClosed, and an operation without a recorded answer counts as sent.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.core.Lifecycle.Close()
 	var errs []error
@@ -190,7 +191,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// closeWithin is the time that Close gives to running attempts.
+// closeWithin is the time for running attempts in Close.
 const closeWithin = 10 * time.Second
 
 // Close ends the client as Shutdown does, and breaks off attempts that still run after ten seconds. Close the journal
@@ -237,11 +238,11 @@ func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
 	return nil
 }
 
-// Stats is the state of one client at one moment. The journal's own Stats cover all clients that share it.
+// Stats is one client's state at one moment. The journal's own Stats cover all clients with this journal.
 type Stats struct {
-	Running int // claims in progress, of calls, Run and Resume
-	Backlog int // events that the journal failed to record, kept in memory
-	Offers  int // outcomes that this client has still to pass to Config.Outcomes
+	Running int // claims in progress, by calls, Run and Resume
+	Backlog int // events in memory that the journal failed to record
+	Offers  int // outcomes in memory for Config.Outcomes
 
 	RetryBudget map[string]float64 // used part of Config.RetryBudget by provider, 0 to 1; "": hosts that no table serves
 }

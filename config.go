@@ -19,8 +19,8 @@ import (
 
 // Config configures a Client. Journal and Providers are required. The zero value of every other field works.
 type Config struct {
-	// Journal records the operations, such as one of journal/sqlite, or of journal/postgres if several machines share
-	// it. A name is one effect within one journal. The caller closes it after Shutdown.
+	// Journal records the operations: one by journal/sqlite, or one by journal/postgres for several machines. A name is
+	// one effect within one journal. The caller closes the journal after Shutdown.
 	Journal journal.Journal
 
 	// Providers are the contracts of the APIs to be called. A request to any other host passes through unchanged,
@@ -32,50 +32,51 @@ type Config struct {
 	// default is the http.DefaultTransport at the time of New. Default: http.DefaultClient.
 	HTTPClient *http.Client
 
-	// Authorize adds credentials to a request, in headers or query parameters, since the journal holds none. It is
-	// called concurrently, before every attempt at a host of Providers, in the background too, and before every request
-	// of a look-up (LookOf). An error stops the attempt before it is sent.
+	// Authorize adds credentials to a request, in headers or query parameters, since the journal holds none. The client
+	// calls Authorize before every attempt at a host in Providers, in the background too, and before every look-up
+	// request (LookOf). The calls are concurrent. After an error nothing is sent.
 	//
-	// The call for the first attempt comes before the operation is recorded, since the record has a digest of the
-	// credential. It is repeated if recording took a second, gave the operation another key, or filled in a reference.
+	// The call for the first attempt precedes the recording, since the record has the credential's digest. The client
+	// calls again if recording took a second, gave the operation another key, or filled in a reference.
 	//
-	// An operation that may have run is sent again only under the same credential, or under another one of the same
-	// account: see docs/adapters.md.
+	// An operation that may have run is sent again only under the same credential, or under another credential with
+	// the same account: see docs/adapters.md.
 	//
-	// The request has its key and body, so Authorize may sign them. It reads the body by Body or GetBody, and must not
-	// change anything else. It may call through the same client.
+	// The request has the key and the body, so Authorize may sign both. Authorize reads the body by Body or GetBody, and
+	// must not change anything else. Authorize may call through the same client.
 	Authorize func(*http.Request) error
 
-	// Secret derives the keys and references of named operations, so that both come back after the loss of the journal.
-	// It also salts the fingerprints of secret bodies: under another Secret, a repeated request with such a body is
-	// ErrKeyReused. It has at least 16 bytes, and is the same on every host. Nil means that keys are random.
+	// Secret derives the keys and references for named operations, so both come back after the loss of the journal.
+	// Secret also salts the fingerprints for secret bodies: under another Secret, a repeated request with such a body is
+	// ErrKeyReused. Give the same 16 bytes or more on every host. Nil means random keys.
 	Secret []byte
 
-	// Backoff sets the delay between attempts and their number within one call. An operation that has used them up
+	// Backoff sets the delay between attempts, and the attempts within one call. After the last attempt, an operation
 	// rests for Max, then longer each time, up to an hour.
 	Backoff backoff.Policy
 
-	// RetryBudget limits the further attempts at one provider over all its operations. An operation that finds it used
-	// up rests like one that is out of attempts.
+	// RetryBudget limits the further attempts at one provider, over all operations. If the budget is used up, an
+	// operation rests as after the last attempt.
 	RetryBudget backoff.Budget
 
 	// RetrySafe selects the safe requests (GET, HEAD, OPTIONS) to retry by Backoff and RetryBudget: see docs/sdks.md.
-	// It is called concurrently, for every safe request to any host. Nil selects the hosts of Providers.
+	// The client calls RetrySafe concurrently, for every safe request to any host. Nil selects the hosts in Providers.
 	RetrySafe func(*http.Request) bool
 
-	// NamedOnly keeps Resume and Run from sending unnamed operations of a dead process: they become unknown. Use it if
-	// a queue or job runner repeats work under another key after a crash.
+	// NamedOnly makes a dead process's unnamed operations unknown: Resume and Run don't send them. Set NamedOnly if a
+	// queue or job runner repeats work under another key after a crash.
 	NamedOnly bool
 
-	// Strict rejects unprotected requests with ErrUnprotected (docs/errors.md). Without it, the client logs a warning
+	// Strict rejects unprotected requests with ErrUnprotected (docs/errors.md). Without Strict, the client logs a warning
 	// once for each host. Send other traffic through a separate client, or mark the endpoint NoEffect.
 	Strict bool
 
-	// Outcomes receives the outcomes of operations, for your own books. The journal remembers that a program has this
-	// hook: a client without one leaves the outcomes to that program. Nil means that this program has none.
+	// Outcomes receives the outcomes, for your own books. The journal remembers a program with this hook: a client
+	// without the hook leaves the outcomes to that program. Nil means no hook.
 	Outcomes *Outcomes
 
-	// Reconcile configures how to find out what became of unknown operations. Nil means that they stay unknown until Resolve settles them.
+	// Reconcile configures the look-ups and events for unknown operations. Nil means that unknown operations wait for
+	// Resolve.
 	Reconcile *Reconcile
 
 	Trace  *Trace       // hooks on the way of an operation. Default: none
@@ -85,24 +86,24 @@ type Config struct {
 	// Resume sends. Default: 2 minutes.
 	MaxWait time.Duration
 
-	// AttemptTimeout limits one attempt, with its response's body, if another may follow it. Default: 30 seconds.
+	// AttemptTimeout limits one attempt, the response's body included, if another attempt may follow. Default: 30
+	// seconds.
 	AttemptTimeout time.Duration
 
 	// Concurrency is how many operations Resume and Run send at once to one provider, or to one host without a
-	// provider, calls of flows included. The total limit is eight times as many, but each provider always gets one. It
-	// is also the limit of concurrent Outcomes.Handle calls and of concurrent flows. Default: 8.
+	// provider, calls in flows included. The total limit is eight times as many, but each provider always gets one.
+	// Concurrency also limits concurrent Outcomes.Handle calls and concurrent flows. Default: 8.
 	Concurrency int
 
-	// FleetConcurrency limits the same over all processes of the journal. Each gets an equal part, and none if there
-	// are more processes: see docs/outages.md. Zero means Concurrency alone.
+	// FleetConcurrency limits the same over all processes with this journal. Each process gets an equal part, and no part
+	// if there are more processes: see docs/outages.md. Zero means Concurrency alone.
 	FleetConcurrency int
 
-	// MaxRequestBody is the largest journaled request body, in bytes. A larger one is ErrInvalidRequest. Default: 8
-	// MiB.
+	// MaxRequestBody is the largest journaled request body, in bytes. A larger body is ErrInvalidRequest. Default: 8 MiB.
 	MaxRequestBody int64
 
-	// MaxResponseBody is the largest recorded response body, in bytes. The caller gets a larger one as a stream, and
-	// later callers ErrAnswerGone. Default: 8 MiB.
+	// MaxResponseBody is the largest recorded response body, in bytes. The caller gets a larger body as a stream, and
+	// later callers get ErrAnswerGone. Default: 8 MiB.
 	MaxResponseBody int64
 
 	// Keep is how long the journal keeps answers, at least as long as the provider remembers the key. Run reaps older
@@ -110,17 +111,17 @@ type Config struct {
 	Keep time.Duration
 }
 
-// Outcomes is the hook that receives outcomes. Set either Handle or HandleTx. Both are called concurrently and in no
-// order, and again until they return nil. docs/outcomes.md says which outcomes come, and which of them come again.
+// Outcomes is the hook for outcomes. Set either Handle or HandleTx. The client calls the hook concurrently and in no
+// order, and again until nil is returned. docs/outcomes.md says which outcomes come, and which come again.
 type Outcomes struct {
-	// Handle receives outcomes that no caller is known to have, at least once each. A caller has the outcome if it got
-	// the response, or an error that says it. A flow's step has 30 seconds to ask for it.
+	// Handle receives each outcome that no caller is known to have, at least once. A caller has the outcome after the
+	// response, or after an error that says the outcome. A flow's step has 30 seconds to ask.
 	Handle func(ctx context.Context, op Operation) error
 
-	// HandleTx receives every outcome, even if the caller has the response, in a transaction of the journal's database.
-	// Its writes and the delivery are one commit. tx.Driver() is the driver's own transaction, such as a *sql.Tx.
-	// HandleTx neither commits nor rolls back, and makes no call of this client. Keep it short: it may hold up all
-	// writers of the journal. After an error, or a lost commit, it is called again.
+	// HandleTx receives every outcome, even if the caller has the response, in a transaction on the journal's database.
+	// The writes in tx and the delivery are one commit. tx.Driver() is the driver's own transaction, such as a *sql.Tx.
+	// HandleTx neither commits nor rolls back, and makes no call through this client. Keep HandleTx short, since all
+	// the journal's writers may have to wait. After an error, or a lost commit, the client calls HandleTx again.
 	HandleTx func(ctx context.Context, tx journal.Tx, op Operation) error
 
 	Heard bool // Handle also receives named operations whose caller has the response
@@ -139,7 +140,7 @@ func (e *ConfigError) Error() string { return "onceward: Config." + e.Field + ":
 // Unwrap returns the reason.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// check returns an error for settings that don't go together.
+// check returns an error for contradictory settings.
 func (o *Outcomes) check(j journal.Journal) error {
 	_, transactional := j.(machine.Outbox)
 	switch {

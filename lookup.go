@@ -12,12 +12,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Wait returns an operation, with its answer, once it has an outcome, from any process. It sends nothing, and reads the
-// journal at least once a second. A completed operation has no error, whatever its answer says. The error is ErrNotFound
+// Wait returns an operation, with the answer, once any process has recorded an outcome. Wait sends nothing, and reads the
+// journal at least once a second. A completed operation has no error, whatever the answer says. The error is ErrNotFound
 // if the journal has no such operation. Other errors are an Error, with the operation:
 //
 //   - ErrNotSent for a cancelled operation
-//   - ErrOutcomeUnknown for an unknown one, with Config.Reconcile once the client no longer looks for it
+//   - ErrOutcomeUnknown for an unknown operation, with Config.Reconcile once the client has stopped looking
 //   - ErrPending, ErrInFlight or ErrOutcomeUnknown, with the cause, if ctx ends or the client is shut down first
 func (c *Client) Wait(ctx context.Context, ref Ref) (Operation, error) {
 	for poll := 5 * time.Millisecond; ; poll = min(2*poll, time.Second) {
@@ -47,7 +47,7 @@ func (c *Client) waited(op *journal.Operation, cause error) (Operation, error) {
 	return e.Operation, e
 }
 
-// Operation returns an operation as recorded, with its answer. The error is ErrNotFound if the journal has no such
+// Operation returns an operation as recorded, with the answer. The error is ErrNotFound if the journal has no such
 // operation.
 func (c *Client) Operation(ctx context.Context, ref Ref) (Operation, error) {
 	op, err := c.core.Journal.Get(ctx, ref)
@@ -58,8 +58,8 @@ func (c *Client) Operation(ctx context.Context, ref Ref) (Operation, error) {
 }
 
 // OperationByKey returns the operation whose first request carried key, named or not, for a caller that crashed and knows
-// only its key. The request req is like the first one, and is not sent. Its method, URL, account headers and context count. The
-// error is ErrNotFound if that scope has no such operation.
+// only the key. The request req is like the first request, and is not sent. Method, URL, account headers and context
+// count. The error is ErrNotFound if the context's scope has no such operation.
 func (c *Client) OperationByKey(req *http.Request, key Key) (Operation, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return Operation{}, errors.New("onceward: look up an operation by its key: the request has no URL")
@@ -81,7 +81,7 @@ type Filter struct {
 	NeedsAttention bool
 }
 
-// Operations yields the recorded operations, oldest first, without their answers. It ends after the first error.
+// Operations yields the recorded operations, oldest first, without answers. The sequence ends after the first error.
 func (c *Client) Operations(ctx context.Context, f Filter) iter.Seq2[Operation, error] {
 	return func(yield func(Operation, error) bool) {
 		filter := journal.Filter{States: f.States, Scope: f.Scope, Limit: f.Limit}

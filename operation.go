@@ -29,62 +29,62 @@ const (
 	StateCancelled = journal.StateCancelled // provably without effect, given up
 )
 
-// Effect says what became of an operation at the provider, in one word. Book by it, and not by a status: a payment that is
+// Effect says in one word what became of an operation at the provider. Book by the Effect, and not by a status: a payment
 // declined by a 200 is EffectRefused.
 type Effect = journal.Effect
 
-// The effects. The text of EffectExecuted is "took effect", and that of each other is its own words.
+// The effects. The text of EffectExecuted is "took effect". The text of each other effect is its name in words.
 const (
-	EffectPending     = journal.EffectPending     // it has no outcome yet
-	EffectExecuted    = journal.EffectExecuted    // it took effect
-	EffectRefused     = journal.EffectRefused     // the provider processed it, and nothing took effect
-	EffectNotExecuted = journal.EffectNotExecuted // nothing was processed, and it was given up
-	EffectUnknown     = journal.EffectUnknown     // it may have taken effect
-	EffectNotKept     = journal.EffectNotKept     // it is completed, and the answer that said more was reaped
+	EffectPending     = journal.EffectPending     // no outcome yet
+	EffectExecuted    = journal.EffectExecuted    // the operation took effect
+	EffectRefused     = journal.EffectRefused     // the provider processed the request, and nothing took effect
+	EffectNotExecuted = journal.EffectNotExecuted // nothing was processed, and the operation was given up
+	EffectUnknown     = journal.EffectUnknown     // the operation may have taken effect
+	EffectNotKept     = journal.EffectNotKept     // completed, and the answer that said more was reaped
 )
 
 // Answer is the recorded answer of an operation.
 type Answer = journal.Answer
 
-// Operation is what a client knows of one logical effect.
+// Operation holds a client's knowledge about one logical effect.
 type Operation struct {
-	Seen             // its Ref, generation and claim: Resolve takes them
-	Named     bool   // it has a name. The ID of an unnamed one is its key: don't print it or use it as a label
+	Seen             // Ref, generation and claim, for Resolve
+	Named     bool   // the caller gave a name. Without a name, the ID is the key: don't print the ID or use it as a label
 	Provider  string // name of the provider; "" for a host without one
-	Endpoint  string // pattern of the endpoint in its table; "" if none lists it
-	Method    string // of its request; "" if no longer known
-	URL       string // likewise, without its query
+	Endpoint  string // pattern of the endpoint in the provider's table; "" if no table lists the endpoint
+	Method    string // the request's method; "" if no longer known
+	URL       string // the request's URL, without the query; "" if no longer known
 	Key       Key    // as sent; "" if the endpoint takes none
 	State     State
-	Effect    Effect    // what became of it at the provider: book by this
-	Attempts  int       // in this generation, including those that never left
-	CreatedAt time.Time // when it was first asked for
+	Effect    Effect    // what became of the operation at the provider: book by this
+	Attempts  int       // in this generation, unsent attempts included
+	CreatedAt time.Time // when a caller first asked for the operation
 	DueAt     time.Time // pending: not sent before this; unknown: not repeated before this
-	SettledAt time.Time // when it got its present outcome
-	Cause     string    // why it is pending, unknown or cancelled
+	SettledAt time.Time // the time of the present outcome
+	Cause     string    // why the operation is pending, unknown or cancelled
 	Replayed  bool      // the answer was recorded before, in the journal or at the provider
-	Answer    *Answer   // the recorded answer of a completed operation; nil if it is left out
-	// LastAnswer is the provider's last answer to an operation that it left pending or unknown. Nil means that there was none,
-	// or that it is left out. A body that is a secret or longer than 16 KiB is omitted.
+	Answer    *Answer   // the recorded answer of a completed operation; nil if left out
+	// LastAnswer is the provider's last answer, if this answer left the operation pending or unknown. Nil means that there
+	// was no answer, or that the answer is left out. A body is omitted if secret or longer than 16 KiB.
 	LastAnswer *Answer
 	Resolved   *Resolved // who last recorded a finding by Resolve, and why; nil if no one did
-	Withdrawn  *Resolved // who withdrew it; nil if no one did
+	Withdrawn  *Resolved // who withdrew the operation; nil if no one did
 
-	// The results of looking for it: see Config.Reconcile.
-	Looks     int        // look-ups since it became unknown
-	LookAt    time.Time  // unknown: not looked up before this; zero if it is not looked up
-	Attention string     // why a person has to look at it; "" if none has to. docs/runbook.md lists the reasons
-	Object    string     // kind and id of the object that proves that it took effect; "" if not known
+	// The results of look-ups: see Config.Reconcile.
+	Looks     int        // look-ups since the operation became unknown
+	LookAt    time.Time  // unknown: not looked up before this; zero means never
+	Attention string     // why a person has to look; "" if no person has to. docs/runbook.md lists the reasons
+	Object    string     // kind and id of the object that proves the effect; "" if not known
 	Evidence  []Evidence // findings and their sources: the first and the latest, oldest first
 
-	// Its origin. Zero values mean that there is none.
-	Flow            journal.FlowRef // the flow that it is a step of
-	InboundKey      Key             // of the inbound request that it is a step of, itself or through its flow
-	InboundEndpoint string          // the endpoint of that request
-	Trace           string          // W3C traceparent of the call that began it
+	// The origin. Zero values mean that the operation has no such origin.
+	Flow            journal.FlowRef // the flow with this operation as a step
+	InboundKey      Key             // key of the inbound request with this operation, or with the flow, as a step
+	InboundEndpoint string          // endpoint of the inbound request
+	Trace           string          // W3C traceparent of the first call
 }
 
-// operationOf returns the public form of a record, with an answer of its own.
+// operationOf returns the public form of a record, with a copied answer.
 func operationOf(op *journal.Operation) Operation {
 	o := withoutAnswer(op)
 	o.Answer, o.LastAnswer = ownAnswer(op.Answer), ownAnswer(op.LastAnswer)
@@ -133,7 +133,7 @@ func withoutAnswer(op *journal.Operation) Operation {
 	}
 }
 
-// flowRefOf returns the flow of an operation, as far as its record has it.
+// flowRefOf returns an operation's flow, as far as recorded.
 func flowRefOf(op *journal.Operation) journal.FlowRef {
 	if name, isFlow := seam.FlowOf(op.Parent); isFlow && op.Flow.ID == "" {
 		return journal.FlowRef{ID: name}
@@ -141,7 +141,7 @@ func flowRefOf(op *journal.Operation) journal.FlowRef {
 	return op.Flow
 }
 
-// evidenceOf returns the operation's evidence without the answers that are stored with it until its claim ends.
+// evidenceOf returns the operation's evidence, without the answers that the record holds until the claim ends.
 func evidenceOf(op *journal.Operation) []Evidence {
 	list := slices.Clone(op.Evidence)
 	for i := range list {
@@ -174,7 +174,7 @@ func (op *Operation) printed() string {
 	return b.String()
 }
 
-// parent returns the operation's parent for errors and logs: a flow by its name, or a shortened key. It is empty for a
+// parent returns the operation's parent for errors and logs: a flow's name, or a shortened key. The result is empty for a
 // parent that only holds carried keys.
 func (op *Operation) parent() (kind, name string) {
 	at := strings.LastIndexByte(op.Ref.Parent, ' ')
@@ -207,7 +207,7 @@ func OperationOf(resp *http.Response) (Operation, bool) {
 	return op, true
 }
 
-// Seen identifies an operation and the state in which its reader saw it. Errors and logs print its parts.
+// Seen identifies an operation and the state that a reader saw. Errors and logs print the parts.
 type Seen struct {
 	Ref
 	Generation int   // counts the earlier lives that provably had no effect
@@ -219,10 +219,10 @@ type Resolution = journal.Resolution
 
 // The resolutions for Resolve.
 const (
-	Executed    = journal.Executed    // it took effect, even if it is cancelled
-	NotExecuted = journal.NotExecuted // it had no effect. It is cancelled, and a caller may ask for its name again
-	SendAgain   = journal.SendAgain   // it had no effect. Run and Resume send its next generation
-	Hold        = journal.Hold        // a pending one is unknown until it is resolved, or Client.Reinstate ends that
+	Executed    = journal.Executed    // the operation took effect, even if cancelled
+	NotExecuted = journal.NotExecuted // no effect: the operation is cancelled, and a caller may ask for the name again
+	SendAgain   = journal.SendAgain   // no effect: Run and Resume send the next generation
+	Hold        = journal.Hold        // a pending operation is unknown until Resolve or Client.Reinstate
 )
 
 // Resolved is a recorded decision, with the person and the reason.

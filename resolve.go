@@ -20,31 +20,31 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// ResolveOptions has the details of a resolution.
+// ResolveOptions holds a resolution's details.
 type ResolveOptions struct {
 	By, Why string  // kept with the operation, without possible credentials
 	Answer  *Answer // with Executed, the provider's answer; nil if not known
 
-	// Candidate is the operation's object, with Executed: kind and id of one of its candidates, or the id alone. It
-	// then proves this operation and no other. Any other object is an error. Empty means that no object is named.
+	// Candidate is the operation's object, with Executed: kind and id of a candidate, or the id alone. The object then
+	// proves this operation and no other. An object that is no candidate is an error. Empty means no object.
 	Candidate string
 
 	Force bool // record NotExecuted or SendAgain despite evidence that the operation took effect
 }
 
-// Resolve records a person's decision about a pending or unknown operation. Executed also settles a cancelled one. It
-// gives a completed one the answer that is missing, cut off, or not the provider's by its table. docs/errors.md has an
-// example. Take seen from Operation.Seen of an Error, Operation or Operations.
+// Resolve records a person's decision about a pending or unknown operation. Executed also settles a cancelled operation.
+// A completed operation gets the answer from opts, if the recorded answer is missing, cut off, or not the provider's by
+// the table. docs/errors.md has an example. Take seen from Operation.Seen, by an Error, Operation or Operations.
 //
 // If the operation has changed since, Resolve changes nothing, and the error is an Error with ErrMoved and the present
-// state. To prevent that, put a pending operation on Hold first. NotExecuted and SendAgain are your assertion: if the
+// state. To prevent a change, put a pending operation on Hold first. NotExecuted and SendAgain are your assertion: if the
 // provider did execute the operation, the next generation is a second effect.
 //
 // A replay of an answer by hand has Answer.ByHand and the header "Onceward-Answer: by hand". Answer.Replaced keeps the
-// provider's.
+// provider's answer.
 //
-// The error is an Error with ErrInFlight while another caller is sending the operation. It wraps ErrNotFound if the
-// operation does not exist, and ErrInvalidEvent if its outcome or answer is known already.
+// The error is an Error with ErrInFlight while another caller is sending the operation. The error wraps ErrNotFound if the
+// operation does not exist, and ErrInvalidEvent if the outcome or answer is known already.
 func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, how ResolveOptions) (Operation, error) {
 	if seam.IsInTransaction(ctx) { // the journal may wait for its end
 		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", ErrOpenTransaction)
@@ -114,7 +114,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 	return result, nil
 }
 
-// candidateOf finds a candidate of a generation by kind and id, or by the id alone.
+// candidateOf finds a generation's candidate by kind and id, or by the id alone.
 func candidateOf(op *journal.Operation, named string, generation int) (string, error) {
 	var candidates []string
 	for _, e := range op.Evidence {
@@ -134,8 +134,8 @@ func candidateOf(op *journal.Operation, named string, generation int) (string, e
 		secret.Recorded(named), cmp.Or(strings.Join(candidates, ", "), "none"))
 }
 
-// recognises reports whether the recorded answer is the provider's by its present table. Answers other than successes
-// were read by a rule.
+// recognises reports whether the recorded answer is the provider's by the present table. A rule has read any answer that
+// is no success.
 func (c *Client) recognises(op *journal.Operation) bool {
 	a, u := op.Answer, core.Parsed(op.Request.URL)
 	if a == nil || u == nil || a.Status/100 != 2 {
@@ -152,12 +152,12 @@ func (c *Client) recognises(op *journal.Operation) bool {
 	return tables.Recognises(route.Provider, a.Status, a.Header, body)
 }
 
-// Reconcile looks now for one operation that is unknown, whatever the schedule, and returns the result. It looks at most
-// once a minute for one operation, and otherwise returns the recorded state. The error is nil for a completed operation,
-// and otherwise like Wait's.
+// Reconcile looks now for one unknown operation, whatever the schedule, and returns the result. Within a minute after a
+// look for the operation, Reconcile returns the recorded state. The error is nil for a completed operation, and otherwise
+// like Wait's.
 //
-// If an operation is completed and its answer is missing, Reconcile fetches that again, as a call by its name does
-// (docs/reconciliation.md). The error is an Error with ErrAnswerGone and the reason if that fails.
+// If an operation is completed and the answer is missing, Reconcile fetches the answer again, as a call by the name does
+// (docs/reconciliation.md). If the fetch fails, the error is an Error with ErrAnswerGone and the reason.
 func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	if seam.IsInTransaction(ctx) { // the journal may wait for its end
 		return Operation{}, fmt.Errorf("onceward: reconcile: %w", ErrOpenTransaction)
@@ -194,21 +194,21 @@ func (c *Client) Reconcile(ctx context.Context, ref Ref) (Operation, error) {
 	return c.waited(&op, nil)
 }
 
-// Withdraw keeps an operation from being sent until Reinstate lifts that. If nothing of it may have run, it is
-// cancelled. Otherwise it is unknown, and the client goes on looking for it. If it took effect, Outcomes.Handle
-// receives it with Operation.Withdrawn, even if its caller has the answer. A running flow receives its own operation
-// instead. Your application decides whether to reverse the effect. The journal keeps a cancelled one whole, beyond
-// Config.Keep.
+// Withdraw keeps an operation from being sent until Reinstate. If nothing may have run, the operation is cancelled.
+// Otherwise the operation is unknown, and the client goes on looking. If the operation took effect, Outcomes.Handle
+// receives the operation with Operation.Withdrawn, even if the caller has the answer. A running flow receives its own
+// operation instead. Your application decides whether to reverse the effect. The journal keeps a cancelled operation
+// whole, beyond Config.Keep.
 //
-// The error is Resolve's. After ErrInFlight, call Withdraw again once the operation has its outcome.
+// The error is Resolve's. After ErrInFlight, call Withdraw again once the operation has an outcome.
 func (c *Client) Withdraw(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
 	return c.decide(ctx, ref, journal.Withdraw, how)
 }
 
-// Reinstate lifts Withdraw, or else ends a Hold. It sends nothing. After Withdraw, the next call by the operation's name
-// does. An operation that was on Hold is pending again as far as the resend rule allows, and Run sends it.
+// Reinstate ends Withdraw, or else a Hold, and sends nothing. After Withdraw, the next call by the operation's name sends
+// the operation. After a Hold, the operation is pending again as far as the resend rule allows, and Run sends it.
 //
-// The error is Resolve's. It wraps ErrInvalidEvent if the operation is neither withdrawn nor on Hold.
+// The error is Resolve's, and wraps ErrInvalidEvent if the operation is neither withdrawn nor on Hold.
 func (c *Client) Reinstate(ctx context.Context, ref Ref, how ResolveOptions) (Operation, error) {
 	return c.decide(ctx, ref, journal.Reinstate, how)
 }

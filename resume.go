@@ -6,13 +6,12 @@ import (
 	"fmt"
 )
 
-// Resume makes one pass over the journal. It claims operations that dead processes left, and sends due operations,
-// oldest first, if the resend rule allows. It passes undelivered outcomes to Outcomes.Handle, makes the look-ups that
-// are due, and runs interrupted and due flows. It is for programs that end by themselves, such as jobs. Others call
-// Run.
+// Resume makes one pass over the journal. Resume claims operations that dead processes left, and sends due operations,
+// oldest first, if the resend rule allows. Resume also passes undelivered outcomes to Outcomes.Handle, makes due look-ups,
+// and runs interrupted and due flows. A program that ends by itself, such as a job, calls Resume. Any other calls Run.
 //
-// The report has the operations that Resume could not finish. The error is the journal's, ctx's, or ErrShutdown. With
-// an error the report says what was done until then.
+// The report has the operations that Resume could not finish. The error is the journal's, ctx's, or ErrShutdown. With an
+// error the report covers the work before the error.
 func (c *Client) Resume(ctx context.Context) (Report, error) {
 	counts, err := c.worker.Resume(ctx)
 	if err != nil {
@@ -21,10 +20,10 @@ func (c *Client) Resume(ctx context.Context) (Report, error) {
 	return reportOf(&counts), err
 }
 
-// Run repeats the pass of Resume whenever something is due. It notices the death of other processes within seconds, and
-// reaps answers past their keep. It returns nil once the client is shut down, ctx's error once ctx ends, and
-// ErrJournalClosed. It logs other errors of the journal and goes on. Operations that it is sending when it ends stay
-// pending. It reads the lists of events that Reconcile.Feeds names.
+// Run repeats Resume's pass whenever something is due. Run notices the death of other processes within seconds, and reaps
+// answers older than Config.Keep. Run also reads the event lists that Reconcile.Feeds names. Run returns nil once the
+// client is shut down, ctx's error once ctx ends, and ErrJournalClosed. Run logs the journal's other errors and goes on.
+// Operations that Run is sending at the end stay pending.
 func (c *Client) Run(ctx context.Context) error {
 	err := c.worker.Run(ctx)
 	if errors.Is(err, ErrJournalClosed) {
@@ -33,8 +32,9 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-// Wake makes Run of this client look now for due operations and flows. Call it after the commit of a transaction that
-// enqueued one. Without it Run finds the operation or flow within five seconds. A needless call is harmless.
+// Wake makes this client's Run look now for due operations and flows. Call Wake after committing a transaction that
+// enqueued an operation or flow. Without Wake, Run finds the operation or flow within five seconds. A needless call is
+// harmless.
 func (c *Client) Wake() {
 	c.core.Wake()
 	c.core.Flows.Wake()

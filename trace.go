@@ -16,13 +16,13 @@ import (
 )
 
 // Trace is a set of hooks, like those of net/http/httptrace. Any may be nil. JoinTraces combines several. Hooks are
-// called synchronously, some concurrently, and must return soon. Their arguments hold no secret, header or body, except
-// that errors may hold the words of Config.Authorize, a transport or Outcomes.Handle. The context is the caller's, or
-// Run's or Resume's. Inside a claim it is the one that Started returned. A hook that returns a nil context keeps the
-// given one.
+// called synchronously, some concurrently, and must return soon. The arguments hold no secret, header or body, except
+// that errors may hold words from Config.Authorize, a transport or Outcomes.Handle. The context is the caller's, or
+// Run's or Resume's. Inside a claim the context is the result of Started. A hook that returns a nil context keeps the
+// given context.
 type Trace struct {
-	// Parent returns the W3C traceparent for ctx, or "". It is recorded with an operation begun under ctx, so later
-	// work can link to it. Default: the request's Traceparent header.
+	// Parent returns the W3C traceparent for ctx, or "". The record of an operation begun under ctx has the traceparent,
+	// so later work can link to the call. Default: the request's Traceparent header.
 	Parent func(ctx context.Context) string
 
 	// Asked is called after every call that asks for an operation. op has less if the operation was never recorded.
@@ -33,28 +33,28 @@ type Trace struct {
 	Started func(ctx context.Context, op Operation, why Why) context.Context
 
 	// Ended is called once a claim's end is recorded, or kept in memory if the journal failed. err is nil for a
-	// completed operation. It is also called, without Started, for one that may not be sent any more.
+	// completed operation. If an operation may not be sent any more, Ended is called without Started.
 	Ended func(ctx context.Context, op Operation, err error)
 
-	// AttemptStarted is called before an attempt, the n-th of its claim, from 1. The request is sent under the context
-	// that it returns if that derives from ctx. AttemptEnded receives that context in any case.
+	// AttemptStarted is called before an attempt, the n-th in the claim, from 1. The request is sent under the returned
+	// context if derived from ctx. AttemptEnded receives the returned context in any case.
 	AttemptStarted func(ctx context.Context, op Operation, n int) context.Context
 	AttemptEnded   func(ctx context.Context, op Operation, a Attempt)
 
-	// KeyReplaced is called if a request carried a key and the journal's, or a parent's, was sent instead.
+	// KeyReplaced is called if the journal's key, or a parent's, was sent instead of the request's own key.
 	KeyReplaced func(ctx context.Context, op Operation)
 
 	// Delayed is called before an operation waits for its next attempt.
 	Delayed func(ctx context.Context, op Operation, pause time.Duration)
 
-	// Conflicted is called if an operation that has an answer receives a second one. The caller got the recorded one.
-	// secondEffect reports that the second proves another effect. status is 0 for a look-up or webhook.
+	// Conflicted is called if an operation with an answer receives a second answer. The caller got the recorded answer.
+	// secondEffect reports that the second answer proves another effect. status is 0 for a look-up or webhook.
 	Conflicted func(ctx context.Context, op Operation, status int, secondEffect bool)
 
-	// Looked is called after a look-up or webhook said something about an operation, with the operation after that.
+	// Looked is called after a look-up or webhook said something about an operation, with the changed operation.
 	Looked func(ctx context.Context, op Operation, e Evidence)
 
-	// Settled is called after each call of Outcomes.Handle, or Reconcile.OnUnknown, with its error.
+	// Settled is called with the error after each call to Outcomes.Handle or Reconcile.OnUnknown.
 	Settled func(ctx context.Context, op Operation, err error)
 
 	// Resolved is called after a person's decision was recorded, in op.Resolved or op.Withdrawn.
@@ -66,11 +66,11 @@ type Trace struct {
 	// SessionLost is called if the client's session was taken over or taken away. The client goes on with a new one.
 	SessionLost func(ctx context.Context)
 
-	// JournalFailed is called if an event, such as "begin" or "complete", could not be recorded. If it was the intent,
-	// the call fails. Every other event is kept in memory and retried.
+	// JournalFailed is called if an event, such as "begin" or "complete", could not be recorded. Without the intent, the
+	// call fails. Every other event is kept in memory and retried.
 	JournalFailed func(ctx context.Context, op Operation, event string, err error)
 
-	// PassFailed is called if one of Run's passes failed: over due operations, look-ups or flows. Run repeats it.
+	// PassFailed is called if a pass by Run failed: over due operations, look-ups or flows. Run repeats the pass.
 	PassFailed func(ctx context.Context, err error)
 
 	// Progress is called by Resume and Run at most once a second, and at the end of a pass that did something.
@@ -81,9 +81,9 @@ type Trace struct {
 type Attempt struct {
 	Number   int               // in this claim, from 1
 	Status   int               // 0 if there was no answer
-	Proto    string            // of the answer, such as "HTTP/2.0"; "" if there was none
+	Proto    string            // the answer's, such as "HTTP/2.0"; "" if there was no answer
 	Verdict  providers.Verdict // 0 if there was no answer
-	Unsent   bool              // proven: no server has processed it
+	Unsent   bool              // proven: no server has processed the request
 	Err      error             // the transport's own
 	Duration time.Duration
 }
@@ -100,9 +100,9 @@ type Reason string
 // The reasons of a claim.
 const (
 	ReasonNew        Reason = "new"        // the operation is sent for the first time
-	ReasonAgain      Reason = "again"      // it was pending, or had been cancelled
-	ReasonTakenOver  Reason = "taken_over" // it was in the hands of a process that died
-	ReasonGeneration Reason = "generation" // its earlier life had no effect, by a decision or by evidence
+	ReasonAgain      Reason = "again"      // the operation was pending, or had been cancelled
+	ReasonTakenOver  Reason = "taken_over" // a process that died had claimed the operation
+	ReasonGeneration Reason = "generation" // the generation before had no effect, by a decision or by evidence
 )
 
 // CallResult is the result of a call, one of the Call… constants.
@@ -110,15 +110,15 @@ type CallResult string
 
 // The results of a call.
 const (
-	CallExecuted  CallResult = "executed"        // it was sent, and its answer is handed over
+	CallExecuted  CallResult = "executed"        // the operation was sent, and the caller has the answer
 	CallReplayed  CallResult = "replayed"        // the answer was recorded before
-	CallShared    CallResult = "shared"          // another call's that ran at the same time
+	CallShared    CallResult = "shared"          // the answer of another call at the same time
 	CallPending   CallResult = "pending"         // ErrPending
 	CallInFlight  CallResult = "in_flight"       // ErrInFlight
 	CallKeyReused CallResult = "key_reused"      // ErrKeyReused
 	CallUnknown   CallResult = "unknown"         // ErrOutcomeUnknown
 	CallGone      CallResult = "gone"            // ErrAnswerGone
-	CallCancelled CallResult = "cancelled"       // ErrNotSent, ErrWithdrawn, or a refusal that is handed over
+	CallCancelled CallResult = "cancelled"       // ErrNotSent, ErrWithdrawn, or a refusal as the answer
 	CallRefused   CallResult = "refused_locally" // nothing was asked of the journal: an invalid request, a shutdown
 	CallJournal   CallResult = "journal_error"   // ErrJournal, ErrJournalRestored
 )
@@ -160,7 +160,7 @@ func callResultOfError(e *Error) CallResult {
 	return CallRefused
 }
 
-// whyOf returns why a claim was made, from the operation that it found.
+// whyOf returns why a claim was made, from the operation as found.
 func whyOf(op *journal.Operation, background bool) Why {
 	why := Why{Reason: ReasonAgain, Background: background}
 	switch {
@@ -220,7 +220,7 @@ func (t *Trace) observer(log *slog.Logger) core.Observer {
 	return o
 }
 
-// progress adapts the hook Progress to package background. It returns nil if there is none.
+// progress adapts the hook Progress to package background. A nil hook stays nil.
 func (t *Trace) progress() func(background.Counts) {
 	hook := t.Progress
 	if hook == nil {
@@ -229,7 +229,7 @@ func (t *Trace) progress() func(background.Counts) {
 	return func(n background.Counts) { hook(reportOf(&n)) }
 }
 
-// told adapts a hook, with its operation made by of. It returns nil if there is none.
+// told adapts a hook, with an operation made by of. A nil hook stays nil.
 func told[T any](hook func(context.Context, Operation, T), of func(*journal.Operation) Operation) func(context.Context, *journal.Operation, T) {
 	if hook == nil {
 		return nil
@@ -237,8 +237,8 @@ func told[T any](hook func(context.Context, Operation, T), of func(*journal.Oper
 	return func(ctx context.Context, op *journal.Operation, what T) { hook(ctx, of(op), what) }
 }
 
-// JoinTraces returns a Trace that calls the hooks of all traces in order, each with the context that the one before
-// returned.
+// JoinTraces returns a Trace with the hooks of all traces. The hooks run in order, each with the context from the hook
+// before.
 func JoinTraces(traces ...*Trace) *Trace {
 	all := new(Trace)
 	for _, t := range traces {
@@ -290,7 +290,7 @@ func (t *Trace) join(u Trace) {
 	t.PassFailed = one(t.PassFailed, u.PassFailed)
 }
 
-// orElse returns the hook's context, or the given one if that is nil.
+// orElse returns the hook's context, or the given context instead of nil.
 func orElse(returned, given context.Context) context.Context {
 	if returned == nil {
 		return given
@@ -298,7 +298,7 @@ func orElse(returned, given context.Context) context.Context {
 	return returned
 }
 
-// joined returns both, which calls two hooks, or the other hook if one of them is nil.
+// joined returns both, which calls two hooks, or the other hook if one hook is nil.
 func joined[F any](a, b, both F) F {
 	switch {
 	case reflect.ValueOf(b).IsNil():

@@ -19,27 +19,28 @@ import (
 
 // Event is one delivery of a provider's webhooks, direct or from a queue.
 type Event struct {
-	Body []byte // as it was signed
+	Body []byte // as signed
 
-	// Evidence says that the signature was verified by a scheme that proves the body's author
-	// (webhook.Message.Evidence). Without it the client only looks for the event's operation.
+	// Evidence says that a signature scheme proved the body's author (webhook.Message.Evidence). Without Evidence the
+	// client only looks for the event's operation.
 	Evidence bool
 
-	Header http.Header // of the delivery; only Content-Type is read. Nil means that the body is JSON
+	Header http.Header // the delivery's; only Content-Type is read. Nil means a JSON body
 }
 
-// RecordEvent records a provider's event about one of this journal's operations, by the provider's table
-// (providers.Provider.Events). Use it for events from a queue or another host, and Client.WebhookHandler for direct
-// ones. A second delivery changes nothing. An event that precedes the response is applied when the attempt ends: the
-// caller's own answer wins.
+// RecordEvent records a provider's event about an operation in this journal, by the provider's table
+// (providers.Provider.Events). Call RecordEvent for events from a queue or another host. Client.WebhookHandler records
+// direct deliveries. A second delivery changes nothing. An event that precedes the response is applied when the attempt
+// ends: the caller's own answer wins.
 //
-// WithScope and WithAccount on ctx say whose endpoint received the event. With a scope, the event is about operations
-// of that scope only. With an account, an event that names none is of that account: an id of the provider's, or the label
-// of the operations' own WithAccount. A provider with KeysPerScope needs the scope. Without it, an event without an
-// account settles and returns no operation of a scope, unless it shows a key or reference that the client made.
+// WithScope and WithAccount on ctx say whose endpoint received the event. With a scope, the event is about the scope's
+// operations only. With an account, the event belongs to the account, unless the event names another. The account is the
+// provider's id, or the label in the operations' own WithAccount. A provider with KeysPerScope needs the scope. Without a
+// scope, an event without an account settles and returns no scope's operation, unless the event shows a key or reference
+// from the client.
 //
-// It returns the operations of the event, as they stand then. After an error nothing was recorded, and the event must
-// be delivered again. An event about no operation of this journal is no error.
+// RecordEvent returns the event's operations in the present state. After an error nothing was recorded, and the event must
+// be delivered again. An event about no operation in this journal is no error.
 func (c *Client) RecordEvent(ctx context.Context, provider string, e Event) ([]Operation, error) {
 	p := c.core.Called(provider)
 	switch {
@@ -65,11 +66,11 @@ func (c *Client) RecordEvent(ctx context.Context, provider string, e Event) ([]O
 	return about, err
 }
 
-// WebhookHandler returns a handler for the webhooks of the named provider of Config.Providers. It verifies each request
-// with v, records its event as RecordEvent does, then calls next with the body rewound. next receives every verified
-// event that was recorded, and may receive one more than once. OperationsOf returns the event's operations from the
-// context of next's request. If each tenant has an endpoint of its own, put a handler in front that sets WithScope or
-// WithAccount on the request's context: see RecordEvent.
+// WebhookHandler returns a handler for the webhooks of the named provider in Config.Providers. The handler verifies each
+// request with v, records the event as RecordEvent does, then calls next with the body rewound. next receives every
+// verified and recorded event, some more than once. OperationsOf returns the event's operations from the context of next's
+// request. If each tenant has an endpoint, put a handler in front that sets WithScope or WithAccount on the request's
+// context: see RecordEvent.
 //
 // next writes the answer. If the journal failed, or was restored and not adopted, next is not called. The answer is 503,
 // and the provider delivers the event again. A nil next answers 204. For rejected requests and the limit of bodies see
@@ -111,7 +112,7 @@ func (c *Client) serveWebhook(w http.ResponseWriter, r *http.Request, provider s
 		about, err = c.recordEvent(r.Context(), provider, Event{Body: body, Evidence: message.Evidence, Header: r.Header})
 	}
 	if err != nil {
-		// next would do the event without its operations, and might do it once.
+		// next would handle the event without the operations, and might handle the event only once.
 		c.core.Say(r.Context(), slog.LevelError, core.LogWebhookFailed, "a webhook could not be recorded; the provider is asked to send it again", "provider", provider, "error", err)
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
@@ -134,9 +135,9 @@ func (c *Client) recordEvent(ctx context.Context, provider string, e Event) (abo
 	return c.RecordEvent(ctx, provider, e)
 }
 
-// OperationsOf returns the operations of a webhook, as they stood after Client.WebhookHandler recorded the event. ctx
-// is the context of the request to its next handler. A settled operation keeps its outcome whatever a later event says,
-// so the handler compares the event with Operation.State and books the difference.
+// OperationsOf returns a webhook's operations, in the state after Client.WebhookHandler recorded the event. ctx is the
+// request's context in the next handler. A settled operation keeps the outcome whatever a later event says, so the handler
+// compares the event with Operation.State, and books the difference.
 func OperationsOf(ctx context.Context) []Operation {
 	about, _ := ctx.Value(heardKey).([]Operation)
 	return about
