@@ -10,26 +10,25 @@ import (
 	"strings"
 )
 
-// Adyen verifies Adyen's webhooks for payments (standard webhooks) in JSON. There additionalData.hmacSignature of
-// each item signs that item. A secret is the webhook's HMAC key in hexadecimal, as the Customer Area shows it. Adyen
-// returns an error if a secret is missing or not hexadecimal. The verifier rejects a body with an item that is not
-// signed.
+// Adyen verifies Adyen's webhooks for payments (standard webhooks) in JSON. Each item's additionalData.hmacSignature signs
+// the item. A secret is the webhook's HMAC key in hexadecimal, as shown in the Customer Area. Adyen returns an error if a
+// secret is missing or not hexadecimal. The verifier rejects a body with an unsigned item.
 //
 // Only eight fields are signed: pspReference, originalReference, merchantAccountCode, merchantReference,
 // amount.value, amount.currency, eventCode and success. Anyone on the way could have changed the rest of the body
 // (eventDate, reason, the rest of additionalData). No timestamp is signed, so a request can be replayed for ever:
-// reject an event seen before. Message.Events holds the eight fields of each item, joined by colons as they are signed.
-// A digest of the body tells no replay, since the rest may be changed. It is not confirmed that the eight fields tell
-// one event from another.
+// reject an event seen before. Message.Events holds each item's eight fields, joined by colons as signed. A digest of the
+// body shows no replay, since the rest may be changed. Whether the eight fields tell one event from another is not
+// confirmed.
 //
 // The fields are joined by colons without escaping (read in adyen-go-api-library fed7311, src/hmacvalidator). Adyen's
-// page once asked for \ and : to be escaped. Its signatures never were, and Adyen removed the escaping from its
-// libraries (adyen-php-api-library pull request 165, adyen-python-api-library issue 117).
+// page once asked for \ and : to be escaped. The signatures never had the escaping, and Adyen removed the escaping from
+// the libraries (adyen-php-api-library pull request 165, adyen-python-api-library issue 117).
 //
 // A joined text with a colon inside a field could be cut in two ways. So a colon is accepted in merchantReference
-// alone. In the other fields it is ErrMalformed: their values are Adyen's own and have none. An item that names a
-// field twice is ErrMalformed too. So is an item with a signed field's name in another case (OriginalReference):
-// nothing signs that field, and some parsers, encoding/json among them, read it as the signed one.
+// alone. A colon in another field is ErrMalformed, since Adyen's own values have no colon. An item that names a field
+// twice is ErrMalformed too. So is an item with a signed field's name in another case (OriginalReference): nothing signs
+// such a field, and some parsers, encoding/json among them, read such a field as the signed field.
 //
 // A field that is missing or null is signed as empty (read in Adyen's libraries, which don't agree for success and
 // the amount: not confirmed there). Webhooks in Adyen's other formats, HTTP POST and SOAP, are not covered.
@@ -55,8 +54,8 @@ func Adyen(hmacKeys ...string) (*Verifier, error) {
 	}}, nil
 }
 
-// AdyenPlatform verifies Adyen's webhooks with the signature in a header: those of the balance platform (banking,
-// transfers) and of the Management API. A secret is the webhook's HMAC key in hexadecimal. AdyenPlatform returns an
+// AdyenPlatform verifies Adyen's webhooks with the signature in a header: the webhooks from the balance platform (banking,
+// transfers) and from the Management API. A secret is the webhook's HMAC key in hexadecimal. AdyenPlatform returns an
 // error if a secret is missing or not hexadecimal.
 //
 // HmacSignature is base64 of HMAC-SHA256 over the raw body (read in adyen-go-api-library fed7311, src/hmacvalidator;
@@ -157,13 +156,13 @@ func newAdyenItem(text json.RawMessage) (item adyenItem, err error) {
 	return item, nil
 }
 
-// jsonString reads a string; one that is absent or null is signed as empty.
+// jsonString reads a string. An absent or null string is signed as empty.
 func jsonString(text json.RawMessage) (string, bool) {
 	var value string
 	return value, text == nil || json.Unmarshal(text, &value) == nil
 }
 
-// jsonInteger keeps the digits as they were written, since they were signed so.
+// jsonInteger keeps the digits as written, since Adyen signs the digits as written.
 func jsonInteger(text json.RawMessage) (string, bool) {
 	if text == nil || string(text) == "null" {
 		return "", true

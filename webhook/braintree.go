@@ -13,20 +13,19 @@ import (
 // BraintreeKey is a pair of API keys of a Braintree merchant.
 type BraintreeKey struct {
 	Public  string
-	Private string // secret: it is the whole account's
+	Private string // secret of the whole account
 }
 
 // Braintree verifies Braintree's webhooks. Braintree signs with the API keys, and any of several pairs may have
 // signed. Braintree returns a [*SecretError] if a key is missing or invalid.
 //
-// The body is a form. bt_payload is the notification, XML in base64. bt_signature is "public key|signature", several
-// of them joined by &. A signature is HMAC-SHA1 of the payload's text in hexadecimal, under SHA-1 of the private key.
-// The payload is also tried with a line break after it, because some senders lose that on the way (all of it read in
+// The body is a form. bt_payload is the notification, XML in base64. bt_signature is a list of "public key|signature",
+// joined by &. A signature is the hexadecimal HMAC-SHA1 of the payload's text, under the private key's SHA-1. The payload
+// is also tried with a line break at the end, because some senders lose the line break on the way (all read in
 // braintree_node 7a9270a, webhook_notification_gateway.js).
 //
-// Each of the two fields has to be there once. Other fields of the form are not signed. No identifier is signed, and
-// the notification's own timestamp is not read, so a request can be replayed for ever. Message.ID is a digest of
-// bt_payload.
+// Both fields have to be there, once each. The form's other fields are not signed. No identifier is signed, and the
+// notification's own timestamp is not read, so a request can be replayed for ever. Message.ID is a digest of bt_payload.
 func Braintree(keys ...BraintreeKey) (*Verifier, error) {
 	const scheme = "braintree"
 	var private []string
@@ -69,9 +68,9 @@ func Braintree(keys ...BraintreeKey) (*Verifier, error) {
 	}}, nil
 }
 
-// Challenge returns the body that answers Braintree's GET for an endpoint that it is about to accept. challenge is
-// the parameter bt_challenge. Challenge returns an error, and signs nothing, unless that has the form of Braintree's:
-// 20 to 32 hexadecimal digits (read in braintree_node 7a9270a, webhook_notification_gateway.js).
+// Challenge returns the answer to Braintree's GET before Braintree accepts an endpoint. challenge is the parameter
+// bt_challenge. Challenge returns an error, and signs nothing, unless the parameter has Braintree's form: 20 to 32
+// hexadecimal digits (read in braintree_node 7a9270a, webhook_notification_gateway.js).
 func (k BraintreeKey) Challenge(challenge string) (string, error) {
 	if !isChallenge(challenge) {
 		return "", errors.New("webhook: braintree: the challenge is not in Braintree's form")
@@ -91,7 +90,7 @@ func isChallenge(text string) bool {
 
 const braintreeAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n"
 
-// braintreeKey is the HMAC's key. Its length is always the same, so the length of the text is checked instead.
+// braintreeKey is the HMAC's key. The key's length is always the same, so the text's length is checked instead.
 func braintreeKey(text string) ([]byte, error) {
 	if len(text) < minSecret {
 		return nil, fmt.Errorf("its key has %d bytes, fewer than %d", len(text), minSecret)
@@ -100,8 +99,8 @@ func braintreeKey(text string) ([]byte, error) {
 	return sum[:], nil
 }
 
-// braintreeSignatures returns the signatures that name the public key. A signature in another form matches nothing,
-// and another one of the list still may.
+// braintreeSignatures returns the signatures that name the public key. A signature in another form matches nothing, and
+// the list's other signatures still count.
 func braintreeSignatures(list, public string) (signatures [][]byte) {
 	for pair := range strings.SplitSeq(list, "&") {
 		name, text, ok := strings.Cut(pair, "|")

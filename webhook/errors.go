@@ -2,33 +2,31 @@ package webhook
 
 import "errors"
 
-// The kinds of Error. errors.Is finds them.
+// The kinds of Error, for errors.Is.
 var (
-	// ErrMalformed: a header that the scheme needs is missing, repeated or not in
-	// its form, or the body can't have been signed by it. The sender is unknown.
+	// ErrMalformed: a required header is missing, repeated or malformed, or the scheme can't have signed the body. The
+	// sender is unknown.
 	ErrMalformed = errors.New("the request is not in the scheme's form")
 
-	// ErrSignature: no signature of the request was made with one of the secrets
-	// over this body, in a version of the scheme that is known.
+	// ErrSignature: no signature in a known version of the scheme was made with a given secret over this body.
 	ErrSignature = errors.New("no signature matches")
 
-	// ErrTimestamp: the request is genuine, and its timestamp lies further from now
-	// than the tolerance: it is a replay, or a clock is wrong.
+	// ErrTimestamp: the request is genuine, and the timestamp lies further from now than the tolerance. The request is a
+	// replay, or a clock is wrong.
 	ErrTimestamp = errors.New("the signed timestamp is out of tolerance")
 
-	// ErrCertificate: the certificate that checks PayPal's signature can't be had,
-	// or is not proven to be PayPal's.
+	// ErrCertificate: the certificate for PayPal's signature can't be read, or is not proven to be PayPal's.
 	ErrCertificate = errors.New("no trusted certificate")
 
 	// ErrTooLarge: the body is longer than Handler.MaxBody.
 	ErrTooLarge = errors.New("the body is too large")
 )
 
-// Error says why a request was rejected. Its text holds no secret, no signature and
-// nothing of the body, except through the text of Err.
+// Error says why a request was rejected. The text holds no secret, no signature and nothing from the body, except through
+// Err's text.
 type Error struct {
-	Scheme string // "stripe", "standard webhooks", …; empty if none was asked
-	Kind   error  // one of the Err… values of this package
+	Scheme string // "stripe", "standard webhooks", …; empty if no scheme was asked
+	Kind   error  // one of this package's Err… values
 	Reason string // the part of the request; may be empty
 	Err    error  // the cause, if there is one
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/onceward/onceward/internal/listed"
 )
 
-// DefaultMaxBody is the largest body, in bytes, that a [Handler] reads unless its MaxBody is set.
+// DefaultMaxBody is the largest body, in bytes, that a [Handler] reads unless MaxBody is set.
 const DefaultMaxBody = 1 << 20
 
-// Handler verifies requests in front of another handler. Next gets a verified request with its body to be read again
-// from the beginning. [MessageOf] of its context returns the message, which says whether it is evidence or a hint.
+// Handler verifies requests in front of another handler. Next gets a verified request with the body rewound. [MessageOf]
+// returns the message from the request's context, and Message.Evidence tells evidence from a hint.
 //
 // Handler rejects all other requests, and Next never sees them. The status of the answer is:
 //   - 400 for ErrMalformed, and for a body that can't be read;
@@ -23,9 +23,9 @@ const DefaultMaxBody = 1 << 20
 //   - 503 for ErrCertificate;
 //   - 403, or the status that the provider asks for, for ErrSignature and ErrTimestamp.
 //
-// The answer's body says nothing more than its status.
+// The answer's body says nothing more than the status.
 //
-// Put nothing before it that reads the body or parses its form. It is safe for concurrent use.
+// Put nothing in front that reads the body or parses the form. A Handler is safe for concurrent use.
 type Handler struct {
 	Verifier *Verifier    // required
 	Next     http.Handler // required
@@ -33,12 +33,12 @@ type Handler struct {
 	// MaxBody limits the body, in bytes. Zero means DefaultMaxBody.
 	MaxBody int64
 
-	// Refused receives the reason of a rejection before the answer is written: a place to log or count. The request's
-	// body has been read. Nil means that no function is called.
+	// Refused receives the reason for a rejection before the answer is written: a place to log or count. The request's
+	// body has been read. Nil means no call.
 	Refused func(r *http.Request, err error)
 }
 
-// ServeHTTP verifies r and hands it to Next.
+// ServeHTTP verifies r, then calls Next with r.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limit := cmp.Or(h.MaxBody, DefaultMaxBody)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))

@@ -12,18 +12,18 @@ import (
 // secret is missing or invalid. The webhooks of a payment's own webhookUrl are not signed: see [MollieClassic].
 //
 // X-Mollie-Signature is HMAC-SHA256 of the raw body in hexadecimal (documented, on "Webhooks: Best practices"), with
-// sha256= in front or without (read in mollie-api-php 0ab576e, src/Webhooks/SignatureValidator.php). A second header
-// of that name is rejected here, though that SDK accepts it. The header signs no timestamp, so a request can be
-// replayed for ever: reject an event seen before. Message.Events is the id in the body.
+// sha256= in front or without (read in mollie-api-php 0ab576e, src/Webhooks/SignatureValidator.php). A second header with
+// this name is rejected here, and accepted by Mollie's SDK. The header signs no timestamp, so a request can be replayed
+// for ever: reject an event seen before. Message.Events is the id in the body.
 func Mollie(signingSecrets ...string) (*Verifier, error) {
 	return overBody{scheme: "mollie", header: "X-Mollie-Signature", read: func(h http.Header, name string) ([]byte, error) {
 		return decodedHeader(h, name, "sha256=", "hexadecimal", hex.DecodeString)
 	}, events: idOf}.verifier(signingSecrets)
 }
 
-// MollieClassic reads the webhooks that Mollie sends to the webhookUrl of a payment or an order. Nothing signs them,
-// and anyone can send one, so the message is a hint. It says only that the object with an id may have changed: fetch
-// it (all documented, in the reference, "Webhooks").
+// MollieClassic reads the webhooks that Mollie sends to the webhookUrl of a payment or an order. Nothing signs such a
+// webhook, and anyone can send one, so the message is a hint. The hint says only that the object with an id may have
+// changed: fetch the object (all documented, in the reference, "Webhooks").
 //
 // The verifier checks the form alone: the body has to be a form with one id, of the letters and digits of Mollie's
 // ids, such as tr_7UhSN1zuXS. Any other body is ErrMalformed. Message.Events is empty, because the id is the
@@ -43,9 +43,9 @@ func MollieClassic() *Verifier {
 
 const mollieAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-// formOf reads the fields with these names from a body that is a form. Each field has to be there once, in no other
-// case, and not empty. Otherwise the next reader of the form could take another field. The request has to be a POST,
-// and has to say that its body is a form. Otherwise net/http's parser reads the URL, which nothing signs.
+// formOf reads the fields with these names from a form. Each field has to be there once, in no other case, and not empty.
+// Otherwise the form's next reader could take another field. The request has to be a POST, and has to declare a form.
+// Otherwise net/http's parser reads the URL, which nothing signs.
 func formOf(r *http.Request, body []byte, names ...string) (map[string]string, error) {
 	if r.Method != http.MethodPost {
 		return nil, malformed("the form is not sent by POST")

@@ -18,41 +18,41 @@ import (
 
 // PayPalConfig configures [PayPal].
 type PayPalConfig struct {
-	// WebhookIDs are the IDs that PayPal gave the webhooks of this endpoint. PayPal signs them, so a message to
-	// another merchant's webhook is rejected. They are not the ID of an event, in the body. At least one is required.
+	// WebhookIDs are the IDs that PayPal gave this endpoint's webhooks. PayPal signs the webhook's ID, so a message to
+	// another merchant's webhook is rejected. An event's ID, in the body, is no webhook ID. At least one is required.
 	WebhookIDs []string
 
-	// Certificate returns the content of url: the signing certificate in PEM, followed by the certificates that link
-	// it to a root, if there are any. The request names url, and it is always an https URL of paypal.com or below it.
+	// Certificate returns the content at url: the signing certificate in PEM, then any certificates between the signing
+	// certificate and a root. The request names url, which is always an https URL at paypal.com or a subdomain.
 	//
-	// Certificate is called for every request, so cache its results by url, within a bound. It should follow no
-	// redirect, and read no more than 64 KiB. Its error becomes the cause of an ErrCertificate. It is required.
+	// Certificate is called for every request, so cache the results by url, within a bound. Certificate should follow no
+	// redirect, and read no more than 64 KiB. The error becomes the cause of an ErrCertificate. Required.
 	Certificate func(ctx context.Context, url string) ([]byte, error)
 
 	// Roots are the trusted certificates. PayPal's own Java SDK trusts one intermediate, DigiCert SHA2 Extended
-	// Validation Server CA. The download that it was tested with holds the signing certificate alone (read in
+	// Validation Server CA. The download in the SDK's test holds the signing certificate alone (read in
 	// PayPal-Java-SDK 2a34212). If you get such a download, put the intermediate here. Nil means the system's roots.
 	Roots *x509.CertPool
 
-	// Sandbox expects the certificate of PayPal's sandbox in place of the live one.
+	// Sandbox expects the certificate of PayPal's sandbox in place of the live certificate.
 	Sandbox bool
 }
 
-// PayPal verifies PayPal's webhooks without asking PayPal, except for the certificate. PayPal returns an error that
-// says which part of the configuration is missing.
+// PayPal verifies PayPal's webhooks without asking PayPal, except for the certificate. The error names the missing part of
+// the configuration.
 //
 // Paypal-Transmission-Sig is base64 of RSA-SHA256 (PKCS #1 v1.5) over "transmission ID|transmission time|webhook
 // ID|CRC-32 of the raw body in decimal". The headers are documented. The signed text and the certificate's name are
 // read in PayPal-Java-SDK 2a34212, Event.java and SSLUtil.java: messageverificationcerts.paypal.com or
 // .sandbox.paypal.com. Paypal-Auth-Algo has to be SHA256withRSA. The certificate has to come from paypal.com, to bear
-// that name, to be valid now and to chain to a root.
+// this name, to be valid now and to chain to a root.
 //
-// A CRC is a checksum and no hash. An attacker who has seen one request can make another body that the same signature
-// covers, so the message is a hint. Reject a transmission ID seen before (Message.ID). Before money moves, ask
-// PayPal's API for the resource that the event names. Message.Events is the id in the body.
+// A CRC is a checksum and no hash. An attacker who has seen one request can make another body under the same signature, so
+// the message is a hint. Reject a transmission ID seen before (Message.ID). Before money moves, ask PayPal's API for the
+// resource that the event names. Message.Events is the id in the body.
 //
-// PayPal delivers up to 25 times over three days (documented). It is not confirmed whether it stamps each time anew,
-// and a repeat must not be lost. So a timestamp may be four days old, unless Verifier.Tolerance is set.
+// PayPal delivers up to 25 times over three days (documented). A new timestamp for each delivery is not confirmed, and a
+// repeat must not be lost. So a timestamp may be four days old, unless Verifier.Tolerance is set.
 func PayPal(config PayPalConfig) (*Verifier, error) {
 	const scheme = "paypal"
 	ids, err := newKeys(scheme, config.WebhookIDs, asGiven) // which are no secrets
@@ -129,8 +129,8 @@ func parsePayPalTransmission(h http.Header) (t payPalTransmission, err error) {
 	return t, err
 }
 
-// payPalURL lets only PayPal say where its certificate is. An attacker who could name another host would make the
-// caller's server call it.
+// payPalURL accepts only URLs at PayPal for the certificate. An attacker who could name another host would make the
+// caller's server call the host.
 func payPalURL(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {

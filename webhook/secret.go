@@ -11,19 +11,18 @@ import (
 	"strings"
 )
 
-// MinSecret is how many bytes the key of a secret has at least: 128 bits. Every
-// scheme's own secrets are longer. A shorter one is a placeholder or a password,
-// which whoever has seen one request could find by trying.
+// MinSecret is the least number of bytes in a secret's key: 128 bits. Every scheme's own secrets are longer. A shorter
+// secret is a placeholder or a password, and an observer of one request could find such a secret by trying.
 const MinSecret = 16
 
 var minSecret = MinSecret // a test's to lower
 
-// SecretError says which secret is invalid, and why. It holds nothing of the secret. errors.As finds it in the errors
-// of the package's functions.
+// SecretError says which secret is invalid, and why, without any part of the secret. errors.As finds a SecretError in the
+// errors from the package's functions.
 type SecretError struct {
 	Scheme string // as in Error
-	Number int    // of the secret among those that were given, from 1; 0 if none was
-	Given  int    // how many were
+	Number int    // position of the secret in the arguments, from 1; 0 if no secret was given
+	Given  int    // number of given secrets
 	Reason string
 }
 
@@ -34,10 +33,10 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("webhook: %s: secret %d of %d: %s", e.Scheme, e.Number, e.Given, e.Reason)
 }
 
-// secrets are the HMAC keys of an endpoint. Any of them may have signed.
+// secrets are an endpoint's HMAC keys. Any key may have signed.
 type secrets [][]byte
 
-// newSecrets turns each text into a key. Its errors are SecretErrors.
+// newSecrets turns each text into a key. The errors are SecretErrors.
 func newSecrets(scheme string, texts []string, key func(text string) ([]byte, error)) (secrets, error) {
 	return newKeys(scheme, texts, func(text string) ([]byte, error) {
 		k, err := key(text)
@@ -48,7 +47,7 @@ func newSecrets(scheme string, texts []string, key func(text string) ([]byte, er
 	})
 }
 
-// newKeys is newSecrets for keys that are no secrets, of any length.
+// newKeys is newSecrets for public keys, with any length.
 func newKeys(scheme string, texts []string, key func(text string) ([]byte, error)) (secrets, error) {
 	if len(texts) == 0 {
 		return nil, &SecretError{Scheme: scheme, Reason: "no secret was given"}
@@ -79,11 +78,11 @@ func digest(parts ...[]byte) string {
 	return "sha256 " + hex.EncodeToString(sum[:])
 }
 
-// asGiven is the key of the schemes that use the text's own bytes.
+// asGiven is the key for schemes that use the text's own bytes.
 func asGiven(text string) ([]byte, error) { return []byte(text), nil }
 
-// signed reports whether one of the signatures is the HMAC of the joined parts under one of the secrets. Its time
-// does not depend on the bytes that agree.
+// signed reports whether any signature is the joined parts' HMAC under any secret. The time is the same however many bytes
+// agree.
 func (s secrets) signed(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
 	found := false
 	for _, key := range s {

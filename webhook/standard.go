@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// StandardWebhooks verifies webhooks by the Standard Webhooks specification, version 1.0.0. Svix and Resend follow
-// it, among others. A secret is whsec_ and base64, or the base64 alone, for HMAC-SHA256 (v1). It can also be whpk_
-// and base64, the sender's public key, for ed25519 (v1a). Give both for a sender that changes over. StandardWebhooks
-// returns an error that says which secret is not in that form.
+// StandardWebhooks verifies webhooks by the Standard Webhooks specification, version 1.0.0. Svix and Resend follow the
+// specification, among others. A secret is whsec_ and base64, or the base64 alone, for HMAC-SHA256 (v1). A secret can also
+// be whpk_ and base64, the sender's public key, for ed25519 (v1a). Give both while a sender changes over. The error names
+// a secret in any other form.
 //
 // webhook-signature is a list, separated by spaces, of a version, a comma and the signature in base64 over
-// "id.timestamp.body". One match is enough, and unknown versions are ignored. A webhook-id with a full stop is
-// rejected, because the signed text would not say where it ends (all documented, in the specification's section on
-// verifying authenticity).
+// "id.timestamp.body". One match is enough, and unknown versions are ignored. A webhook-id with a full stop is rejected,
+// because the signed text would not show the end of the ID (all documented, in the specification's section on verifying
+// authenticity).
 //
 // If webhook-id is missing, svix-id, svix-timestamp and svix-signature are read in place of the three headers
 // (documented by Svix, "Verifying Webhooks Manually", and by Resend, "Verify Webhooks Requests").
 //
 // Message.ID is webhook-id, the same for every repeat of a message.
 //
-// Increase signs by the same specification, but the text of its secret is the key: see [Increase].
+// Increase signs by the same specification, but the secret's text is the key: see [Increase].
 func StandardWebhooks(keys ...string) (*Verifier, error) {
 	const scheme = "standard webhooks"
 	var of standardKeys
@@ -116,8 +116,8 @@ func standardKey(text string) (key []byte, asymmetric bool, err error) {
 	return key, asymmetric, nil
 }
 
-// parseStandardSignature returns the signatures of the known versions. A signature in another form matches nothing,
-// and another one of the list still may.
+// parseStandardSignature returns the signatures in known versions. A signature in another form matches nothing, and the
+// list's other signatures still count.
 func parseStandardSignature(list string) (v1, v1a [][]byte) {
 	for item := range strings.FieldsSeq(list) {
 		version, encoded, _ := strings.Cut(item, ",")

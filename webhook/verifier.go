@@ -12,42 +12,42 @@ import (
 	"github.com/onceward/onceward/internal/listed"
 )
 
-// DefaultTolerance is the largest distance of a signed timestamp from now, unless [Verifier.Tolerance] or the scheme
-// sets another. It is the default of stripe-go and of the Standard Webhooks libraries.
+// DefaultTolerance is the largest distance between a signed timestamp and now, unless [Verifier.Tolerance] or the scheme
+// sets another distance. The default in stripe-go and in the Standard Webhooks libraries is the same.
 const DefaultTolerance = 5 * time.Minute
 
-// Verifier checks the requests of one provider's endpoint. Make one by a function of this package. It never exposes
-// its secrets, keeps no state, and is safe for concurrent use.
+// Verifier checks the requests to one provider's endpoint. Make a Verifier by a function in this package. A Verifier never
+// exposes the secrets, keeps no state, and is safe for concurrent use.
 type Verifier struct {
-	// Tolerance is the largest distance of the signed timestamp from now, in the past and in the future, if the
-	// scheme signs one. Set it before the first use. A negative value switches the check off, for requests that were
-	// stored and are verified later. Zero means DefaultTolerance, or the scheme's own for [PayPal] and [WorkOS].
+	// Tolerance is the largest distance between the signed timestamp and now, in the past and in the future, if the
+	// scheme signs a timestamp. Set Tolerance before the first use. A negative value switches the check off, for stored
+	// requests that are verified later. Zero means DefaultTolerance, or the scheme's own for [PayPal] and [WorkOS].
 	Tolerance time.Duration
 
 	scheme    string
-	tolerance time.Duration // of the scheme, if it is not DefaultTolerance
-	hint      bool          // what it verifies is no evidence
+	tolerance time.Duration // the scheme's, if not DefaultTolerance
+	hint      bool          // a verified request is no evidence
 	refusal   int           // the status that the provider asks for on a bad signature
 	verify    func(r *http.Request, body []byte) (Message, error)
 }
 
-// Message has the identifiers of a verified request. The same identifier seen again marks a repeat.
+// Message holds a verified request's identifiers. The same identifier seen again marks a repeat.
 type Message struct {
-	// Evidence says that the provider signed the content, by a scheme that it publishes or that its own SDK has.
-	// Without it the message is a hint: its scheme signs nothing, or not the body itself, or is not confirmed. Take a
-	// hint as a reason to ask the provider, and never act on it.
+	// Evidence says that the provider signed the content, by a scheme that the provider or the provider's SDK publishes.
+	// Without Evidence the message is a hint: the scheme signs nothing, or not the body itself, or is not confirmed. Take
+	// a hint as a reason to ask the provider, and never act on the hint alone.
 	Evidence bool
 
-	// ID is the message's own identifier, if the scheme signs one: webhook-id of Standard Webhooks, the transmission
-	// ID of PayPal. For Braintree and Twilio it is a digest of the signed text, since they leave a part of the body open
-	// to change. Otherwise it is empty.
+	// ID is the message's own identifier, if the scheme signs one: Standard Webhooks' webhook-id, PayPal's transmission
+	// ID. For Braintree and Twilio the ID is a digest of the signed text, since a part of the body is not signed. For
+	// other schemes the ID is empty.
 	ID string
 
-	// Timestamp is the time of the signature, if the scheme signs it. Otherwise it is zero.
+	// Timestamp is the signature's time, if signed. Zero means that the scheme signs no time.
 	Timestamp time.Time
 
-	// Events are the identifiers of the events in the signed body, in its order, if the provider gives them any. It
-	// is empty for a verified body without them, or in an unexpected form.
+	// Events are the identifiers of the events in the signed body, in the body's order, if the provider gives any. Events
+	// is empty for a verified body without identifiers, or in an unexpected form.
 	Events []string
 
 	// Listed says that onceward.Client.CatchUp read the event from the provider's list, and no webhook brought it. Then
@@ -59,9 +59,9 @@ type Message struct {
 // Scheme returns the name of the verifier's signature scheme, such as "stripe" or "standard webhooks".
 func (v *Verifier) Scheme() string { return v.scheme }
 
-// Verify checks r's signature over body, which is r's body as it arrived. The caller has read the body, and Verify
-// does not touch r.Body. It reads r's header and, for Twilio, the request's target. r.Context() bounds the fetching
-// of PayPal's certificate. Message.Evidence says whether a verified request is evidence or a hint.
+// Verify checks r's signature over body, the bytes of r's body as received. The caller has read the body, and Verify does
+// not touch r.Body. Verify reads r's header and, for Twilio, the request's target. r.Context() bounds the download of
+// PayPal's certificate. Message.Evidence says whether a verified request is evidence or a hint.
 //
 // The error is an [*Error] of kind ErrMalformed, ErrSignature, ErrTimestamp or ErrCertificate, and the Message is
 // then empty. Verify checks the timestamp last, so ErrTimestamp always means a genuine request.
@@ -97,8 +97,8 @@ func (v *Verifier) checkTimestamp(signed time.Time) error {
 	return nil
 }
 
-// unixSeconds reads a timestamp of digits alone. Other forms that a parser of
-// integers takes ("+1", "1_0") would be read one way and signed another.
+// unixSeconds reads a timestamp that has digits only. An integer parser takes other forms too ("+1", "1_0"), whose digits
+// are not the signed text.
 func unixSeconds(text string) (time.Time, bool) { return unixTime(text, time.Second) }
 
 // unixMilliseconds is unixSeconds for a timestamp in thousandths.
@@ -114,7 +114,7 @@ func unixTime(text string, unit time.Duration) (time.Time, bool) {
 	return time.Unix(count/inSecond, count%inSecond*int64(unit)), true
 }
 
-// MessageOf returns the message of a request that a [Handler] verified, or of an event that onceward.Client.CatchUp
+// MessageOf returns the message for a request that a [Handler] verified, or for an event that onceward.Client.CatchUp
 // listed. ok is false for any other context.
 func MessageOf(ctx context.Context) (m Message, ok bool) {
 	m, ok = ctx.Value(listed.MessageKey{}).(Message)
