@@ -1,11 +1,11 @@
 // Package consume runs a function once for each message, however often a broker delivers it.
 //
-// The function writes to the database that the journal lies in. Its writes and the mark of the message are one commit.
-// Acknowledge the message if and only if [Consumer.Do] returned no error. On Kafka an acknowledgement is a committed
-// offset, and includes all earlier messages of the partition. So call Do in the order of a partition's offsets. After an
-// error, call Do for the same message again, or begin again at the committed offset. Never commit a later offset before.
+// The function writes to the journal's database. The function's writes and the message's mark are one commit. Acknowledge
+// the message if and only if [Consumer.Do] returned no error. On Kafka an acknowledgement is a committed offset, and
+// includes all earlier messages in the partition. So call Do in the order of a partition's offsets. After an error, call
+// Do for the same message again, or begin again at the committed offset. Never commit a later offset before.
 //
-// A message is remembered for Options.Keep, which has to be longer than its source can deliver the message again.
+// The consumer remembers a message for Options.Keep. Keep has to be longer than the source may deliver the message again.
 package consume
 
 import (
@@ -28,85 +28,86 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Options are what a Consumer is made of. Journal, Name and Keep are required.
+// Options configure a Consumer. Journal, Name and Keep are required.
 type Options struct {
-	// Journal keeps the marks, in the database of the function's own tables. It keeps receipts, as a
-	// journal of journal/sqlite or journal/postgres does. The caller closes it.
+	// Journal keeps the marks, in the database with the function's own tables. The journal must keep receipts, as one by
+	// journal/sqlite or journal/postgres does. The caller closes the journal.
 	Journal journal.Journal
 
-	// Name is the consumer's for ever, of 1 to 64 of a-z, 0-9, '.', '_' and '-'. Two services that consume one queue for
-	// different ends have two names.
+	// Name identifies the consumer for ever, by 1 to 64 characters from a-z, 0-9, '.', '_' and '-'. Two services that
+	// consume one queue for different ends have two names.
 	Name string
 
-	// Keep is how long a message is remembered, from its first delivery, at least a second.
+	// Keep is how long a message is remembered after the first delivery, at least a second.
 	Keep time.Duration
 
-	// Begin starts a transaction of the journal's database in the application's own way. nil: the journal's BeginTx.
+	// Begin starts a transaction on the journal's database in the application's own way. Default: the journal's BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
 
-	// Observe receives the outcome of each delivery. It is called concurrently, and must not block. nil: none.
+	// Observe receives each delivery's outcome, concurrently, and must not block. Default: none.
 	Observe func(context.Context, Outcome)
 
-	// Logger gets the errors of WebhookHandler and Run. nil: slog.Default().
+	// Logger receives errors from WebhookHandler and Run. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Outcome is what became of one delivery of a message. It has no ID.
+// Outcome is the outcome of one delivery of a message, without the message's ID.
 type Outcome struct {
 	Consumer string // Options.Name
 	Source   string // Message.Source
 	Result   Result // empty if Err is not nil
-	Err      error  // that of Do; ErrPanicked if the function did not return
+	Err      error  // Do's error; ErrPanicked if the function did not return
 }
 
 // Message is one delivery of a message.
 type Message struct {
-	ID     string // unique in Source for ever, and not made of the content
+	ID     string // unique in Source for ever, and not derived from the content
 	Source string // topic, queue or provider
 
-	// Fingerprint tells whether the same ID comes with another content, which is [ErrReused]. Empty: contents are not compared.
+	// Fingerprint identifies the content. The same ID with another fingerprint is [ErrReused]. Empty means that contents
+	// are not compared.
 	Fingerprint []byte
 
-	// Entity and Seq guard the order: a message with a lower or equal Seq than one that was done for the entity is Stale.
-	// Of two events with an equal Seq, such as a time in seconds, the second is lost. Entity empty: the order is not guarded.
+	// Entity and Seq guard the order: a message is Stale unless its Seq is higher than each Seq done for the entity. If two
+	// events have an equal Seq, such as a time in seconds, the second event is lost. An empty Entity guards no order.
 	Entity string
 	Seq    int64
 
-	// Replay names a deliberate replay of messages, in which each is done once more. It is not part of the names of
-	// outgoing calls. Empty means the first delivery.
+	// Replay names a deliberate replay: the function runs once more for each message. The names of outgoing calls stay the
+	// same. Empty means the first delivery.
 	Replay string
 }
 
-// Result is what became of a delivery that can be acknowledged.
+// Result is the result of a delivery that can be acknowledged.
 type Result string
 
 // The results.
 const (
-	Done      Result = "done"      // the function has run, and what it wrote is committed
-	Duplicate Result = "duplicate" // it has run for the message before
-	Stale     Result = "stale"     // a later message of the entity was done; the function was not called
+	Done      Result = "done"      // the function has run, and the writes are committed
+	Duplicate Result = "duplicate" // the function has run for the message before
+	Stale     Result = "stale"     // a later message for the entity was done; the function was not called
 )
 
 var (
-	// ErrBusy: another delivery of the message is being worked on. Let it come again.
+	// ErrBusy: another delivery of the message is being processed. Have the message delivered again.
 	ErrBusy = errors.New("consume: another delivery of the message is being worked on: let it come again")
 
-	// ErrReused: the ID was delivered before with another content. It is a fault of the producer: put the message aside.
+	// ErrReused: the ID was delivered before with another content. The producer is at fault: put the message aside.
 	ErrReused = errors.New("consume: the message's ID was used for another content: put the message aside, and look at its producer")
 
-	// ErrInTransaction: Do was called in an open transaction, and would wait for its end. The transaction is that of another
-	// Do, of a request of server.Atomic, of a flow's LocalStep or of Outcomes.HandleTx.
+	// ErrInTransaction: Do was called in an open transaction, and would wait for the transaction's end. Another Do, a
+	// request to server.Atomic, a flow's LocalStep or Outcomes.HandleTx has the transaction.
 	ErrInTransaction = errors.New("consume: Do was called in an open transaction: write in that transaction, or call Do before it is begun or after its commit")
 
-	// ErrPanicked is the error of an Outcome whose function panicked, or ended its goroutine. Do does not return it.
+	// ErrPanicked is an Outcome's error after the function panicked, or ended the goroutine. Do does not return ErrPanicked.
 	ErrPanicked = errors.New("consume: the function panicked, and nothing of it is kept: the next delivery calls it again")
 
-	// ErrUnknown: a function has committed the transaction by itself, and it is not known what it had done. A person has to
-	// find out.
+	// ErrUnknown: a function has committed the transaction by itself, and the function's work is not known. A person has to
+	// look.
 	ErrUnknown = errors.New("consume: it is not known whether the message took effect, since its function committed the transaction itself: an operator has to resolve its receipt")
 )
 
-// Consumer runs functions for messages. It is safe for concurrent use.
+// Consumer runs functions for messages, and is safe for concurrent use.
 type Consumer struct {
 	opts     Options
 	receipts machine.Receipts
@@ -121,8 +122,8 @@ func (e storeError) Unwrap() error { return e.error }
 
 var consumerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
-// New returns a Consumer, and makes the tables of receipts if they are missing. Its error says which option is missing or
-// wrong, or wraps the journal's.
+// New returns a Consumer, and makes missing tables for receipts. The error names the missing or wrong option, or wraps the
+// journal's error.
 func New(ctx context.Context, o Options) (*Consumer, error) {
 	store, ok := o.Journal.(machine.Receipts)
 	switch {
@@ -152,13 +153,13 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	return c, nil
 }
 
-// Run removes the marks of messages that are past Options.Keep, until ctx ends or the journal is closed. It returns the error
-// of ctx, or journal.ErrClosed. It may run in several processes. Server.Run of package server of the same journal does the same.
+// Run removes marks older than Options.Keep, until ctx ends or the journal is closed. Run returns ctx's error, or
+// journal.ErrClosed. Several processes may run Run. Package server's Server.Run on the same journal does the same.
 func (c *Consumer) Run(ctx context.Context) error {
 	return receipts.Run(ctx, c.receipts, c.now, c.opts.Logger)
 }
 
-// maxKey is the longest key of a message that is kept as it is, in bytes.
+// maxKey is the longest message key that is kept unchanged, in bytes.
 const maxKey = 512
 
 // receiptKey names the message's receipt.
@@ -171,13 +172,13 @@ func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
 	return key
 }
 
-// Do calls do in a transaction, unless that was done for the message before, and commits what do wrote with the message's
-// mark. Acknowledge the message if and only if the error is nil. If the broker takes offsets, as Kafka does, commit no later
-// one of the partition until then. do is called again after an error. Enqueue calls abroad in tx
-// (onceward.Client.Enqueue). do neither commits nor rolls back. A panic of do leaves nothing, and goes on to the caller of Do.
+// Do calls do in a transaction, unless do has run for the message before, and commits do's writes with the message's mark.
+// Acknowledge the message if and only if the error is nil. If the broker takes offsets, as Kafka does, commit no later
+// offset in the partition until then. After an error, a new delivery calls do again. Enqueue calls abroad in tx
+// (onceward.Client.Enqueue). do neither commits nor rolls back. A panic in do leaves nothing, and goes on to Do's caller.
 //
-// The error is ErrBusy, ErrReused, ErrUnknown, ErrInTransaction, that of do, or the journal's. After the journal's, the message may be done: the
-// next delivery tells.
+// The error is ErrBusy, ErrReused, ErrUnknown, ErrInTransaction, do's or the journal's. After the journal's error, the
+// message may be done, and the next delivery shows whether.
 func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
 	o := Outcome{Consumer: c.opts.Name, Source: m.Source, Err: ErrPanicked}
 	defer func() { c.opts.Observe(ctx, o) }()

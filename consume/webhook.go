@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// Identity says which messages a verified webhook brings. One delivery may bring several.
+// Identity returns the messages that a verified webhook brings. One delivery may bring several messages.
 type Identity func(m webhook.Message, body []byte) ([]Message, error)
 
 var (
@@ -24,8 +24,8 @@ var (
 	errNoEvent = errors.New("consume: the webhook's scheme signs no identifier: use WholeBody if each event has a body of its own, or write an Identity")
 )
 
-// Events identifies a webhook's messages by the events' identifiers, or by the identifier of the delivery, as far as the
-// provider signs them. source names the provider. A hint, and a webhook without an identifier, is an error.
+// Events identifies a webhook's messages by the events' signed identifiers, or else by the delivery's signed identifier.
+// source names the provider. A hint, and a webhook without an identifier, is an error.
 func Events(source string) Identity {
 	return func(m webhook.Message, _ []byte) (messages []Message, err error) {
 		ids := m.Events
@@ -45,9 +45,9 @@ func Events(source string) Identity {
 	}
 }
 
-// WholeBody identifies a webhook by its body. It is for schemes that sign no identifier, and for providers that repeat a
-// delivery byte by byte, and never send two events with the same bytes. A hint, and a webhook with an identifier, is an
-// error.
+// WholeBody identifies a webhook by the body. Use WholeBody for schemes that sign no identifier, and for providers that
+// repeat a delivery byte by byte and never send two events with the same bytes. A hint, and a webhook with an identifier,
+// is an error.
 func WholeBody(source string) Identity {
 	return func(m webhook.Message, body []byte) ([]Message, error) {
 		switch {
@@ -64,12 +64,13 @@ func WholeBody(source string) Identity {
 // webhookLimit is how long the messages of one delivery may take.
 const webhookLimit = 30 * time.Second
 
-// WebhookHandler returns a handler that does each message of a webhook once. Give it to onceward.Client.WebhookHandler
-// as next, or to a webhook.Handler, which verify the request. It goes inside them: what the client hears of a delivery
-// counts though the message was done before.
+// WebhookHandler returns a handler that does each message in a webhook once. Give the handler as next to
+// onceward.Client.WebhookHandler or to a webhook.Handler, which verify the request. In this order the client also learns
+// from a delivery whose message was done before.
 //
-// The messages of a delivery are done in their order, each in a transaction of its own. If one fails, the others are done all
-// the same, and the answer is 500, or 503 for ErrBusy: the provider's next delivery does the rest. Else it is 204.
+// The messages in a delivery are done in order, each in a separate transaction. If a message fails, the others are done all
+// the same, and the answer is 500, or 503 for ErrBusy: the provider's next delivery does the rest. Otherwise the answer is
+// 204.
 func (c *Consumer) WebhookHandler(id Identity, do func(ctx context.Context, tx journal.Tx, m Message, body []byte) error) http.Handler {
 	return &webhookHandler{c, id, do}
 }

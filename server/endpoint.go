@@ -14,60 +14,58 @@ import (
 
 // Endpoint holds the settings of one endpoint. The zero value is the default.
 type Endpoint struct {
-	// Optional serves a POST or PATCH without a key too, as any handler: nothing of it is recorded. Without Optional it is
-	// answered by 400.
+	// Optional serves a POST or PATCH without a key too, as any handler, and records nothing. Without Optional the answer
+	// is 400.
 	Optional bool
 
 	// Formerly are the names that the endpoint had in earlier deploys of the program, the latest first. The first name of
-	// all stays the recorded one, so that a process of an earlier deploy finds the receipts too. Outcomes, logs and lists
-	// of receipts have that name as well. Keep the names here.
+	// all stays the recorded name, so a process from an earlier deploy finds the receipts too. Outcomes, logs and lists of
+	// receipts have the first name as well. Keep the names here.
 	Formerly []string
 
-	// Retain is the time in which the recorded answer is given again, from the first request. Default: 7 days. It is
-	// at least 24 hours.
+	// Retain is how long the recorded answer is given again, from the first request, at least 24 hours. Default: 7 days.
 	Retain time.Duration
 
-	// RefuseFor is how long after that the key is refused, and not taken for a new one. Negative: not at all. If the
-	// handler makes calls through Options.Client, a key that was used before is refused after that time too: its calls
-	// are not made again. Default: Config.Keep, and 23 days if that is less or there is no client.
+	// RefuseFor is how long after Retain the key is refused, and not taken for a new key. Negative means not at all. If the
+	// handler makes calls through Options.Client, a used key is refused after RefuseFor too, since the calls are not made
+	// again. Default: Config.Keep, and 23 days if Keep is less or there is no client.
 	RefuseFor time.Duration
 
-	// Limit is the longest time that one run of the handler may take, after any wait for the key. It also limits the wait
-	// for a request's body if the HTTP server has no ReadTimeout. Default: 30 seconds. It is at most 10 minutes.
+	// Limit is the longest time for one run of the handler, after any wait for the key, at most 10 minutes. Limit also
+	// bounds the wait for a request's body if the HTTP server has no ReadTimeout. Default: 30 seconds.
 	Limit time.Duration
 
 	// Held is the longest time that the request's transaction may be open. Then the handler's context ends, and nothing is
-	// kept. Default: 5 seconds, or Limit if that is less. On SQLite the journal records nothing else meanwhile. On
-	// PostgreSQL, a handler that ignores its context holds the transaction until it returns.
+	// kept. On SQLite the journal records nothing else meanwhile. On PostgreSQL, a handler that ignores the context holds
+	// the transaction until the handler returns. Default: 5 seconds, or Limit if Limit is less.
 	Held time.Duration
 
-	// Wait is the longest time that a request waits for one with the same key that this process is serving. Default:
-	// 0, a 409 at once.
+	// Wait is how long a request waits for another request with the same key in this process. Default: 0, a 409 at once.
 	Wait time.Duration
 
-	// MaxRequest bounds the body of a request, and MaxAnswer that of an answer with the headers that are kept, in bytes.
-	// A larger body of a request whose key has a receipt is compared with it. Default: 1 MiB each.
+	// MaxRequest bounds a request's body, and MaxAnswer an answer's body with the kept headers, in bytes. If the key has a
+	// receipt, a larger body is compared with the receipt. Default: 1 MiB each.
 	MaxRequest, MaxAnswer int64
 
-	// Omit names members of the body that a repeated request may have otherwise: paths with dots. A release that changes
-	// Omit refuses the keys of earlier requests that have such a member.
+	// Omit names members of the body, as paths with dots, that may differ in a repeated request. A deploy that changes Omit
+	// refuses the keys of earlier requests with such a member.
 	Omit []string
 
-	// KeepHeaders are headers of the answer that are kept, besides the usual ones. A header that belongs to a single exchange is
-	// refused: a cookie, a CORS or hop-by-hop header, or a mark of the server's own, such as Idempotent-Replayed.
+	// KeepHeaders are answer headers to keep, besides the usual headers. A header that belongs to a single exchange is
+	// refused: a cookie, a CORS or hop-by-hop header, or the server's own mark, such as Idempotent-Replayed.
 	KeepHeaders []string
 
-	// KeyBytes are the least and the most bytes of a key. A key with a receipt may have others. Default: 8 and 255.
+	// KeyBytes are the least and the most bytes in a key without a receipt. Default: 8 and 255.
 	KeyBytes [2]int
 
-	// MayReplay is asked before a recorded answer is given again, to a caller who may have lost the right to it. An error is
-	// answered by 403. nil: every caller who is authenticated may have it.
+	// MayReplay is called before a recorded answer is given again, since the caller may have lost the right to the answer.
+	// After an error the answer is 403. Nil means that every authenticated caller may have the answer.
 	MayReplay func(*http.Request, journal.Receipt) error
 }
 
 var endpointName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
-// keptHeaders are the headers of an answer that are recorded. All others are of the first exchange alone.
+// keptHeaders are the recorded headers of an answer. All others belong to the first exchange alone.
 var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposition", "Content-Location", "Location", "Etag",
 	"Last-Modified", "Link", "Preference-Applied", "Deprecation", "Sunset", "X-Content-Type-Options"}
 
@@ -84,7 +82,7 @@ const (
 	refuseFor = 23 * 24 * time.Hour // the least Endpoint.RefuseFor by default
 )
 
-// checked returns e with its defaults. It panics about a mistake of the program.
+// checked returns e with defaults, and panics after a mistake in the program.
 func (s *Server) checked(name string, e Endpoint) Endpoint {
 	e.Retain = cmp.Or(e.Retain, retain)
 	e.RefuseFor = max(0, cmp.Or(e.RefuseFor, s.refuseFor))

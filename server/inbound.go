@@ -26,16 +26,16 @@ const inboundHeader = keyheader.Name
 
 // InboundOptions configures Inbound.
 type InboundOptions struct {
-	// AllowKeyless serves requests without a key, which Inbound otherwise rejects. A named call below such a request
-	// is the tenant's own operation, the same in each request. An unnamed one is as elsewhere.
+	// AllowKeyless serves requests without a key, which Inbound otherwise rejects. A named call below such a request is the
+	// tenant's own operation, the same in each request. An unnamed call is as elsewhere.
 	AllowKeyless bool
 
-	// Endpoint names the endpoint of a request, in at most 200 bytes, if it has several paths or a path that changes.
-	// It is called concurrently. The same key and step at another endpoint is onceward.ErrKeyReused: answer it with
+	// Endpoint names a request's endpoint, in at most 200 bytes, for an endpoint with several paths or a path that changes.
+	// Endpoint is called concurrently. The same key and step at another endpoint is onceward.ErrKeyReused: answer with a
 	// 422. Default, also for an empty name: method and path, as in "POST /rides".
 	Endpoint func(*http.Request) string
 
-	// KeysPerEndpoint treats one key at two endpoints as two keys. Never change it, nor an endpoint's name, while
+	// KeysPerEndpoint treats one key at two endpoints as two keys. Never change the setting, nor an endpoint's name, while
 	// callers may repeat a key: the calls would be made again.
 	KeysPerEndpoint bool
 }
@@ -43,19 +43,19 @@ type InboundOptions struct {
 // maxInboundEndpoint is the longest name of an endpoint, in bytes. The digest of a longer one is recorded.
 const maxInboundEndpoint = 200
 
-// Inbound returns middleware for a service whose callers send idempotency keys. It makes the Idempotency-Key of a
-// request the parent of every operation under that request's context, as onceward.WithParent does. A caller who repeats
-// the key repeats the same outbound calls with the same keys, and each takes effect once. docs/server.md has the rules.
+// Inbound returns middleware for a service whose callers send idempotency keys. The middleware makes a request's
+// Idempotency-Key the parent of every operation under the request's context, as onceward.WithParent does. A caller who
+// repeats the key repeats the same outbound calls with the same keys, and each takes effect once. docs/server.md has the
+// rules.
 //
 // A request without a valid key is answered by 400 and a problem of RFC 9457. A GET, HEAD or OPTIONS always passes.
 // The header's value is the key itself, or a structured field string (RFC 9651): k-1 and "k-1" are one key.
 //
-// tenant names the tenant after authentication, so wrap Inbound in yours. The name becomes the scope of the operations,
-// and is never empty. tenant is called concurrently, at most once for a request. Its error is logged, and the request
-// answered by 500.
+// tenant names the tenant after authentication, so wrap Inbound in yours. The name becomes the operations' scope, and is
+// never empty. tenant is called concurrently, at most once for a request. An error is logged, and the answer is 500.
 //
-// Keys derive from Config.Secret, tenant, inbound key and step. So no inbound key reaches operations of another tenant
-// or your own, or reveals a key on the wire. Ref.Parent is "inbound ", with the space, and the inbound key.
+// Keys derive from Config.Secret, tenant, inbound key and step. So no inbound key reaches another tenant's operations or
+// your own, or reveals a key on the wire. Ref.Parent is "inbound ", with the space, and the inbound key.
 //
 // Inbound reads no body and records no response. next runs again each time, and must make the same calls in the same
 // order with the same bodies. A step whose request differs is onceward.ErrKeyReused.

@@ -39,15 +39,15 @@ func (e *RefusedError) Error() string {
 // Unwrap returns ErrRefused.
 func (e *RefusedError) Unwrap() error { return ErrRefused }
 
-// Once is [Server.Atomic] for work that is no endpoint: a GraphQL mutation, a gRPC method, one item of a batch, a
-// job. It calls do with a context whose transaction [Tx] begins, and commits the writes of do together with its
-// result, as JSON. If a result is recorded, Once returns it without a call of do. request identifies the request, as
-// JSON: another one under the key is refused.
+// Once is [Server.Atomic] for work that is no endpoint: a GraphQL mutation, a gRPC method, one item in a batch, a job.
+// Once calls do with a context whose transaction [Tx] begins, and commits do's writes together with the result, as JSON.
+// If a result is recorded, Once returns the result without calling do. request identifies the request, as JSON: another
+// request under the key is refused.
 //
-// Once returns an error of do as it is. Nothing is kept then, and the key is free. If another process has recorded a result
-// meanwhile, Once returns that instead, since it may be why do has failed. A [*RefusedError] says that the
-// key is not served: it was used for another request, is being served, has expired, or its outcome is unknown. A call
-// of do may take as long as the handler of an Endpoint without a Limit.
+// Once returns do's error unchanged. Nothing is kept then, and the key is free. If another process has recorded a result
+// meanwhile, Once returns this result instead of the error, since the result may be the cause. A [*RefusedError] says that
+// the key is not served: the key was used for another request, is being served or has expired, or the outcome is unknown.
+// do may take as long as the handler in an Endpoint without a Limit.
 func Once[T any](ctx context.Context, s *Server, k Key, request any, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	e := s.checked(k.Name, Endpoint{KeyBytes: [2]int{1, 255}, Formerly: k.Formerly})

@@ -21,66 +21,65 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Caller identifies the caller of a request, as the authentication has proven it. Never take it from a body or an
-// unproven header.
+// Caller identifies a request's caller, as proven by the authentication. Never take a Caller from a body or an unproven
+// header.
 type Caller struct {
-	// Tenant identifies the owner of the keys: a tenant's key reaches nothing of another tenant. It has 1 to 512
-	// bytes. If there is only one tenant, write its name.
+	// Tenant identifies the keys' owner: a tenant's key reaches nothing that belongs to another tenant. Tenant has 1 to 512
+	// bytes. A service with one tenant gives a fixed name.
 	Tenant string
 
-	// Who identifies the caller, if a tenant has several callers who must not see each other's answers. It is a
-	// stable identifier of a user or an API key, never a session or a token: a caller who logs in again has to find
-	// the answer. Another caller with the same key is refused. Empty: callers are not compared. An answer that was
-	// recorded for an empty Who is for every caller of the tenant.
+	// Who identifies the caller, if a tenant has several callers who must not see each other's answers. Give a stable
+	// identifier for a user or an API key, never a session or a token: a caller who logs in again has to find the answer.
+	// Another caller with the same key is refused. Empty means that callers are not compared. An answer recorded for an
+	// empty Who is for the tenant's every caller.
 	Who string
 }
 
-// Options are the options of a Server. Journal, Caller and Secrets are required.
+// Options configure a Server. Journal, Caller and Secrets are required.
 type Options struct {
-	// Journal keeps the receipts, in the database of the handlers' own tables. It keeps receipts, as a
-	// journal of journal/sqlite or journal/postgres does. The caller closes it, after the HTTP server has ended.
+	// Journal keeps the receipts, in the database with the handlers' own tables. The journal must keep receipts, as one by
+	// journal/sqlite or journal/postgres does. The caller closes the journal after the HTTP server has ended.
 	Journal journal.Journal
 
-	// Caller is called after authentication, concurrently. An error is logged, and the request is answered by 500. It is
-	// called for a request without a key too, if the request has an effect.
+	// Caller is called after authentication, concurrently, also for a request without a key if the request has an effect.
+	// An error is logged, and the answer is 500.
 	Caller func(*http.Request) (Caller, error)
 
-	// Secrets are the keys of the digests that are kept of a request, so that a reader of the table cannot guess a
-	// body. New requests use the first, and all are compared. Each has at least 16 bytes. To rotate a secret, add the
-	// new one as the second on all hosts, then make it the first. Remove the old one once the longest Endpoint.Retain
+	// Secrets are the keys for a request's recorded digests, so a reader of the table cannot guess a body. New requests use
+	// the first secret, and comparisons use all. Each secret has at least 16 bytes. To rotate, add the new secret in second
+	// place on all hosts, then move the new secret to first place. Remove the old secret once the longest Endpoint.Retain
 	// and RefuseFor have passed.
 	Secrets [][]byte
 
-	// Begin starts a transaction of the journal's database in the application's own way, and no savepoint of one: the
-	// answer leaves after its Commit. Default: the journal's BeginTx.
+	// Begin starts a transaction on the journal's database in the application's own way, and no savepoint: the answer
+	// leaves after Commit. Default: the journal's BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
 
-	// Client makes a request's key the parent of the calls under its context, through this client or another, as
-	// [Inbound] does. Don't wrap the endpoints in Inbound as well. The client needs Config.Secret. If
-	// it is nil, calls are named as elsewhere, and Repeatable panics.
+	// Client makes a request's key the parent of the calls under the request's context, through this client or another, as
+	// [Inbound] does. Don't wrap the endpoints in Inbound as well. The client needs Config.Secret. With a nil Client, calls
+	// are named as elsewhere, and Repeatable panics.
 	Client *onceward.Client
 
-	// KeysPerEndpoint counts one key at two endpoints as two keys. The names of calls below then include the
-	// endpoint. The journal records the setting, and refuses another value. Without it, a key that was used at
-	// another endpoint is refused.
+	// KeysPerEndpoint counts one key at two endpoints as two keys. The names of calls below then include the endpoint. The
+	// journal records the setting, and refuses another value. Without KeysPerEndpoint, the server refuses a key that was
+	// used at another endpoint.
 	KeysPerEndpoint bool
 
-	// MaxInFlight is the largest number of requests of one tenant that a process serves at once, with keys or without.
-	// Each holds its body and its answer in memory. Further ones are answered by 429. Default: 256.
+	// MaxInFlight is how many requests from one tenant a process serves at once, with keys or without. Each request holds
+	// body and answer in memory. Further requests get a 429. Default: 256.
 	MaxInFlight int
 
 	// Flavour words the refusals. Default: IETF("").
 	Flavour Flavour
 
-	// Observe receives the outcome of each request with a key. It is called concurrently, and must not block.
-	// Default: none.
+	// Observe receives the outcome of each request with a key, concurrently, and must not block. Default: none.
 	Observe func(context.Context, Outcome)
 
 	// Logger receives messages for the operator, never with keys, bodies or tenants. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Server serves endpoints with idempotency keys. It is safe for concurrent use.
+// Server serves endpoints with idempotency keys, and is safe for concurrent use.
 type Server struct {
 	opts     Options
 	receipts machine.Receipts
@@ -104,8 +103,8 @@ type Server struct {
 
 // Stats counts the requests that a Server is serving.
 type Stats struct {
-	Serving int       // requests with keys of all tenants, one for each key
-	Oldest  time.Time // since when the oldest of them is served; the zero time if there is none
+	Serving int       // requests with keys from all tenants, one for each key
+	Oldest  time.Time // the start of the oldest such request; zero if there is none
 }
 
 // Stats returns the current counts.
@@ -121,7 +120,7 @@ func (s *Server) Stats() Stats {
 	return now
 }
 
-// Endpoints returns the names of the endpoints that were made, as [Outcome] has them.
+// Endpoints returns the names of the endpoints, as in [Outcome].
 func (s *Server) Endpoints() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +130,8 @@ func (s *Server) Endpoints() []string {
 // minSecret is the length of the shortest secret, in bytes.
 const minSecret = 16
 
-// New returns a Server, and makes the tables of receipts if they are missing. Its error says which option is missing or wrong,
-// or wraps the journal's.
+// New returns a Server, and makes missing tables for receipts. The error names the missing or wrong option, or wraps the
+// journal's error.
 func New(ctx context.Context, o Options) (*Server, error) {
 	store, ok := o.Journal.(machine.Receipts)
 	switch {
@@ -207,8 +206,8 @@ func (s *Server) tenantOf(r *http.Request) (string, error) {
 	return caller.Tenant, err
 }
 
-// Run removes expired receipts, in small transactions, until ctx ends or the journal is closed. It returns the error of ctx, or
-// journal.ErrClosed. It may run in several processes. It logs any other error of the journal, and goes on.
+// Run removes expired receipts, in small transactions, until ctx ends or the journal is closed. Run returns ctx's error, or
+// journal.ErrClosed. Several processes may run Run. Run logs any other error from the journal, and goes on.
 func (s *Server) Run(ctx context.Context) error {
 	return receipts.Run(ctx, s.receipts, s.now, s.opts.Logger)
 }
@@ -217,8 +216,8 @@ func (s *Server) Run(ctx context.Context) error {
 type prints []fingerprint.Print
 
 const (
-	// largeRequest is the largest size of a body and its query, in bytes, that is compared at once with any others. A
-	// comparison may take a hundred times as much memory.
+	// largeRequest is the largest size, in bytes, of a body with the query that is compared at any time. A comparison may
+	// take a hundred times as much memory.
 	largeRequest = 64 << 10
 
 	// largeAtOnce is the number of large requests that are compared at once, and of those over Endpoint.MaxRequest that
