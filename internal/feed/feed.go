@@ -26,7 +26,8 @@ var (
 	// ErrPageTooLarge: a page is longer than [lookup.MaxBody]. Request the window again with half the limit.
 	ErrPageTooLarge = fmt.Errorf("a page of the list is longer than %d MiB", lookup.MaxBody>>20)
 
-	// ErrWindowTooLong: the window has more pages than [lookup.MaxPages]. Request the window in two halves.
+	// ErrWindowTooLong: the window has more pages than [lookup.MaxPages]. Request the window in two halves. A list that
+	// is not [providers.ByWindow] may have more pages. Bound what you keep of it.
 	ErrWindowTooLong = fmt.Errorf("the list has more than %d pages", lookup.MaxPages)
 )
 
@@ -152,7 +153,10 @@ func (g *Pages) open() (*lookup.Pages, error) {
 		return nil, err
 	}
 	g.at = lookup.PathOf(&url.URL{Scheme: "https", Host: g.plan.provider.FeedHost()}, path)
-	list := lookup.List{URL: g.at, Items: f.Items, Next: f.Next, Needs: f.Needs, LastID: lookup.LastID(f.Next, f.ID)}
+	list := lookup.List{
+		URL: g.at, Items: f.Items, Next: f.Next, Needs: f.Needs, LastID: lookup.LastID(f.Next, f.ID),
+		Long: f.Bound != providers.ByWindow, // there is no shorter list
+	}
 	if list.Query, err = template.Expand(f.Query, template.Query, value); err != nil {
 		return nil, err
 	}

@@ -225,6 +225,15 @@ func TestPagesThatAreTooLargeOrTooMany(t *testing.T) {
 	assert.ErrorIs(t, err, feed.ErrWindowTooLong)
 
 	p := pay()
+	p.Feed.Bound, p.Feed.Query, p.Feed.TimeLayout = providers.ByPages, "", ""
+	g = compiled(t, p).Pages(hour)
+	for i := range 2 * lookup.MaxPages { // the newest: halves of a window would begin with them, too
+		next(t, g)
+		_, err = g.Read(200, isJSON, page(true, event(fmt.Sprint(i), "paid", noon.Add(2*time.Hour))))
+		require.NoError(t, err)
+	}
+
+	p = pay()
 	p.Feed.Next = providers.Paging{Size: 1}
 	_, err = compiled(t, p).Pages(hour).Read(200, isJSON, page(true, event("1", "paid", noon)))
 	assert.ErrorIs(t, err, feed.ErrWindowTooLong, "a full page that has no next one")

@@ -44,6 +44,9 @@ type List struct {
 
 	// First is the parameter of the first page, or "".
 	First string
+
+	// Long reads more than MaxPages. The reader ends then.
+	Long bool
 }
 
 // More says how a list goes on behind a page.
@@ -125,7 +128,7 @@ func (g *Pages) Turn(header http.Header, body []byte, items [][]byte) (more More
 		return more, why
 	case !fresh:
 		return Ended, "a page repeats earlier items only, and names a next page: the list goes in circles"
-	case g.number >= MaxPages:
+	case g.number >= MaxPages && !g.list.Long:
 		return Cut, ""
 	}
 	at := g.param + "\x00" + g.link
