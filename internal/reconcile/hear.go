@@ -19,19 +19,19 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Event is one delivery of a provider's webhooks. Package onceward documents it.
+// Event is one delivery of a provider's webhooks. Package onceward documents the fields.
 type Event struct {
 	Body     []byte
 	Evidence bool
 	Header   http.Header
 }
 
-// endpoint is what the program says of the endpoint that received an event: whose it is.
+// endpoint names the tenant of the endpoint that received an event, as far as the program says.
 type endpoint struct{ scope, account string }
 
 // RecordEvent records a provider's event. calledBy is the program's name of the provider. The scope and the account of
-// ctx are those of the endpoint that received it. RecordEvent returns the operations of the event as they are
-// afterwards. With an error, it returns the operations of the events before.
+// ctx belong to the receiving endpoint. RecordEvent returns the event's operations as they are afterwards. With an error,
+// RecordEvent returns the operations of earlier events.
 func (f *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
 	header := e.Header
 	if header.Get("Content-Type") == "" {
@@ -45,7 +45,7 @@ func (f *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledB
 	at := endpoint{name.Scope, name.Account}
 	var about []journal.Operation
 	for len(heard) > 0 {
-		// All that one event says is recorded with its id in one commit.
+		// One commit records an event's facts with the event's id.
 		first := heard[0]
 		n := slices.IndexFunc(heard, func(h lookup.Heard) bool { return h.ID != first.ID || h.Account != first.Account })
 		if n < 0 {
@@ -65,10 +65,10 @@ type concerned struct {
 	op         journal.Operation
 	generation int
 	ev         machine.Event
-	hidden     bool // it may be another tenant's, and is not returned
+	hidden     bool // the event may be about another tenant's operation: op is not returned
 }
 
-// hear takes note of one event of a delivery, if a rule reads it. It returns the operations that the event is about.
+// hear takes note of one event in a delivery, if a rule reads the event. hear returns the event's operations.
 func (f *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup.Heard, e Event, at endpoint) ([]journal.Operation, error) {
 	var all []concerned
 	for i := range heard {
@@ -95,7 +95,7 @@ func (f *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 		}
 		proves = proves || all[i].ev.Kind == machine.EventEvidence
 	}
-	// A delivery that proves nothing is not remembered: a forged one would else keep the genuine one out.
+	// A delivery without proof is not remembered. Otherwise a forged delivery would keep the genuine one out.
 	if len(evs) > 0 && !proves {
 		return f.hint(ctx, all)
 	}
@@ -104,7 +104,7 @@ func (f *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	results, first, err := f.store.RecordEvent(ending, at.heard(p, &heard[0]), evs)
-	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // to deliver it again would change nothing
+	if errors.Is(err, journal.ErrInvalidEvent) && len(about) > 0 { // another delivery would change nothing
 		f.Note(ctx, slog.LevelWarn, core.LogWebhookOdd, "a webhook contradicts the operation's record; compare the two at the provider", &about[0], "error", err)
 		return nil, nil
 	}
@@ -130,7 +130,7 @@ func (f *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	return ops, nil
 }
 
-// heard identifies an event. Its id is one among those of its account, or of the endpoint's.
+// heard identifies an event by its id among all ids in the event's account, or else in the endpoint's.
 func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) machine.Heard {
 	account := cmp.Or(h.Account, at.account)
 	if at.scope != "" {
@@ -139,9 +139,9 @@ func (at endpoint) heard(p *providers.Provider, h *lookup.Heard) machine.Heard {
 	return machine.Heard{Provider: p.KeysUnder, Account: account, ID: h.ID}
 }
 
-// apart picks, of several operations that an event fits, the one that its object proves already. If the object proves
-// none, or they are of several scopes or accounts, the event settles none of them, and all are looked for. Of several
-// scopes or accounts, only the one operation that the event settles is returned.
+// apart picks, from several operations that an event fits, the operation that the object proves already. If the object
+// proves none, or the operations have several scopes or accounts, the event settles none, and all are looked for. With
+// several scopes or accounts, apart hides all operations but the one that the event settles.
 func (f *Finder) apart(fit []concerned) []concerned {
 	var rivals, known []concerned
 	for _, o := range fit {
@@ -175,14 +175,14 @@ func ofAnotherTenant(a, b *journal.Operation) bool {
 	return a.Scope != b.Scope || !machine.MayBeIn(a, b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
 }
 
-// hint makes operations due for a look-up, at most once a minute each. It is called for an event that proves nothing.
+// hint makes operations due for a look-up, at most once a minute each, after an event without proof.
 func (f *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Operation, err error) {
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	for i := range all {
 		ev, about := all[i].ev, &all[i].op
 		if about.Attention != "" && about.Delivered {
-			f.Notified.Once(about.Ref, about.Generation) // the hook already got it as needing attention
+			f.Notified.Once(about.Ref, about.Generation) // the hook already got the operation as needing attention
 		}
 		if at := about.LookedAt.Add(machine.AskedLook); ev.At.Sub(about.LookedAt).Abs() < machine.AskedLook {
 			ev.Due = at
@@ -199,7 +199,7 @@ func (f *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Opera
 }
 
 // operationsOf finds the operations that an event may be about: by the event's key, else its reference, else its object.
-// It leaves out operations of another scope or account than the event's.
+// operationsOf leaves out operations in another scope or account.
 func (f *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard, at endpoint) ([]machine.Match, error) {
 	objects := []string{""}
 	if h.Object != "" {
@@ -258,7 +258,7 @@ func (f *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint
 	if about.First.IsZero() {
 		about.First = op.CreatedAt
 	}
-	about.Object = h.Object // by which it was found, if by nothing else
+	about.Object = h.Object // the only mark that may have found the operation
 	if h.Key != "" || h.Reference != "" {
 		about.Object = ""
 	}
@@ -272,7 +272,7 @@ func (f *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint
 		return ev, false, false
 	}
 	if !exact && op.NeverLeft() && m.Generation == op.Generation {
-		return ev, false, false // another request has that reference
+		return ev, false, false // another request has the reference
 	}
 	basis := journal.BasisFields
 	switch {
@@ -304,8 +304,8 @@ func (f *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint
 	return ev, true, false
 }
 
-// tiedBy returns the mark that ties an event's object to the operation, if the event shows no other mark: the mark by
-// which the object was found.
+// tiedBy returns the mark that ties an event's object to the operation, if the event shows no other mark. The mark is
+// the one that found the object.
 func tiedBy(op *journal.Operation, generation int, object string) journal.Basis {
 	if op.Object == object {
 		return journal.BasisReference
@@ -319,8 +319,8 @@ func tiedBy(op *journal.Operation, generation int, object string) journal.Basis 
 	return basis
 }
 
-// unproven returns why an event about an operation proves nothing, and the level to log that at. "" means that it
-// proves something.
+// unproven returns why an event about an operation proves nothing, and the log level for the reason. "" means that the
+// event proves something.
 func (f *Finder) unproven(op *journal.Operation, h *lookup.Heard, e Event, basis journal.Basis, reference string, own bool) (why string, level slog.Level) {
 	_, told := findingOf[h.Rule.Is]
 	undated := h.Key != "" && h.At.IsZero() && h.Created.IsZero() // a caller's key may have been used before
@@ -368,7 +368,7 @@ func (f *Finder) elsewhere(op *journal.Operation, h *lookup.Heard, at endpoint) 
 	return at.account != "" && !op.Tombstone && at.account != header && at.account != op.Account && !f.isLabelled(op, at.account)
 }
 
-// isLabelled reports whether the operation was begun under WithAccount with that label.
+// isLabelled reports whether the operation was begun under WithAccount with the label.
 func (f *Finder) isLabelled(op *journal.Operation, label string) bool {
 	account := naming.AccountOf(f.Recorded(op.Provider), op.Request.Header, label)
 	print, err := fingerprint.New(context.Background(), fingerprint.Input{Account: account, Key: f.Secret})
@@ -379,28 +379,28 @@ func (f *Finder) isLabelled(op *journal.Operation, label string) bool {
 	return err == nil && !slices.Contains(differ, "account")
 }
 
-// showsUniqueMark reports whether the event shows a mark that no other operation can have.
+// showsUniqueMark reports whether the event shows a mark of this operation alone.
 func showsUniqueMark(op *journal.Operation, h *lookup.Heard, about *lookup.Subject) bool {
 	return h.Key != "" && h.Key == about.Key && !op.KeyCarried && naming.IsRandom(h.Key) ||
 		h.Reference != "" && h.Reference == about.Reference && op.ReferenceOurs && naming.IsRandom(h.Reference)
 }
 
-// inAccount reports whether the event happened in the operation's account, given that nothing contradicts it. If that is
-// not known, the operation is only looked for, unless the event shows a mark that no other operation can have.
+// inAccount reports whether the event happened in the operation's account, given that nothing contradicts this. If the
+// account is not known, the operation is only looked for, unless the event shows a mark of this operation alone.
 func (f *Finder) inAccount(op *journal.Operation, h *lookup.Heard, at endpoint, exact, unique bool) bool {
 	perScope, header := f.Recorded(op.Provider).KeysPerScope, f.accountHeader(op)
 	switch {
 	case op.Tombstone && hasUniqueMarker(op) && h.Key != "":
-		return true // its headers are forgotten, and no other operation has its key
+		return true // the headers are forgotten, and no other operation has the key
 	case h.Account != "" && NamesAccount(op.Account) && op.Account != h.Account && header == "":
 		return false
 	case unique, perScope && at.scope != "", h.Account != "" && (header != "" || op.Account == h.Account), h.Account == "" && at.account != "":
 		return true
 	case h.Account != "":
 		return !perScope && exact && hasUniqueMarker(op)
-	case header != "" && h.Rule.Account != "": // the account of an endpoint that does not say whose it is
+	case header != "" && h.Rule.Account != "": // in an account that neither the event nor the endpoint names
 		return false
 	}
-	// The provider does not say, or it is the account's own: whose, if scopes have their own?
+	// Nothing names the account. If each scope has an account, the event's account is unknown.
 	return !perScope || op.Scope == "" && h.Key == "" && h.Reference == ""
 }
