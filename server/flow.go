@@ -12,13 +12,13 @@ import (
 )
 
 // FlowHandler returns a handler for [Server.Repeatable] that runs a flow for the request's key, and answers by its result.
-// decode reads the flow's input from the request. Its error is answered by 400, if the flow has not begun. answer writes the result, or the
-// error of a flow that has ended without a result, such as one that is given up after a declined payment. The key gets
-// that answer from then on, if its status is one that Atomic records after Tx.
+// decode reads the flow's input from the request. After an error from decode the answer is 400, if the flow has not begun.
+// answer writes the result. If the flow has ended without a result, such as after a declined payment, answer writes the
+// flow's error. The key gets this answer from then on, if Atomic records the status after Tx.
 //
-// Other errors of the flow are answered without answer, and not recorded. A flow that waits is a 503 with the time after which to ask
-// again. If it waits for an operation whose outcome is unknown, or has begun with another input, it is a 409. A flow that is set aside is a 500. Such
-// a flow goes on by the client's Run, whether its caller asks again or not.
+// The server itself answers the flow's other errors, and records none. A flow that waits is a 503 with the time to ask
+// again. A flow that waits for an unknown operation, or has begun with another input, is a 409. A flow that is set aside is
+// a 500. The client's Run continues such flows, whether the caller asks again or not.
 func FlowHandler[In, Out any](f *flow.Func[In, Out], r *flow.Runner, decode func(*http.Request) (In, error), answer func(http.ResponseWriter, Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		under := runUnder(req.Context())

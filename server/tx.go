@@ -15,17 +15,17 @@ import (
 )
 
 var (
-	// ErrNoTransaction says that a context is not one of a request that [Server.Atomic] serves, or of [Once].
+	// ErrNoTransaction says that a context belongs neither to a request in [Server.Atomic] nor to [Once].
 	ErrNoTransaction = errors.New("server: the context is not of a request that Atomic or Once serves")
 
-	// ErrReplayed says that another process has answered the request meanwhile: return, and that answer is given.
+	// ErrReplayed says that another process has answered the request meanwhile: return, and the caller gets that answer.
 	ErrReplayed = errors.New("server: another process has answered the request: return, and the client gets its answer")
 
-	// ErrRefused says that the request is refused for its key: return, and the refusal is given.
+	// ErrRefused says that the server refuses the key: return, and the caller gets the refusal.
 	ErrRefused = errors.New("server: the request is refused for its key: return, and the client gets the refusal")
 
-	// ErrInTransaction says that a transaction was asked for in another open one, and would wait for its end. Examples are Once
-	// in a request of Atomic after Tx, and Tx in consume.Do.
+	// ErrInTransaction says that a transaction was asked for in another open transaction, and would wait for the end.
+	// Examples are Once after Tx in a request to Atomic, and Tx in consume.Do.
 	ErrInTransaction = errors.New("server: a transaction was asked for in another open one, such as Once in that of a request of Atomic, or Tx in that of consume.Do: write in the open transaction, or end it first")
 
 	errAnswerTooLarge  = errors.New("server: the answer is larger than Endpoint.MaxAnswer")
@@ -41,7 +41,7 @@ func runUnder(ctx context.Context) *run {
 	return r
 }
 
-// misuse returns err, and keeps a handler that returns after it without an answer from succeeding.
+// misuse returns err, and keeps a handler that then returns without an answer from succeeding.
 func (r *run) misuse(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,11 +51,11 @@ func (r *run) misuse(err error) error {
 	return err
 }
 
-// Tx returns the request's transaction, as database/sql has it. It is begun when it is first asked for: validate the request
-// before that. The caller neither commits nor rolls back, and uses it in the handler's goroutine alone. The error wraps
-// ErrNoTransaction, ErrReplayed, ErrRefused, or what the journal said; then return: the request's answer is made of that. Only
-// outside of Atomic and Once, as in a GET, the handler has to answer ErrNoTransaction itself. With postgres.Begin, ask for a
-// pgx.Tx by TxAs.
+// Tx returns the request's transaction as a *sql.Tx. The first call begins the transaction: validate the request before.
+// The caller neither commits nor rolls back, and uses the transaction in the handler's goroutine alone. The error wraps
+// ErrNoTransaction, ErrReplayed, ErrRefused or the journal's error. Return after an error, and the server makes the answer
+// from the error. Outside Atomic and Once, as in a GET, the handler has to answer ErrNoTransaction itself. With
+// postgres.Begin, ask for a pgx.Tx by TxAs.
 func Tx(ctx context.Context) (*sql.Tx, error) { return TxAs[*sql.Tx](ctx) }
 
 // TxAs is [Tx] for drivers with a transaction of another type, such as pgx.Tx.
