@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -124,4 +125,30 @@ func TestLateStateInAListedEvent(t *testing.T) {
 			require.NoError(t, client.Shutdown(t.Context()))
 		})
 	}
+}
+
+// A tenant's payment is refunded, and the money comes back. An unsigned event, and one at another tenant's endpoint, adds
+// nothing to the payment's evidence.
+func TestLateStatesFromElsewhereAreNotKept(t *testing.T) {
+	each(t, "", func(t *testing.T, j machine.Store) {
+		l := atBank(t, onceward.Config{Journal: j}, unlooked, takenBack, func(p *providers.Provider) { p.KeysPerScope = true })
+		l.Fakes(sameObject)
+		own := onceward.WithScope(t.Context(), "a")
+		ref := paysAs(t, l, own, "a")
+		hears := func(ctx context.Context, id, kind string, evidence bool) {
+			e := l.Happened(id, kind, "", "obj_7", time.Now())
+			e.Evidence = evidence
+			_, err := l.RecordEvent(ctx, "bank", e)
+			require.NoError(t, err)
+		}
+		hears(own, "evt_1", "payment.refunded", true)
+		for _, kind := range []string{"payment.reinstated", "payment.refunded"} {
+			hears(own, "evt_2", kind, false)
+			hears(t.Context(), "evt_2", kind, true)
+			hears(onceward.WithScope(t.Context(), "b"), "evt_2", kind, true)
+		}
+		assert.Equal(t, []journal.Finding{journal.FindingReversed}, findings(t, l, ref))
+		hears(own, "evt_2", "payment.reinstated", true) // an event elsewhere does not keep the genuine one out
+		assert.Equal(t, []journal.Finding{journal.FindingReversed, journal.FindingTookEffect}, findings(t, l, ref))
+	})
 }
