@@ -240,6 +240,11 @@ func (c *console) attention(w http.ResponseWriter, r *http.Request, _ string) er
 	if err := c.reserved(r.Context(), p); err != nil {
 		return err
 	}
+	if marks, keeps := c.Journal.(journal.Bookmarks); keeps {
+		if p.Missed, _, err = shown.Page(shown.MissedEvents(r.Context(), marks, now), perPage*4, nil, itself); err != nil {
+			return err
+		}
+	}
 	c.render(w, r, http.StatusOK, "attention", p)
 	return nil
 }

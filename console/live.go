@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -35,7 +36,7 @@ func (l *live) now(ctx context.Context) (journal.Stats, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.at.IsZero() || l.err != nil || time.Since(l.at) >= every*9/10 {
-		l.stats, l.err = l.console.stats.ReadStats(ctx)
+		l.stats, l.err = shown.ReadStats(ctx, l.console.stats, l.console.now())
 		l.at = time.Now()
 		if l.err == nil {
 			l.console.Hour.Note(l.at, l.stats, unsaved(l.console.Client))

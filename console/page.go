@@ -30,6 +30,7 @@ type page struct {
 	More      bool
 	Flow      *journal.Flow
 	Receipts  *receiptList
+	Missed    []shown.Missed
 	Receipt   *receipt
 	Received  *journal.ReceiptCounts // of the overview; nil: there are no receipts
 	Revealed  *revealed

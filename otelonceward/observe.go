@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -35,7 +36,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	operations := g.counts("onceward.journal.operation.count", "{operation}", "Operations without an answer, by state.")
 	due := g.gauge("onceward.journal.due.count", "{operation}", "Pending operations that are due to be sent by Run.")
 	undelivered := g.gauge("onceward.journal.undelivered.count", "{operation}", "Outcomes that are not delivered.")
-	attention := g.gauge("onceward.journal.attention.count", "{item}", "Operations and flows that need attention.")
+	attention := g.gauge("onceward.journal.attention.count", "{item}", "Operations, flows and listed events that need attention.")
 	flows := g.counts("onceward.journal.flow.count", "{flow}", "Flows that have not ended, by state.")
 	sessions := g.gauge("onceward.journal.session.count", "{session}", "Sessions that have begun and not ended.")
 	restored := g.gauge("onceward.journal.restored", "", "1 while the journal waits to be adopted, and nothing is sent.")
@@ -49,7 +50,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	if g.err != nil {
 		return nil, g.err
 	}
-	cached := &cached[journal.Stats]{read: j.ReadStats, every: statsEvery}
+	cached := &cached[journal.Stats]{read: func(ctx context.Context) (journal.Stats, error) { return shown.ReadStats(ctx, j, time.Now()) }, every: statsEvery}
 	named := keyJournal.String(name)
 	return t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		s, now, err := cached.get(ctx)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/feed"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/otelonceward"
 )
 
@@ -141,4 +143,14 @@ func TestMetricsAreBounded(t *testing.T) {
 	// Also those that took less than a millisecond.
 	line := `onceward_operation_duration_seconds_count{onceward_provider="stripe",onceward_state="completed"} 51`
 	assert.True(t, has(scraped, line), scraped)
+}
+
+// A listed event that fails for a day counts as needing attention.
+func TestListedEventNeedsAttention(t *testing.T) {
+	s := newSetup(t, nil)
+	now := time.Now()
+	place := feed.Place{Last: now, Failed: []feed.FailedEvent{{ID: "evt_1", At: now.Add(-49 * time.Hour), Since: now.Add(-48 * time.Hour)}}}
+	_, err := s.journal.SetBookmark(t.Context(), journal.Bookmark{Name: feed.BookmarkOf("stripe", "", ""), At: now, Note: place.Note()})
+	require.NoError(t, err)
+	assert.Regexp(t, `(?m)^onceward_journal_attention_count\{[^}]*\} 1$`, s.scrape())
 }

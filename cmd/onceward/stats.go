@@ -122,19 +122,13 @@ func (c *command) statsCommand() *cobra.Command {
 }
 
 func (c *command) statsOf(ctx context.Context, from store) (stats, error) {
-	s, err := from.ReadStats(ctx)
+	s, err := shown.ReadStats(ctx, from, c.at(from))
 	if err != nil {
 		return stats{}, err
 	}
 	receipts, err := countReceipts(ctx, from)
 	if receipts != nil {
 		s.NeedsAttention += receipts.Reserved
-	}
-	for _, unread := range shown.MissedEvents(ctx, from, c.at(from)) {
-		if unread != nil {
-			return stats{}, unread
-		}
-		s.NeedsAttention++
 	}
 	return stats{
 		At: c.at(from).UTC(), Pending: s.Pending, InFlight: s.InFlight, Unknown: s.Unknown, Cancelled: s.Cancelled, Begun: s.Begun, Due: s.Due, NeedsAttention: s.NeedsAttention,

@@ -46,6 +46,23 @@ func MissedEvents(ctx context.Context, j journal.Bookmarks, now time.Time) iter.
 	}
 }
 
+// ReadStats returns a journal's stats. NeedsAttention counts the entries of MissedEvents too, if the journal keeps
+// bookmarks.
+func ReadStats(ctx context.Context, j journal.StatsReader, now time.Time) (journal.Stats, error) {
+	s, err := j.ReadStats(ctx)
+	marks, keeps := j.(journal.Bookmarks)
+	if err != nil || !keeps {
+		return s, err
+	}
+	for _, unread := range MissedEvents(ctx, marks, now) {
+		if unread != nil {
+			return s, unread
+		}
+		s.NeedsAttention++
+	}
+	return s, nil
+}
+
 func missed(b *journal.Bookmark, now time.Time) (all []Missed) {
 	source, is := feed.SourceOf(b.Name)
 	place := feed.PlaceOf(b)
