@@ -27,12 +27,13 @@ type Feed struct {
 }
 
 const (
-	feedsAtOnce = 2              // of one provider
-	quietPasses = 10             // after which a source's pause doubles
-	longestRest = 24 * time.Hour // of a quiet source
-	takeOver    = 10             // part of Every by which other processes wait longer than the one that reads
-	feedRetry   = time.Minute    // after the journal failed
-	feedSpacing = time.Second    // between the first passes of two sources
+	feedsAtOnce = 2                   // of one provider
+	quietPasses = 10                  // after which a source's pause doubles
+	longestRest = 24 * time.Hour      // of a quiet source
+	failsFor    = 60 * 24 * time.Hour // after which an event that fails is given up
+	takeOver    = 10                  // part of Every by which other processes wait longer than the one that reads
+	feedRetry   = time.Minute         // after the journal failed
+	feedSpacing = time.Second         // between the first passes of two sources
 )
 
 // runFeeds does Run's work for lists of events.
@@ -112,7 +113,12 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 		w.Say(ctx, level, core.LogFeedUnread, "a list of events could not be read to its end; the next pass goes on there",
 			"provider", f.Provider, "source", f.Name, "reached", result.Next, "error", secret.Text(err.Error()))
 	}
-	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Failed: result.Failed, Gap: place.Gap}
+	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap}
+	for _, e := range result.Failed {
+		if now.Sub(e.Since) < failsFor {
+			after.Failed = append(after.Failed, e)
+		}
+	}
 	if result.Read > 0 || err != nil {
 		after.Quiet = 0
 	}

@@ -164,6 +164,24 @@ func TestFeedsOfTwoProcesses(t *testing.T) {
 	})
 }
 
+// An event that always fails is read again for sixty days, and is named for as long.
+func TestFeedsGiveUpAnEvent(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		j := memory.New()
+		l := running(t, openBank(t, unlooked, byHeader), j, func(f *onceward.Feed) { f.Every = day })
+		l.news("evt_1", time.Now())
+		l.fails("evt_1")
+		l.Runs(59 * day)
+		b := mark(t, j)
+		require.Len(t, feed.PlaceOf(&b).Failed, 1)
+		assert.Contains(t, feed.PlaceOf(&b).Failed[0].Err, "does not list the event any more")
+		l.Runs(4 * day)
+		b = mark(t, j)
+		assert.Empty(t, feed.PlaceOf(&b).Failed)
+		assert.WithinDuration(t, time.Now(), b.At, 2*day)
+	})
+}
+
 // A list that can't be read is logged, and read again. A consumer's marks are never older than the place.
 func TestFeedsThatAreBehind(t *testing.T) {
 	virtual(t, "a list that can't be read", func(t *testing.T) {
