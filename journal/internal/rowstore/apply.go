@@ -22,7 +22,7 @@ type prepared struct {
 	answered        journal.Answer // that answer encodes
 }
 
-// prepare encodes the parts of an event, so that the transaction need not.
+// prepare encodes an event's parts before the transaction.
 func (s *Store) prepare(ev machine.Event) *prepared {
 	p := &prepared{Event: ev, name: NameDigest(&s.key, ev.Ref)}
 	if ev.Evidence != nil && ev.Answer != nil { // it is kept with the evidence
@@ -103,7 +103,7 @@ func (b *batch) apply(p *prepared) (*outcome, error) {
 	return b.decide(e, p)
 }
 
-// mayApply returns ErrRestored for an event that would send, decide or forget by records that may have a gap.
+// mayApply returns ErrRestored if the event would send, decide or forget by records with a possible gap.
 func (b *batch) mayApply(kind machine.EventKind) error {
 	if store.NeedsTrust(kind) {
 		return b.head.trusted()
@@ -111,7 +111,7 @@ func (b *batch) mayApply(kind machine.EventKind) error {
 	return nil
 }
 
-// rival returns another operation that has a name of the intent's, and for which the event's operation is not begun.
+// rival returns another operation that has one of the intent's names. Such a rival prevents the event's begin.
 func (b *batch) rival(e *entry, p *prepared) (*entry, error) {
 	if p.Intent == nil {
 		return nil, nil
@@ -172,7 +172,7 @@ func (b *batch) decide(e *entry, p *prepared) (*outcome, error) {
 	return out, b.readWhole(e)
 }
 
-// callNext runs Next. A panic in a function of the event is an error of its caller.
+// callNext runs Next. A panic in an event's function becomes the caller's error.
 func callNext(op journal.Operation, live bool, ev machine.Event) (next journal.Operation, decision machine.Decision, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -182,8 +182,9 @@ func callNext(op journal.Operation, live bool, ev machine.Event) (next journal.O
 	return machine.Next(op, live, ev)
 }
 
-// asNextReads returns the operation as Next reads it, and whether its holder lives. A claim, a begin and a look-up need
-// its parts, and so does what replaces an answer. If the parts are damaged, nothing is decided.
+// asNextReads returns the operation for Next, and whether the operation's holder lives. A claim, a begin and a
+// look-up need the operation's parts, and so does an event that replaces an answer. Damaged parts prevent the
+// decision.
 func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live bool, err error) {
 	if e == nil {
 		return op, false, nil
@@ -206,7 +207,7 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 	return op, live, err
 }
 
-// readsLife reports whether an event of this kind is decided by whether the operation's holder lives.
+// readsLife reports whether an event of this kind depends on whether the operation's holder lives.
 func readsLife(kind machine.EventKind, op *journal.Operation) bool {
 	switch kind {
 	case machine.EventClaim:
@@ -217,7 +218,7 @@ func readsLife(kind machine.EventKind, op *journal.Operation) bool {
 	return false
 }
 
-// record notes what Next made of an operation, and returns its entry. Nil means that there is no operation.
+// record notes the operation that Next returned, and returns the operation's entry. Nil means no operation.
 func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *outcome) (*entry, error) {
 	asked := store.TakesRequest(p.Kind, out.decision, next)
 	answered := next.Answer != op.Answer
@@ -270,7 +271,7 @@ func changed(kind machine.EventKind, op, next *journal.Operation, decision machi
 	return next.Tombstone != op.Tombstone || store.Changes(before, after, decision)
 }
 
-// after returns the item that the operation will be, with the parts of this one.
+// after returns the next operation's item, with this item's parts.
 func (it *item) after(next *journal.Operation) *item {
 	now := &item{whole: true}
 	if it != nil {
@@ -281,7 +282,7 @@ func (it *item) after(next *journal.Operation) *item {
 	return now
 }
 
-// answerOf returns the encoded answer: the one that the caller has encoded, if Next took it as it is.
+// answerOf returns the encoded answer. An answer that Next kept unchanged is the caller's encoded answer.
 func (p *prepared) answerOf(a *journal.Answer) *Part {
 	if p.answer != nil && reflect.DeepEqual(a, &p.answered) {
 		return p.answer
@@ -338,7 +339,7 @@ func (b *batch) sole(op *journal.Operation, ev *machine.Event) (bool, error) {
 	return !shared && err == nil, err
 }
 
-// anyMarked reports whether is holds for any operation that may have this mark.
+// anyMarked reports whether is holds for any operation that may have the mark.
 func (b *batch) anyMarked(by machine.By, value string, is func(*journal.Operation) bool) (bool, error) {
 	handles, err := b.marked(b.s.key.OfMark(byte(by), store.MarkValue(by, value)))
 	if err != nil {
@@ -356,7 +357,7 @@ func (b *batch) anyMarked(by machine.By, value string, is func(*journal.Operatio
 	return false, nil
 }
 
-// marked returns the handles that have a mark, in the database or by this batch.
+// marked returns the handles that have a mark, in the database or in this batch.
 func (b *batch) marked(mark int64) ([]int64, error) {
 	if _, asked := b.marks[mark]; !asked {
 		if err := b.find(Keys{Marks: []int64{mark}}); err != nil {

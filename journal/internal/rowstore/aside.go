@@ -18,8 +18,8 @@ const (
 	scanners = 2
 )
 
-// aside has the requests that wait for rows of other transactions, each in a transaction of its own. They hold up no
-// other request.
+// aside has the requests that wait for other transactions' rows, each in a separate transaction. Such requests hold
+// up no other request.
 type aside struct {
 	s     *Store
 	slots chan struct{}
@@ -37,14 +37,14 @@ func (a *aside) start(s *Store) {
 	a.waiting, a.names = make(map[*request]chan struct{}), make(map[asked]int)
 }
 
-// waits reports whether a request asks for a name that another one waits for. It would meet the same lock.
+// waits reports whether another request already waits for one of the request's names. Both would meet the same lock.
 func (a *aside) waits(r *request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.names) > 0 && slices.ContainsFunc(r.names(&a.s.key), func(name asked) bool { return a.names[name] > 0 })
 }
 
-// asked is a name of an operation or of a flow.
+// asked is an operation's or a flow's name.
 type asked struct {
 	flow bool
 	name Digest
@@ -65,7 +65,7 @@ func (r *request) names(key *format.HashKey) (all []asked) {
 	return all
 }
 
-// count notes that a request waits for its names, or does no longer.
+// count adds n to the number of requests that wait for each name.
 func (a *aside) count(names []asked, n int) {
 	for _, name := range names {
 		if a.names[name] += n; a.names[name] == 0 {
@@ -74,8 +74,8 @@ func (a *aside) count(names []asked, n int) {
 	}
 }
 
-// take runs a request that the group can't decide. First it waits for earlier requests for the same names whose callers
-// have left: their commits may be under way, and this request may be the cancel of one.
+// take runs a request that the group can't decide. First the request waits for earlier requests for the same names
+// whose callers have left. Their commits may be under way, and this request may cancel one.
 func (a *aside) take(r *request) {
 	over := make(chan struct{})
 	a.mu.Lock()
@@ -107,7 +107,7 @@ func (a *aside) take(r *request) {
 	}()
 }
 
-// left returns the ends of requests for any of these names whose callers have left.
+// left returns the end channels of requests for any of these names whose callers have left.
 func (a *aside) left(names []asked) (ends []chan struct{}) {
 	for r, over := range a.waiting {
 		if r.left.Load() && slices.ContainsFunc(r.names(&a.s.key), func(name asked) bool { return slices.Contains(names, name) }) {
@@ -162,8 +162,8 @@ func until(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel(context.Canceled) }
 }
 
-// alone runs a request that scans, in a transaction of its own and in its caller's goroutine. Deliveries that were noted
-// before it are recorded first, unless they can't be.
+// alone runs a scanning request in a separate transaction, in the caller's goroutine. Earlier deliveries are recorded
+// first, unless recording fails.
 func (s *Store) alone(ctx context.Context, r *request) error {
 	if s.group.rides() {
 		_ = s.do(ctx, &request{run: func(*batch) error { return nil }})
@@ -193,8 +193,8 @@ func (a *aside) enter() bool {
 	return true
 }
 
-// transactAlone decides one request in its own transaction, which waits for rows that others hold until ctx ends. If the
-// request's clock leaps, the request is decided after the sweep, which has the slot meanwhile.
+// transactAlone decides one request in a separate transaction, which waits for held rows until ctx ends. If the
+// request's clock leaps, the sweep gets the slot first, and transactAlone then decides the request.
 func (s *Store) transactAlone(ctx context.Context, r *request, slots chan struct{}) error {
 	for {
 		err := s.transactInSlot(ctx, r, slots)
@@ -230,8 +230,8 @@ func (s *Store) transactInSlot(ctx context.Context, r *request, slots chan struc
 	}
 }
 
-// transact decides requests in one transaction, and commits it. It reports whether there was something to record. Each
-// request has its own error in err. If transact fails, nothing of them was recorded, except after ErrUndecided.
+// transact decides requests in one transaction, commits, and reports whether there was anything to record. Each
+// request has an own error in err. If transact fails, nothing was recorded, except after ErrUndecided.
 func (s *Store) transact(ctx context.Context, requests []*request, lock Lock, sure bool) (landed bool, err error) {
 	began, keys := time.Now(), Keys{Lock: lock}
 	for _, r := range requests {

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// batch is one transaction, and the rows that it has read.
+// batch is one transaction and the rows that the transaction has read.
 type batch struct {
 	s    *Store
 	ctx  context.Context
@@ -38,8 +38,7 @@ type batch struct {
 	broken error // the transaction can't go on
 }
 
-// entry is a row of a batch. base is as the transaction has it, now is as it will be written. nil means that there is
-// no row.
+// entry is a batch's row. base is the row in the transaction, now is the row to be written. nil means no row.
 type entry struct {
 	handle    int64
 	base, now *item
@@ -53,7 +52,7 @@ type former struct {
 	now *item
 }
 
-// errHeld means that another transaction holds a row of this request. The request waits on its own.
+// errHeld means that another transaction holds a row that the request needs. The request waits alone.
 var errHeld = errors.New("rowstore: another transaction holds the operation")
 
 func newBatch(ctx context.Context, s *Store, tx Tx, head Head, lock Lock, sure bool) *batch {
@@ -144,7 +143,7 @@ func (b *batch) byHandle(handle int64) (*entry, error) {
 	return e.usable()
 }
 
-// byName returns the entry of a name, or nil. A name without its row, or with another's, is damaged.
+// byName returns a name's entry, or nil. A name without a row, or with another name's row, is damaged.
 func (b *batch) byName(ref journal.Ref, name Digest) (*entry, error) {
 	if _, asked := b.names[name]; !asked {
 		if err := b.find(Keys{Names: []Digest{name}}); err != nil {
@@ -195,7 +194,7 @@ func (b *batch) readWhole(e *entry) error {
 	return e.fill(found.Rows[0])
 }
 
-// fill adds the parts of the row, which is as base. Parts that are new already stay.
+// fill adds the parts from the row, which equals base. New parts stay.
 func (e *entry) fill(row *Row) error {
 	if err := e.base.fill(row); err != nil {
 		return err
@@ -210,7 +209,7 @@ func (e *entry) fill(row *Row) error {
 	return nil
 }
 
-// set notes what the present request makes of an entry. nil removes it.
+// set notes the entry's new item for the present request. nil removes the entry.
 func (b *batch) set(e *entry, now *item) {
 	b.undo = append(b.undo, former{e, e.now})
 	b.replace(e, now)
@@ -292,7 +291,7 @@ func (e *entry) change(key *format.HashKey) *Change {
 	return c
 }
 
-// partsNew reports which parts differ from those of the row.
+// partsNew reports which parts differ from the row's parts.
 func (it *item) partsNew(base *item) (request, answer bool) {
 	if base == nil {
 		return it.request != nil, it.answer != nil

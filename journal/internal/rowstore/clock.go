@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// clock is the journal's clock, shared by the transactions of this process.
+// clock is the journal's clock, which this process's transactions share.
 type clock struct {
 	mu       sync.Mutex
 	is       store.Clock
@@ -17,8 +17,8 @@ type clock struct {
 	own      bool      // of one transaction, and recorded by no other
 }
 
-// take adds what other processes have recorded. A head that is older than this process's own commits has no news, but
-// for the least margin: transactions of the application's lower that, without a number.
+// take adds the records from other processes. A head older than this process's commits brings only the least margin
+// as news: the application's transactions lower the margin without a number.
 func (c *clock) take(head *Head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *clock) take(head *Head) {
 	}
 }
 
-// glance returns a clock as a transaction of the application's sees it. What that sees of a caller's clock moves nothing.
+// glance returns a clock for the application's transaction. A caller's clock that the transaction sees moves nothing.
 func (c *clock) glance(head *Head) *clock {
 	c.mu.Lock()
 	own := &clock{is: c.is, number: c.number, recorded: c.recorded, own: true}
@@ -44,7 +44,7 @@ func (c *clock) glance(head *Head) *clock {
 	return own
 }
 
-// isFar reports whether a caller's clock is so far from the latest time that the journal should see it.
+// isFar reports whether a caller's clock is so far from the latest time that the journal should see the clock.
 func (c *clock) isFar(at time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,8 +60,8 @@ func (c *clock) committed(head *Head) {
 	}
 }
 
-// see notes a caller's clock, and reports whether a leap of it is due. The journal's clock moves once the leap is recorded.
-// A transaction of the application's has a clock of its own, which moves at once.
+// see notes a caller's clock, and reports whether a leap is due. The journal's clock moves once the leap is recorded.
+// The application's transaction has a separate clock, which moves at once.
 func (c *clock) see(at time.Time) (due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *clock) see(at time.Time) (due bool) {
 	return due
 }
 
-// moved returns the clock as a leap leaves it, or reports that no leap is due any more.
+// moved returns the clock after a leap, or reports that no leap is due any more.
 func (c *clock) moved(leaps func(*store.Clock) bool) (is store.Clock, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *clock) passed(at time.Time) time.Time {
 	return c.is.Passed(at)
 }
 
-// kept returns the part of the clock that a head has.
+// kept returns the clock's part in a head.
 func (c *clock) kept() store.Clock {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// Digest is a keyed hash of a name. It is long enough that two names never share one.
+// Digest is a keyed hash of a name, long enough that two names never share a digest.
 type Digest [16]byte
 
-// Row is an operation as a database has it: the columns that an index or a condition needs, and encoded parts that no
-// driver reads.
+// Row is an operation as a database stores the operation: columns for indexes and conditions, and encoded parts. No
+// driver reads the parts.
 type Row struct {
 	Handle   int64
 	State    uint8  // journal.State
@@ -59,9 +59,9 @@ type Lock uint8
 const (
 	// NoLock reads committed rows, and locks none.
 	NoLock Lock = iota
-	// TryLock locks each row that it returns. It does not wait: a row that is held comes back with Row.Locked.
+	// TryLock locks each returned row and never waits. A row with another holder comes back with Row.Locked.
 	TryLock
-	// WaitLock locks each row that it returns, and waits for each that is held.
+	// WaitLock locks each returned row, and waits for each holder.
 	WaitLock
 	// ShareLock is a WaitLock for FlowReader.Flow that several transactions may hold at once, if the driver can.
 	ShareLock
@@ -96,7 +96,7 @@ const (
 	PendingByWake
 	// HeldBy has the rows that Holder holds, by handle.
 	HeldBy
-	// Undelivered has outcomes that are not delivered and that no session holds, by handle.
+	// Undelivered has the undelivered outcomes without a holding session, by handle.
 	Undelivered
 	// LookDue has unknown operations with a positive Wake at or before By, by Wake and handle.
 	LookDue
@@ -152,7 +152,7 @@ type Name struct {
 	Handle int64
 }
 
-// Mark is a mark of a row. Handle 0 is of rows that were removed.
+// Mark is a row's mark. Handle 0 stands for removed rows.
 type Mark struct{ Mark, Handle int64 }
 
 // Position is a row's place in an index.
@@ -173,20 +173,21 @@ type Head struct {
 	Naming   string // of receipts' keys, likewise; "" means that none was made
 	Reset    bool   // Commit: the clock was set back, and replaces what other transactions have recorded
 
-	// Leaps is the text of the clock's latest leaps, which some operations don't know yet. Commit records it if it differs
-	// from what Begin returned. A commit, other than of Within, returns ErrMissed if another transaction has changed it
-	// meanwhile.
+	// Leaps is the text of the clock's latest leaps, which some operations don't know yet. Commit records a text that
+	// differs from the one that Begin returned. If another transaction has changed the text meanwhile, the commit
+	// returns ErrMissed, except in Within.
 	Leaps string
 
-	// Restored says why the journal may have a gap: this process, or a witness beside the database, knows of commits that
-	// the database lacks, or the database is a copy. "" means that it has all. A driver that finds a gap records it here
-	// before Begin, Within or Reader.Head returns, for all processes and for good.
+	// Restored says why the journal may have a gap. Either this process, or a witness beside the database, knows
+	// commits that the database lacks, or the database is a copy. "" means that the database has all commits. A
+	// driver that finds a gap records the reason here, for all processes and for good, before Begin, Within or
+	// Reader.Head returns.
 	//
-	// Commit records it, for all processes, if it differs from what Begin returned. It returns ErrMissed if another
-	// transaction has changed it meanwhile. A new text begins an adoption: the driver
-	// may end sessions then, and proves that no commit of an earlier epoch comes after it. "" ends the adoption. In the same
-	// commit the driver gives the journal a new identity, skips handles that the gap may have, and ends sessions that came
-	// with the copy.
+	// Commit records a text that differs from the one that Begin returned, for all processes. Commit returns
+	// ErrMissed if another transaction has changed the text meanwhile. A new text begins an adoption: the driver may
+	// end sessions then, and proves that no commit from an earlier epoch follows the adoption. "" ends the adoption.
+	// In the same commit the driver gives the journal a new identity, skips handles that the gap may have, and ends
+	// sessions that came with the copy.
 	Restored   string
 	Epoch      int64  // of adoptions: raised with each; Commit records it as it does Restored
 	Deployment string // whose journal it is, likewise; "" means that no one has said it
@@ -200,21 +201,21 @@ func (h *Head) trusted() error {
 	return fmt.Errorf("%w: %s; nothing is sent until it is adopted: make sure that no other copy of it is in use, and call Adopt", journal.ErrRestored, h.Restored)
 }
 
-// trusted is Head.trusted of the head that a reader sees.
+// trusted calls Head.trusted on the reader's head.
 func trusted(ctx context.Context, r Reader) error {
 	restored, err := r.Restored(ctx)
 	return cmp.Or(err, (&Head{Restored: restored}).trusted())
 }
 
-// Source is a database that can be read. Its methods are safe for concurrent use.
+// Source is a readable database. The methods are safe for concurrent use.
 type Source interface {
-	// Read calls f with a reader of committed rows. Nothing stays open after f, which may be called again if it has read
-	// rows while they changed.
+	// Read calls f with a reader of committed rows. Nothing stays open after f. Read may call f again if rows changed
+	// while f read them.
 	Read(ctx context.Context, f func(Reader) error) error
 	// Snapshot is Read with the rows of one moment.
 	Snapshot(ctx context.Context, f func(Reader) error) error
-	// Check calls found for each damage that it finds beside the rows: in the indexes, and of parts and steps without
-	// their row. It may take long.
+	// Check calls found for each damage beside the rows: in the indexes, and for parts and steps without a row. Check
+	// may take long.
 	Check(ctx context.Context, found func(journal.Violation)) error
 
 	Close() error
@@ -224,42 +225,43 @@ type Source interface {
 type Driver interface {
 	Source
 
-	// Begin starts a transaction that writes, and returns the head and what keys select. A driver may have several
-	// transactions at once, or let the next one wait until ctx ends.
+	// Begin starts a transaction for writing, and returns the head and the rows that keys select. A driver may have
+	// several transactions at once, or let the next one wait until ctx ends.
 	//
-	// Begin also proves that this process may still write, even if the transaction writes nothing. After ErrUndecided,
-	// it first finds out whether that commit landed.
+	// Begin also proves that this process may still write, even if the transaction writes nothing. After
+	// ErrUndecided, Begin first finds out whether the undecided commit landed.
 	Begin(ctx context.Context, keys Keys) (Tx, Head, Found, error)
 
-	// BeginTx starts a transaction for the application, which writes an outcome in it if it is a delivery. If a driver limits
-	// how many are open, deliveries and other transactions have limits of their own.
+	// BeginTx starts a transaction for the application. The transaction writes an outcome if delivery is true. If a
+	// driver limits the open transactions, deliveries and other transactions have separate limits.
 	BeginTx(ctx context.Context, delivery bool) (journal.Tx, error)
-	// Within returns the journal's part of a transaction of the application's, and the head and what keys select as that
-	// transaction sees them. It locks the rows, and waits for each. Commit writes all of the changes, the newest handle
-	// and the least margin, or nothing. The application commits them.
+	// Within returns the journal's part of the application's transaction, with the head and the selected rows as the
+	// application's transaction sees them. Within locks the rows, and waits for each. Commit writes all changes, the
+	// newest handle and the least margin, or nothing. The application commits the transaction.
 	Within(ctx context.Context, theirs journal.Tx, keys Keys) (Tx, Head, Found, error)
 
-	// Now returns the database's time, as far as this process knows it. It never goes back. The zero time means that the
-	// database has no clock of its own. It does no I/O.
+	// Now returns the database's time, as far as this process knows the time. The time never goes back. The zero time
+	// means that the database has no clock. Now does no I/O.
 	Now() time.Time
 
 	// Join starts a session.
 	Join(ctx context.Context) (id string, err error)
-	// Lost reports whether another process may have taken over a session of this process. It does no I/O.
+	// Lost reports whether another process may have taken over this process's session id. Lost does no I/O.
 	Lost(id string) bool
-	// Rank returns the position of a session of this process among all living ones, from 0, and their number. Zero means
-	// not known yet. It does no I/O.
+	// Rank returns the position, from 0, of this process's session among all living sessions, and their number. Zero
+	// means not known yet. Rank does no I/O.
 	Rank(id string) (rank, of int)
-	// Leave ends a session of this process.
+	// Leave ends this process's session id.
 	Leave(ctx context.Context, id string) error
-	// Alive reports for each of some sessions whether its process lives. It does not wait.
+	// Alive reports for each session whether the session's process lives. Alive does not wait.
 	Alive(ids []string) []Life
 }
 
 // Life says whether a session's process lives.
 type Life struct {
 	Lives bool
-	// Err means that no one can know. It is a journal.ErrRestored if the session was copied or restored with the journal.
+	// Err means that no process can know. Err is a journal.ErrRestored if the session was copied or restored with the
+	// journal.
 	Err error
 }
 
@@ -268,14 +270,14 @@ type Reader interface {
 	Head(ctx context.Context) (Head, error)
 	// Restored returns Head.Restored.
 	Restored(ctx context.Context) (string, error)
-	// Find returns what keys select. Outside of a transaction it sees one state of the database.
+	// Find returns the rows that keys select. Outside a transaction, Find sees one state of the database.
 	Find(ctx context.Context, keys Keys) (Found, error)
-	// Scan returns a page of an index. It locks nothing.
+	// Scan returns a page from an index. Scan locks nothing.
 	Scan(ctx context.Context, scan Scan) ([]Position, error)
-	// Count counts what each scan selects without its limit, all of them at one time.
+	// Count counts the rows that each scan selects without a limit, all at one time.
 	Count(ctx context.Context, scans []Scan) ([]Count, error)
 	Totals(ctx context.Context) (Totals, error)
-	// Names returns names in ascending order, after one if it is not empty, and the handle of each.
+	// Names returns names in ascending order with their handles, after the name after unless after is empty.
 	Names(ctx context.Context, after []byte, limit int) ([]Name, error)
 	// Marks returns marks with their handles in ascending order, after one.
 	Marks(ctx context.Context, after Mark, limit int) ([]Mark, error)
@@ -286,21 +288,21 @@ type Reader interface {
 	BookmarkReader
 }
 
-// Tx is a transaction that writes. One goroutine uses it. It sees its own changes.
+// Tx is a writing transaction for one goroutine. A Tx sees its own changes.
 type Tx interface {
 	Reader
 
-	// Handle returns a new handle, higher than all that this process has seen. No handle is returned twice.
+	// Handle returns a new handle, higher than all handles that this process has seen. No handle is returned twice.
 	Handle(ctx context.Context) (int64, error)
-	// RecordEvent remembers an event by its digest, and reports whether it was not remembered yet. It waits for another
-	// transaction that is about to remember it.
+	// RecordEvent remembers an event by the event's digest, and reports whether the event is new. RecordEvent waits
+	// for another transaction that is about to remember the same event.
 	RecordEvent(ctx context.Context, digest []byte, at int64) (first bool, err error)
 	// Forget forgets at most limit events that were heard before.
 	Forget(ctx context.Context, before int64, limit int) error
 	ReceiptWriter
 	FlowWriter
 	BookmarkWriter
-	// Put writes changes, those that remove a row first.
+	// Put writes changes, removals first.
 	Put(ctx context.Context, changes []*Change) error
 	// Commit puts the last changes and the head, and makes the transaction durable. The transaction has ended then,
 	// even after an error.
@@ -310,16 +312,16 @@ type Tx interface {
 }
 
 var (
-	// ErrMissed means that another transaction changed what this one has read. Decide anew.
+	// ErrMissed means that another transaction changed rows after this transaction read them. Decide anew.
 	ErrMissed = errors.New("rowstore: another transaction has changed a row or taken a name")
 	// ErrLocked means that another transaction held a row or a name for longer than the driver waits.
 	ErrLocked = errors.New("rowstore: another transaction holds a row or a name")
-	// ErrRefused means that the database refused one of the rows. The others may be accepted without it.
+	// ErrRefused means that the database refused one row. The database may accept the other rows alone.
 	ErrRefused = errors.New("rowstore: the database refuses a row")
 	// ErrUndecided means that no one knows yet whether the commit landed.
 	ErrUndecided = errors.New("rowstore: it is not known whether the commit landed")
-	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's.
+	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's clock.
 	ErrClockAhead = errors.New("the caller's clock is ahead of the database's")
-	// ErrFenced means that this process may not write any more until the driver has found out why.
+	// ErrFenced means that this process may not write again until the driver has found the reason.
 	ErrFenced = errors.New("rowstore: another process, or a restored database, has fenced this one off")
 )

@@ -42,7 +42,8 @@ func newRequest(ctx context.Context, r *request) *request {
 	return r
 }
 
-// decide runs the request in a batch, unless its caller has left. Its error undoes its own changes alone.
+// decide runs the request in a batch, unless the request's caller has left. An error undoes only this request's
+// changes.
 func (r *request) decide(b *batch) {
 	if r.left.Load() {
 		r.err = context.Canceled
@@ -54,7 +55,7 @@ func (r *request) decide(b *batch) {
 	}
 }
 
-// group commits requests. Those that arrive during a transaction share the next one.
+// group commits requests. Requests that arrive during a transaction share the next transaction.
 type group struct {
 	s    *Store
 	last int // how many requests were in the last transaction
@@ -145,8 +146,8 @@ func (g *group) sets(r *request) bool {
 	return held
 }
 
-// collect takes the requests that wait. It yields the processor, so that callers of the last commit can return. Without
-// any request, the goroutine is to end.
+// collect takes the waiting requests. collect yields the processor, so that the last commit's callers can return. If
+// no request waits, the goroutine is to end.
 func (g *group) collect() (requests []*request) {
 	for bytes := 0; ; runtime.Gosched() {
 		n := len(requests)
@@ -157,7 +158,7 @@ func (g *group) collect() (requests []*request) {
 	}
 }
 
-// take adds requests that wait to those of the next transaction, as far as they fit.
+// take adds waiting requests to the next transaction's requests, as far as they fit.
 func (g *group) take(requests []*request, bytes int) ([]*request, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -203,8 +204,8 @@ func (g *group) end() error {
 	return <-last.done
 }
 
-// commit decides the requests in one transaction. If that fails by a row, it finds the requests that are to blame, and
-// commits the others without them.
+// commit decides the requests in one transaction. If a row makes the transaction fail, commit finds the requests to
+// blame, and commits the others alone.
 func (g *group) commit(requests []*request) {
 	s := g.s
 	for try := 0; ; try++ {
@@ -237,9 +238,9 @@ func (g *group) commit(requests []*request) {
 	}
 }
 
-// without commits the requests after a transaction with deliveries has failed. A delivery never fails others again: it
-// is recorded on its own. It waits for the next commit only if the others fail too, or record nothing, as without a
-// database or on a full disk.
+// without commits the requests after a transaction with deliveries has failed. A delivery never fails other requests
+// again, because without records each delivery alone. A delivery waits for the next commit only if the others fail
+// too, or record nothing, for example without a database or on a full disk.
 func (g *group) without(riders, requests []*request, failed error) {
 	landed, err := false, failed
 	if !isOfRow(err) && !errors.Is(err, ErrUndecided) {
@@ -286,7 +287,7 @@ func isOfRow(err error) bool {
 	return errors.Is(err, ErrMissed) || errors.Is(err, ErrLocked) || errors.Is(err, ErrRefused)
 }
 
-// finish answers a request whose transaction has ended. One that met a held row, or a leap of the clock, waits on its own.
+// finish answers a request after the transaction. A request that met a held row, or a clock leap, waits alone.
 func (s *Store) finish(r *request) {
 	switch {
 	case errors.Is(r.err, errHeld), isLeap(r.err):
@@ -298,7 +299,7 @@ func (s *Store) finish(r *request) {
 	}
 }
 
-// undelivered warns of a delivery that could not be recorded.
+// undelivered logs a warning about a delivery that could not be recorded.
 func (s *Store) undelivered(r *request, err error) {
 	s.log.Warn("the delivery of an outcome could not be recorded, so it may be delivered once more", "operation", r.event.Ref.ID, "error", err)
 }

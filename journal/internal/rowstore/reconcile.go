@@ -37,8 +37,8 @@ func (s *Store) Looks(ctx context.Context, ev machine.Event, limit int) ([]machi
 	return results(outs)
 }
 
-// looks claims the look-ups that are due, the longest due first. It skips rows that other transactions hold, and damaged
-// ones. damaged is the error of the first. It stops after so many bytes of bodies.
+// looks claims due look-ups, the longest due first. looks skips damaged rows and rows that other transactions hold.
+// damaged is the first damaged row's error. looks stops once the bodies reach the byte limit.
 func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err error) {
 	if err := b.head.trusted(); err != nil {
 		return nil, nil, err
@@ -74,7 +74,8 @@ func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err err
 	return outs, damaged, nil
 }
 
-// look claims one look-up, and returns the size of its bodies. It returns nil if the row is held, or not due any more.
+// look claims one look-up, and returns the size of the bodies. A nil out means that the row is held, or no longer
+// due.
 func (b *batch) look(handle int64, p *prepared) (out *outcome, size int, err error) {
 	if b.entries[handle] == nil {
 		keys := Keys{Handles: []int64{handle}, Whole: true, Lock: TryLock}
@@ -130,7 +131,7 @@ func (s *Store) RecordEvent(ctx context.Context, heard machine.Heard, evs []mach
 	return all, first, err
 }
 
-// hear applies the events of one that is heard for the first time. Without events nothing is remembered.
+// hear applies a heard event's changes the first time. Without changes, hear remembers nothing.
 func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool, err error) {
 	if err := b.head.trusted(); err != nil {
 		return nil, false, err
@@ -209,7 +210,7 @@ func marked(ctx context.Context, r Reader, mark int64) ([]int64, error) {
 	return found.Marks[mark], err
 }
 
-// inFlight yields the handles of operations in flight, which are few: they have no mark of their key.
+// inFlight yields the handles of operations in flight. Such operations are few, and have no mark for their key.
 func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
 	for scan := (Scan{Index: InFlight, Limit: listPage}); ; {
 		places, err := r.Scan(ctx, scan)
@@ -226,8 +227,8 @@ func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
 	}
 }
 
-// matching returns the operations of the provider that have the value. It passes over damaged ones that are not known to
-// have its mark: otherwise one of them would keep events from all other operations.
+// matching returns the provider's operations that have the value. matching passes over damaged operations that are
+// not known to have the value's mark. Otherwise one damaged operation would keep events from all others.
 func matching(ctx context.Context, r Reader, handles, known []int64, provider string, by machine.By, value string) (matches []machine.Match, err error) {
 	found, err := r.Find(ctx, Keys{Handles: handles, Heads: true})
 	if err != nil {

@@ -22,7 +22,7 @@ func NameDigest(key *format.HashKey, ref journal.Ref) (d Digest) {
 	return d
 }
 
-// item is an operation as it was read or will be written. It never changes, except that fill adds its parts.
+// item is an operation as read or as to be written. An item never changes, except that fill adds parts.
 type item struct {
 	op                    journal.Operation // without Request and Answer
 	request, answer       *Part             // nil if there is none, or it was not read
@@ -48,8 +48,8 @@ func (it *item) isNamedAs(other *item) bool {
 	return it != nil && other != nil && it.op.Ref == other.op.Ref && it.op.Alias == other.op.Alias
 }
 
-// marks returns the hashes by which the item is found in look-ups and evidence. An operation in flight that has only
-// its key has none, since FindBy reads all of these.
+// marks returns the hashes by which look-ups and evidence find the item. An operation in flight that has only a key
+// has no mark, since FindBy reads all operations in flight.
 func (it *item) marks(key *format.HashKey) (marks []int64) {
 	if it == nil || !store.Marked(&it.op) || onlyKeyInFlight(&it.op) {
 		return nil
@@ -64,7 +64,7 @@ func onlyKeyInFlight(op *journal.Operation) bool {
 	return op.State == journal.StateInFlight && op.Reference == "" && op.Object == "" && len(op.Evidence) == 0 && len(op.Rounds) == 0
 }
 
-// encode returns the item's row. Its parts are those that were read or are new.
+// encode returns the item's row, with the parts that were read or are new.
 func (it *item) encode() *Row {
 	r := columns(&it.op)
 	r.Request, r.Answer = it.request, it.answer
@@ -88,7 +88,8 @@ func columns(op *journal.Operation) Row {
 	return r
 }
 
-// decode reads a row. It returns ErrDamaged if the record, or a column beside it, is not as it was written.
+// decode reads a row. decode returns ErrDamaged if the record, or a column beside the record, differs from the
+// written one.
 func decode(r *Row) (*item, error) {
 	it, err := decodeRecord(r)
 	if err == nil && !it.isIn(r) {
@@ -97,7 +98,7 @@ func decode(r *Row) (*item, error) {
 	return it, err
 }
 
-// isIn reports whether the columns of a row are those of the item.
+// isIn reports whether the row's columns equal the item's.
 func (it *item) isIn(r *Row) bool {
 	is := columns(&it.op)
 	return is.State == r.State && is.Holder == r.Holder && is.HasWake == r.HasWake && is.Wake == r.Wake &&
@@ -124,7 +125,7 @@ func decodeRecord(r *Row) (*item, error) {
 
 func damaged(handle int64, err error) error { return fmt.Errorf("operation %d: %w", handle, err) }
 
-// fill adds the parts, if they are those of the record.
+// fill adds the parts, if they belong to the record.
 func (it *item) fill(r *Row) error {
 	if err := it.fillHeads(r); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (it *item) fill(r *Row) error {
 	return nil
 }
 
-// fillHeads is fill of parts that may be without their bodies.
+// fillHeads is like fill, for parts that may lack their bodies.
 func (it *item) fillHeads(r *Row) error {
 	request, _ := r.Request.bytes()
 	answer, _ := r.Answer.bytes()

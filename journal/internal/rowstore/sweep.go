@@ -28,7 +28,8 @@ func (s *Store) checkTime(at time.Time) error {
 	return nil
 }
 
-// see notes the caller's clock. It returns a leapDue if that shows a leap, which is recorded before the request is decided.
+// see notes the caller's clock. If the clock leaps, see returns a leapDue, and the leap is recorded before the
+// request is decided.
 func (b *batch) see(at time.Time) error {
 	if err := b.s.checkTime(at); err != nil {
 		return err
@@ -42,7 +43,7 @@ func (b *batch) see(at time.Time) error {
 // sweepPage is how many operations a sweep reads at once.
 const sweepPage = 256
 
-// sweeps has the sweep that goes on in this process.
+// sweeps has this process's current sweep.
 type sweeps struct {
 	mu  sync.Mutex
 	now *sweep // nil: none
@@ -59,7 +60,7 @@ type sweep struct {
 	rows, flows []int64 // that other transactions held
 }
 
-// startSweep returns the sweep that goes on. Nil means that the journal is closed.
+// startSweep returns the current sweep. Nil means that the journal is closed.
 func (s *Store) startSweep() *sweep {
 	s.sweeps.mu.Lock()
 	defer s.sweeps.mu.Unlock()
@@ -84,7 +85,8 @@ func (s *Store) startSweep() *sweep {
 	return w
 }
 
-// swept waits until operations and flows were told of a leap, those that other transactions hold only if all are asked for.
+// swept waits until operations and flows know about a leap. swept waits for rows that other transactions hold only if
+// all is true.
 func (s *Store) swept(ctx context.Context, leap uint32, all bool) error {
 	for range 2 { // one that goes on may be past the place that the leap concerns
 		w := s.startSweep()
@@ -113,7 +115,7 @@ func (s *Store) swept(ctx context.Context, leap uint32, all bool) error {
 	return nil
 }
 
-// run tells of all leaps, and then forgets them.
+// run tells operations and flows about all leaps, and then forgets the leaps.
 func (w *sweep) run(ctx context.Context) error {
 	told, err := w.leaps(ctx)
 	for err == nil {
@@ -174,12 +176,12 @@ func (w *sweep) page(ctx context.Context, run func(*batch) error) error {
 	return w.s.transactAlone(ctx, newRequest(ctx, &request{run: run}), w.s.aside.scans)
 }
 
-// wait is a transaction that waits for rows of others.
+// wait runs a transaction that waits for held rows.
 func (w *sweep) wait(ctx context.Context, run func(*batch) error) error {
 	return w.s.transactAlone(ctx, newRequest(ctx, &request{run: run}), w.s.aside.slots)
 }
 
-// tellRows reads all operations without an answer, and locks those that leaps change.
+// tellRows reads all operations without an answer, and locks the operations that leaps change.
 func (w *sweep) tellRows(ctx context.Context, l *leaps) error {
 	for after := int64(0); ; {
 		var page []Position
@@ -204,7 +206,7 @@ func (w *sweep) tellRows(ctx context.Context, l *leaps) error {
 	}
 }
 
-// untoldOf returns the operations of a page that leaps change. A damaged one is refused to everyone.
+// untoldOf returns a page's operations that leaps change. Every caller gets an error for a damaged operation.
 func untoldOf(ctx context.Context, r Reader, page []Position, l *leaps) (untold []int64, err error) {
 	var keys Keys
 	for _, at := range page {
@@ -219,7 +221,7 @@ func untoldOf(ctx context.Context, r Reader, page []Position, l *leaps) (untold 
 	return untold, err
 }
 
-// rowsIn tells some operations, and notes those that other transactions hold.
+// rowsIn tells some operations, and notes the operations that other transactions hold.
 func (w *sweep) rowsIn(b *batch, handles []int64, lock Lock) error {
 	keys := Keys{Handles: handles, Lock: lock}
 	found, err := b.tx.Find(b.ctx, keys)
