@@ -57,7 +57,7 @@ func (u *catchUp) read(ctx context.Context) error {
 			return err
 		}
 		u.reached = end
-		if u.pages-before <= lookup.MaxPages/4 {
+		if u.pages-before <= len(u.plan.Batches(u.source.Types))*lookup.MaxPages/4 {
 			width *= 2
 		}
 	}

@@ -41,6 +41,20 @@ func TestCatchUpReadsAnyNumberOfEvents(t *testing.T) {
 		assert.Less(t, len(l.requests), 3*events/100)
 		assert.Contains(t, l.Log.String(), "event=feed.read")
 	})
+	virtual(t, "few in a month, with many types", func(t *testing.T) {
+		l := listing(t, onceward.Config{Reconcile: generous()}, func(p *providers.Provider) { p.Feed.TypesAtOnce = 1 })
+		from := time.Now()
+		l.news("evt", from.Add(20*day))
+		pass(29 * day)
+		types := []string{"payment.succeeded"}
+		for i := range 24 {
+			types = append(types, fmt.Sprint("type.", i))
+		}
+		_, got, err := l.catches(from, func(o *onceward.CatchUp) { o.Types = types })
+		require.NoError(t, err)
+		assert.Equal(t, []string{"evt"}, got)
+		assert.Len(t, l.requests, 25*10, "slices of 1, 2, 4, … hours")
+	})
 	virtual(t, "too many in one second", func(t *testing.T) {
 		l := listing(t, onceward.Config{Reconcile: generous()})
 		from := time.Now()
