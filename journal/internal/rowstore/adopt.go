@@ -12,13 +12,13 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 )
 
-// Adopt ends the restored state. Every operation without an answer counts as sent, and cancelled ones are unknown. Adopt
-// does nothing if the journal was not restored, and each session that holds an operation is known.
+// Adopt ends the restored state. Every operation without an answer counts as sent, and cancelled operations become
+// unknown. Adopt does nothing if the journal was not restored and each session with an operation is known.
 //
-// It goes through the operations in pages, each in a commit of its own, so that late answers are recorded in between. The
-// journal counts as restored until the last one, so a partly adopted journal sends nothing. After an error, call it
-// again: it begins anew. An error about a damaged operation means that the journal was adopted, and that this operation
-// stays as it is.
+// Adopt goes through the operations in pages. Each page is a separate commit, so late answers are recorded in
+// between. The journal counts as restored until the last page, so a partly adopted journal sends nothing. After an
+// error, call Adopt again: Adopt begins anew. An error about a damaged operation means that the journal was adopted,
+// and that the damaged operation stays unchanged.
 func (s *Store) Adopt(ctx context.Context) error { return s.adopt(ctx, &adoption{}) }
 
 // AdoptAs is Adopt for a journal that moves to another deployment, restored or not.
@@ -61,7 +61,7 @@ func (s *Store) adopt(ctx context.Context, a *adoption) error {
 	return nil
 }
 
-// step is one commit of an adoption.
+// step is an adoption's single commit.
 func (a *adoption) step(b *batch) error {
 	switch is := b.head.Restored; {
 	case a.mark == "":
@@ -109,7 +109,7 @@ func (a *adoption) begin(b *batch) error {
 	return nil
 }
 
-// holdsOfStrangers reports whether a session that was copied or restored with the journal holds an operation or a flow.
+// holdsOfStrangers reports whether a session copied or restored with the journal holds an operation or a flow.
 func (b *batch) holdsOfStrangers() (bool, error) {
 	holders, err := b.tx.Holders(b.ctx)
 	if err == nil {
@@ -133,7 +133,7 @@ func (b *batch) holdsOfStrangers() (bool, error) {
 	return false, nil
 }
 
-// page adopts a page of operations. It waits for rows that other transactions hold.
+// page adopts a page of operations, and waits for rows that other transactions hold.
 func (a *adoption) page(b *batch, page []Position, p *prepared) error {
 	keys := Keys{Lock: WaitLock}
 	for _, at := range page {

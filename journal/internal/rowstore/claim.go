@@ -13,11 +13,11 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// claimPast is after how many operations a claim begins another transaction, so that other processes write meanwhile, and
-// what it passes over fills no memory.
+// claimPast is the number of operations after which a claim begins another transaction. Other processes write
+// meanwhile, and passed-over operations fill no memory.
 const claimPast = 512
 
-// claimPage is how many places of an index a claim reads more than it needs, since some may turn out not to be claimable.
+// claimPage is the number of index places that a claim reads in reserve, since some operations may not be claimable.
 const claimPage = 64
 
 // Claim implements machine.Store.
@@ -118,7 +118,7 @@ func (c *claim) run() error {
 	return nil
 }
 
-// findDead finds the sessions whose processes have died. One of which no one can know keeps its own operations.
+// findDead finds the sessions whose processes have died. A session with an unknown fate keeps its operations.
 func (c *claim) findDead() error {
 	holders, err := c.b.tx.Holders(c.b.ctx)
 	if err != nil {
@@ -136,7 +136,8 @@ func (c *claim) findDead() error {
 	return nil
 }
 
-// next returns the lowest handles after one that may be claimable, and reports whether there may be more.
+// next returns the lowest handles after the handle after that may be claimable, and reports whether there may be
+// more.
 func (c *claim) next(after int64, limit int) (handles []int64, more bool, err error) {
 	scans := []Scan{{Index: Pending, By: store.WakeBy(c.p.Event).UnixMilli(), Providers: c.p.From}}
 	if !c.p.HookElsewhere {
@@ -164,8 +165,8 @@ func (c *claim) next(after int64, limit int) (handles []int64, more bool, err er
 	return handles, more, nil
 }
 
-// take claims operations, oldest first. It locks no more rows than it needs, so that other claims get theirs, and more
-// only after rows that turned out not to be claimable.
+// take claims operations, oldest first. Rows that are not needed stay free for other claims. take
+// locks more rows only after some rows turned out not to be claimable.
 func (c *claim) take(handles []int64) error {
 	for size := 0; len(handles) > 0 && len(c.outs) < c.limit; handles = handles[size:] {
 		size = min(len(handles), max(2*size, c.limit-len(c.outs)))
@@ -184,7 +185,7 @@ func (c *claim) take(handles []int64) error {
 	return nil
 }
 
-// lock locks rows, but for those that other transactions hold.
+// lock locks rows, except rows that other transactions hold.
 func (c *claim) lock(handles []int64) error {
 	keys := Keys{Whole: true, Lock: TryLock}
 	for _, handle := range handles {
@@ -224,7 +225,7 @@ func (c *claim) one(handle int64) error {
 	return nil
 }
 
-// wants reports whether the operation may be claimed, now that it is locked.
+// wants reports whether the locked operation may be claimed.
 func (c *claim) wants(op *journal.Operation) bool {
 	unsent := op.State == journal.StatePending || op.State == journal.StateInFlight
 	switch {

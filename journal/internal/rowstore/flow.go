@@ -65,7 +65,7 @@ func (b *batch) nextFlow(f journal.Flow, ev machine.FlowEvent) (result machine.F
 	return machine.FlowResult{Flow: next, Decision: decision}, nil
 }
 
-// putFlow writes what a flow has become, and the steps of the event.
+// putFlow writes the next flow and the event's steps.
 func (b *batch) putFlow(f, next *journal.Flow, ev machine.FlowEvent) (err error) {
 	b.keep = true
 	insert := f.State == journal.FlowStateAbsent
@@ -127,7 +127,7 @@ func decodeFlow(row *Flow) (journal.Flow, error) {
 	return f, err
 }
 
-// stepsOf reads the steps of a flow.
+// stepsOf reads a flow's steps.
 func stepsOf(ctx context.Context, r FlowReader, handle int64) (steps []journal.StepRecord, err error) {
 	rows, err := r.Steps(ctx, handle)
 	for _, row := range rows {

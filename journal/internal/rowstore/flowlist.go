@@ -77,7 +77,7 @@ func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.S
 	}
 }
 
-// flowsOf reads a page, and moves the scan behind it. It passes over damaged flows.
+// flowsOf reads a page, passes over damaged flows, and moves the scan behind the page.
 func flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *journal.FlowFilter, passed *error) (page []journal.Flow, more bool, err error) {
 	rows, err := r.Flows(ctx, *scan)
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *batch) claimFlows(ev machine.FlowEvent, limit int) ([]machine.FlowResul
 	return c.all()
 }
 
-// putOff is where the flows begin that were put off for long. Their Due is below 0.
+// putOff is the first position for flows with a long delay. Their Due is below 0.
 var putOff = Position{Key: math.MinInt64}
 
 // flowClaim is one ClaimFlows in a transaction.
@@ -171,7 +171,7 @@ type flowClaim struct {
 	passed       error // why a flow that no living session holds was passed over, for a caller that gets none
 }
 
-// find finds flows that no living session holds. Some may turn out not to be claimable.
+// find finds flows without a living session. Some may turn out not to be claimable.
 func (c *flowClaim) find(scan FlowScan) error {
 	enough := len(c.mine) + c.limit + claimPage
 	return c.b.eachFlow(scan, func(row *Flow, f *journal.Flow, unread error) (more bool) {
@@ -194,7 +194,7 @@ func (c *flowClaim) find(scan FlowScan) error {
 	})
 }
 
-// take claims flows whose function the caller has, those that are due first.
+// take claims flows whose function the caller has, due flows first.
 func (c *flowClaim) take() error {
 	slices.SortStableFunc(c.mine, func(a, b journal.Flow) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.Handle, b.Handle)) })
 	for _, f := range c.mine {
@@ -217,7 +217,7 @@ func (c *flowClaim) take() error {
 	return nil
 }
 
-// all returns the flows that were claimed, and then some whose function the caller lacks.
+// all returns the claimed flows, and then some flows whose function the caller lacks.
 func (c *flowClaim) all() ([]machine.FlowResult, error) {
 	slices.SortFunc(c.claimed, func(a, b machine.FlowResult) int { return cmp.Compare(a.Flow.Handle, b.Flow.Handle) })
 	slices.SortFunc(c.others, func(a, b journal.Flow) int { return cmp.Compare(a.Handle, b.Handle) })
@@ -231,7 +231,7 @@ func (c *flowClaim) all() ([]machine.FlowResult, error) {
 	return results, nil
 }
 
-// eachFlow calls f with the flows of an index, or with the error of a damaged one, as long as it wants more.
+// eachFlow calls f with an index's flows, or with a damaged flow's error, as long as f wants more.
 func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error) (more bool)) error {
 	for scan.Limit = flowPage; ; {
 		rows, err := b.tx.Flows(b.ctx, scan)

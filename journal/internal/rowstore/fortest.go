@@ -9,12 +9,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The functions of this file are for tests.
+// Only tests use this file's functions.
 
-// Digest returns the digest of a name in this journal.
+// Digest returns a name's digest in this journal.
 func (s *Store) Digest(ref journal.Ref) Digest { return NameDigest(&s.key, ref) }
 
-// Kill ends a session as the death of its process does, where the driver can show that (Drop). Else it leaves.
+// Kill ends a session like the process's death if the driver can show a death (Drop). Otherwise the session leaves.
 func Kill(of machine.Session) {
 	n := of.(*session)
 	if n.s.sessions.remove(n.id) == nil {
@@ -31,7 +31,7 @@ func (s *Store) Queued() int {
 	return len(s.group.queue)
 }
 
-// Hold keeps the group in a transaction, which it commits once release is called.
+// Hold keeps the group in a transaction until the test calls release. release commits the transaction.
 func (s *Store) Hold() (release func()) {
 	held, let := make(chan struct{}), make(chan struct{})
 	s.group.accept(newRequest(context.Background(), &request{run: func(b *batch) error {
@@ -46,12 +46,12 @@ func (s *Store) Hold() (release func()) {
 
 var errFails = errors.New("rowstore: a test has the transaction fail")
 
-// FailCommit makes one transaction of the group fail.
+// FailCommit makes one group transaction fail.
 func (s *Store) FailCommit() {
 	_ = s.do(context.Background(), &request{run: func(b *batch) error { return b.fail(errFails) }})
 }
 
-// Change changes the stored fields of an operation, as a release with other fields would.
+// Change changes an operation's stored fields, as a release with other fields would.
 func (s *Store) Change(ctx context.Context, ref journal.Ref, change func(*journal.Operation)) error {
 	return s.do(ctx, &request{run: func(b *batch) error {
 		e, err := b.byName(ref, s.Digest(ref))
@@ -64,5 +64,5 @@ func (s *Store) Change(ctx context.Context, ref journal.Ref, change func(*journa
 	}})
 }
 
-// Swept waits until all operations were told of all leaps of the clock.
+// Swept waits until all operations know of all clock leaps.
 func (s *Store) Swept(ctx context.Context) error { return s.swept(ctx, math.MaxUint32, true) }

@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
-// leaps are the leaps of the clock. Each operation without an answer is told of those since its record was written, before
-// anything is decided of it. A sweep tells all operations, since the indexes have times that a leap moves. Once it is over,
-// the leaps are forgotten, but for their number.
+// leaps are the clock's leaps. Before any decision, an operation without an answer learns all leaps since the write
+// of the operation's record. A sweep tells all operations, since the indexes have times that a leap moves. After the
+// sweep, only the leaps' number is kept.
 type leaps struct {
 	Number uint32 `json:"number"` // of the latest; 0: there was none
 	Untold []leap `json:"untold"` // the latest ones, oldest first
@@ -60,7 +60,7 @@ func (l leap) event() machine.Event {
 	return machine.Event{Kind: machine.EventClock, At: time.UnixMilli(l.At), Last: time.UnixMilli(l.Last), Since: time.UnixMilli(l.Since)}
 }
 
-// told returns what leaps make of an item: the item itself if they change nothing.
+// told returns the item after the leaps: the same item if the leaps change nothing.
 func (l *leaps) told(it *item) *item {
 	for _, leap := range l.after(it.told) {
 		// EventClock has no error.
@@ -72,7 +72,7 @@ func (l *leaps) told(it *item) *item {
 	return it
 }
 
-// tell tells the entry's operation of leaps.
+// tell applies the leaps to the entry's operation.
 func (b *batch) tell(e *entry) {
 	if e == nil || e.now == nil {
 		return
@@ -82,7 +82,7 @@ func (b *batch) tell(e *entry) {
 	}
 }
 
-// leapDue is the error of a request whose caller's clock shows that the journal's clock leaps.
+// leapDue is a request's error if the caller's clock shows a leap for the journal's clock.
 type leapDue struct{ at time.Time }
 
 func (e *leapDue) Error() string { return "rowstore: the clock leaps" }
@@ -92,7 +92,7 @@ func isLeap(err error) bool {
 	return is
 }
 
-// leapSeen records the leap that a caller's clock shows, and waits for its sweep, but not for rows that others hold.
+// leapSeen records the leap that a caller's clock shows, and waits for the sweep, but not for rows that others hold.
 func (s *Store) leapSeen(ctx context.Context, at time.Time) error {
 	number, err := s.leap(ctx, false, func(c *store.Clock) bool { return c.See(at) })
 	if err != nil || number == 0 {
@@ -102,8 +102,9 @@ func (s *Store) leapSeen(ctx context.Context, at time.Time) error {
 	return context.Cause(ctx)
 }
 
-// leap records a leap in a transaction of its own, and returns its number. 0 means that it is not due any more. The
-// clock moves with it. No transaction that has decided by the former clock is committed after it.
+// leap records a leap in a separate transaction, and returns the leap's number. 0 means that the leap is no longer
+// due. The clock moves in the same transaction. A transaction that has decided by the former clock cannot commit
+// afterwards.
 func (s *Store) leap(ctx context.Context, resets bool, leaps func(*store.Clock) bool) (number uint32, err error) {
 	for try := 0; ; try++ {
 		number, err = s.tryLeap(ctx, resets, leaps)

@@ -73,8 +73,8 @@ func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Op
 	})
 }
 
-// page reads size operations that the filter selects, and moves the scan behind them. The fewer it selects, the more it
-// reads at once. It passes over damaged ones.
+// page reads size operations that the filter selects, passes over damaged operations, and moves the scan behind the
+// page. The fewer operations the filter selects, the more page reads at once.
 func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int, passed *error) (ops []journal.Operation, last bool, err error) {
 	for scan.Limit = size; ; scan.Limit = min(2*scan.Limit, listPage) {
 		places, err := r.Scan(ctx, *scan)
@@ -108,7 +108,7 @@ func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int
 	}
 }
 
-// passes reports whether an error is that of a damaged row, and keeps the first such error.
+// passes reports whether an error is a damaged row's, and keeps the first such error.
 func passes(err error, first *error) bool {
 	is := errors.Is(err, format.ErrDamaged)
 	if is && *first == nil {
@@ -117,7 +117,7 @@ func passes(err error, first *error) bool {
 	return is
 }
 
-// load returns the rows of a page, with the parts that keys ask for.
+// load returns a page's rows, with the parts that keys ask for.
 func load(ctx context.Context, r Reader, places []Position, keys Keys) (map[int64]*Row, error) {
 	for _, at := range places {
 		keys.Handles = append(keys.Handles, at.Handle)
@@ -130,7 +130,8 @@ func load(ctx context.Context, r Reader, places []Position, keys Keys) (map[int6
 	return rows, err
 }
 
-// selected returns the operation of a row, which is nil if it was removed meanwhile, if the filter selects it.
+// selected returns a row's operation, if the filter selects the operation. row is nil if the row was removed
+// meanwhile.
 func selected(row *Row, f *journal.Filter) (op journal.Operation, is bool, err error) {
 	if row == nil {
 		return op, false, nil

@@ -56,7 +56,7 @@ func (s *Store) DeliverTx(ctx context.Context, ev machine.Event, f func(context.
 	return result, nil
 }
 
-// applyIn applies an event in a transaction of the application's. After an error of Next nothing was written.
+// applyIn applies an event in the application's transaction. After an error from Next nothing was written.
 func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev machine.Event) (machine.Result, error) {
 	p := s.prepare(ev)
 	defer s.notes(ev.At)
@@ -71,8 +71,8 @@ func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev machine.Event
 	return out.result()
 }
 
-// notes has the journal see a caller's clock that came with a transaction of the application's. That transaction moves no
-// clock, since it may be rolled back.
+// notes shows the journal a caller's clock that came with the application's transaction. The transaction moves no
+// clock, since the application may roll back.
 func (s *Store) notes(at time.Time) {
 	if !s.clock.isFar(at) || !s.noting.CompareAndSwap(false, true) {
 		return
@@ -88,7 +88,8 @@ func (s *Store) notes(at time.Time) {
 	}()
 }
 
-// decideIn decides in a transaction of the application's. p is what it reads by name, or nil. It decides anew if another transaction was faster.
+// decideIn decides in the application's transaction, and decides anew if another transaction was faster. p, or nil,
+// has the names to read.
 func (s *Store) decideIn(ctx context.Context, theirs journal.Tx, p *prepared, run func(*batch) error) error {
 	keys := Keys{Lock: WaitLock}
 	if p != nil {
@@ -123,7 +124,7 @@ func (s *Store) tryIn(ctx context.Context, theirs journal.Tx, keys Keys, run fun
 	if len(changes) == 0 {
 		return nil
 	}
-	// Without it, a journal into which the application only enqueues would not notice a clock that is set back.
+	// Otherwise, a journal into which the application only enqueues would not notice a clock that is set back.
 	b.head.Clock.LeastMargin = b.clock.kept().LeastMargin
 	return tx.Commit(ctx, b.head, changes)
 }

@@ -14,14 +14,15 @@ import (
 const (
 	// reapPage is how many operations one commit reaps at most.
 	reapPage = 100
-	// reapBytes is the size of their bodies, unless one operation has more. A database may overwrite all of them.
+	// reapBytes is the limit for the reaped operations' bodies, except that one operation may have more. A database
+	// may overwrite all of the bodies.
 	reapBytes = 1 << 20
 	// forgetAtOnce is how many heard events a Reap forgets at most.
 	forgetAtOnce = 1000
 )
 
 // Reap implements machine.Store. Each commit is a page of operations. After an error in the middle, the number counts
-// the operations before it. It reads rows alone, so an operation with a damaged answer is reaped too.
+// the operations before the error. Reap reads only rows, so Reap also removes an operation with a damaged answer.
 func (s *Store) Reap(ctx context.Context, ev machine.Event, limit int) (reaped int, err error) {
 	if err := s.writable(ctx); err != nil {
 		return 0, err
@@ -58,7 +59,7 @@ type reap struct {
 	damaged error // of the first that was passed over
 }
 
-// begin notes the caller's clock, and forgets events that were heard.
+// begin notes the caller's clock, and forgets heard events.
 func (r *reap) begin(b *batch) error {
 	if err := b.head.trusted(); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (r *reap) begin(b *batch) error {
 	return b.fail(b.tx.Forget(b.ctx, store.HeardBefore(r.p.Keep, passed).UnixMilli(), forgetAtOnce))
 }
 
-// page returns the next operations that may be reaped, and reports whether there may be more.
+// page returns the next reapable operations, and reports whether there may be more.
 func (r *reap) page(ctx context.Context) (page []Position, more bool, err error) {
 	err = r.s.source.Read(ctx, func(rd Reader) error {
 		page, err = rd.Scan(ctx, Scan{Index: Settled, By: r.settled, After: r.after, Limit: reapPage})
@@ -91,7 +92,7 @@ func (r *reap) page(ctx context.Context) (page []Position, more bool, err error)
 	return page, more, err
 }
 
-// take reaps at most limit operations of a page.
+// take reaps at most limit operations from a page.
 func (r *reap) take(ctx context.Context, page []Position, limit int) (reaped int, err error) {
 	if len(page) == 0 {
 		return 0, nil
@@ -130,7 +131,7 @@ func (r *reap) take(ctx context.Context, page []Position, limit int) (reaped int
 	return reaped, nil
 }
 
-// one reports whether it has reaped an operation. It passes over one that another transaction holds, and a damaged one.
+// one reports whether one has reaped the operation. one passes over held and damaged operations.
 func (r *reap) one(b *batch, handle int64) (bool, error) {
 	e, err := b.entries[handle].usable()
 	if errors.Is(err, errHeld) || err == nil && e == nil {

@@ -48,8 +48,8 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.Receipt
 	return result, err
 }
 
-// receiveUnread applies an event to the receipt that its caller expects: a new one, or the one that the caller has
-// reserved. It reports whether that was written.
+// receiveUnread applies an event to the receipt that the caller expects: a new receipt, or the caller's reserved
+// receipt. receiveUnread reports whether the receipt was written.
 func (b *batch) receiveUnread(ev *machine.ReceiptEvent) (result machine.ReceiptResult, written bool, err error) {
 	var was journal.Receipt
 	switch {
@@ -78,10 +78,10 @@ func (b *batch) receiveUnread(ev *machine.ReceiptEvent) (result machine.ReceiptR
 	return result, written, b.fail(err)
 }
 
-// errEndedBefore means that the handler has ended the transaction that reserved the key.
+// errEndedBefore means that the handler has ended the transaction with the key's reservation.
 var errEndedBefore = errors.New("receive a request: the handler committed the transaction that reserved the key, so its writes are not in one commit with the answer; the key stays reserved until an operator resolves it")
 
-// receive runs NextReceipt on the receipt of a key, and writes the result.
+// receive runs NextReceipt on a key's receipt, and writes the result.
 func (b *batch) receive(ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	found, was, err := b.receipt(ev.ReceiptKey)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *batch) receive(ev machine.ReceiptEvent) (machine.ReceiptResult, error) 
 	return b.receiveOn(found, was, ev)
 }
 
-// receipt returns the receipt of a key, the zero one if there is none.
+// receipt returns a key's receipt, or the zero receipt.
 func (b *batch) receipt(key journal.ReceiptKey) (found FoundReceipt, is journal.Receipt, err error) {
 	if found, err = b.tx.Receipt(b.ctx, key); err != nil {
 		return found, is, b.fail(err)
@@ -101,7 +101,7 @@ func (b *batch) receipt(key journal.ReceiptKey) (found FoundReceipt, is journal.
 	return found, is, err
 }
 
-// receiveOn is receive for a receipt that was found.
+// receiveOn is receive for a known receipt.
 func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	b.clock.shows(&ev)
 	result, err := machine.NextReceipt(was, ev)
@@ -129,7 +129,7 @@ func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev machine.Re
 	return result, b.fail(err)
 }
 
-// shows notes a caller's clock, unless that has jumped, and has the event know what is known of it.
+// shows notes a caller's clock, unless the clock has jumped, and tells the event the known facts about the clock.
 func (c *clock) shows(ev *machine.ReceiptEvent) (passed time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *clock) shows(ev *machine.ReceiptEvent) (passed time.Time) {
 	return seen.Passed(ev.At)
 }
 
-// encodeReceipt returns the row of a receipt. One that is reserved is never to be reaped.
+// encodeReceipt returns a receipt's row. A reserved receipt is never to be reaped.
 func encodeReceipt(r *journal.Receipt) *Receipt {
 	ends := format.ReceiptEnds(r).UnixMilli()
 	if r.State == journal.ReceiptReserved {
@@ -151,7 +151,7 @@ func encodeReceipt(r *journal.Receipt) *Receipt {
 	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: ends, Facts: facts, Answer: answer, Body: body}
 }
 
-// decodeReceipt reads a receipt with its body.
+// decodeReceipt reads a receipt and the receipt's body.
 func decodeReceipt(row *Receipt) (journal.Receipt, error) {
 	r, err := decodeReceiptLight(row)
 	switch {

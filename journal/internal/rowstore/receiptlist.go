@@ -28,7 +28,7 @@ func (s *Store) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (resul
 	return result, err
 }
 
-// readReceipt calls f with a receipt that is committed, the zero one if there is none.
+// readReceipt calls f with a committed receipt, or the zero receipt.
 func (s *Store) readReceipt(ctx context.Context, key journal.ReceiptKey, f func(Reader, journal.Receipt) error) error {
 	if err := s.open(ctx); err != nil {
 		return err
@@ -88,7 +88,8 @@ func (s *Store) ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.
 	}
 }
 
-// receiptPage reads the receipts of a page that a filter selects, and moves the scan behind it. It passes over damaged ones.
+// receiptPage reads a page's receipts that a filter selects, passes over damaged receipts, and moves the scan behind
+// the page.
 func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.ReceiptFilter, passed *error) (page []journal.Receipt, more bool, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, false, err

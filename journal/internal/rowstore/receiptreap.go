@@ -48,7 +48,7 @@ type receiptReap struct {
 	damaged error // the first
 }
 
-// page returns the next receipts that may be reaped, and reports whether there may be more.
+// page returns the next reapable receipts, and reports whether there may be more.
 func (r *receiptReap) page(ctx context.Context) (page []*Receipt, more bool, err error) {
 	err = r.s.source.Read(ctx, func(rd Reader) error {
 		page, err = rd.Receipts(ctx, ReceiptScan{ByEnd: true, By: r.ends, After: r.after, Limit: reapPage})
@@ -61,7 +61,7 @@ func (r *receiptReap) page(ctx context.Context) (page []*Receipt, more bool, err
 	return page, len(page) == reapPage, err
 }
 
-// take reaps at most limit receipts of a page. It passes over those that another transaction holds, and damaged ones.
+// take reaps at most limit receipts from a page, and passes over held and damaged receipts.
 func (r *receiptReap) take(ctx context.Context, page []*Receipt, limit int) (reaped int, err error) {
 	if len(page) == 0 {
 		return 0, nil
@@ -91,7 +91,7 @@ func (r *receiptReap) take(ctx context.Context, page []*Receipt, limit int) (rea
 	return reaped, nil
 }
 
-// one reports whether it has reaped a receipt.
+// one reports whether one has reaped a receipt.
 func (r *receiptReap) one(b *batch, key journal.ReceiptKey) (bool, error) {
 	found, is, err := b.receipt(key)
 	if errors.Is(err, format.ErrDamaged) && b.broken == nil {

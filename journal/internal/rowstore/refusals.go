@@ -28,7 +28,7 @@ func (r *refusals) add(handle int64, err error) {
 	r.all[handle] = refusal{time.Now().Add(refusedFor), err}
 }
 
-// of returns the error of an operation that claims pass over, else nil.
+// of returns the error if claims pass over the operation, else nil.
 func (r *refusals) of(handle int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// sessions are the sessions of this process.
+// sessions are this process's sessions.
 type sessions struct {
 	driver Driver
 	mu     sync.Mutex
@@ -64,7 +64,7 @@ func (l *sessions) remove(id string) (n *session) {
 	return n
 }
 
-// require returns ErrSessionLost unless this process has the session, and it is alive.
+// require returns ErrSessionLost unless this process has the session alive.
 func (l *sessions) require(id string) error {
 	if !l.has(id) {
 		return journal.ErrSessionLost
@@ -79,7 +79,7 @@ func (l *sessions) has(id string) bool {
 	return n != nil && !n.done.Load() && !n.Lost()
 }
 
-// live reports whether a session lives, of this process or of another.
+// live reports whether a session lives, in this process or another.
 func (b *batch) live(id string) (bool, error) {
 	if b.s.sessions.has(id) {
 		return true, nil
@@ -88,7 +88,7 @@ func (b *batch) live(id string) (bool, error) {
 	return b.lives[id].Lives, b.lives[id].Err
 }
 
-// findLives finds out which of some sessions live, those of other processes all at once.
+// findLives finds out which sessions live, all sessions from other processes at once.
 func (b *batch) findLives(ids []string) {
 	var unknown []string
 	for _, id := range ids {
@@ -107,7 +107,7 @@ func (b *batch) findLives(ids []string) {
 	}
 }
 
-// end ends all sessions as the death of the process does.
+// end ends all sessions like the process's death.
 func (l *sessions) end() {
 	l.mu.Lock()
 	own := slices.Collect(maps.Values(l.own))
@@ -129,7 +129,7 @@ func (n *session) Lost() bool {
 	return n.lost.Load()
 }
 
-// Rank returns the position of this session among the living ones of all processes, and their number.
+// Rank returns this session's position among all processes' living sessions, and their number.
 func (n *session) Rank() (rank, of int) { return n.s.driver.Rank(n.id) }
 
 // End records the deliveries that wait for a commit, and ends the session.
@@ -150,7 +150,7 @@ func (n *session) End(ctx context.Context) error {
 	return err
 }
 
-// drop ends a session as the death of its process does, where the driver can show that. Else it leaves.
+// drop ends a session like the process's death if the driver can show a death. Otherwise the session leaves.
 func drop(d Driver, id string) {
 	if d, is := d.(interface{ Drop(id string) error }); is {
 		_ = d.Drop(id)

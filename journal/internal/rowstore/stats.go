@@ -55,13 +55,13 @@ func count(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) e
 	}
 	rows := func(i int) int64 { return counts[i].Rows }
 	stats.Pending, stats.Due, stats.InFlight, stats.Unknown, stats.Cancelled, stats.Undelivered = rows(0), rows(1), rows(3), rows(5), rows(7), rows(8)
-	// See journal.Operation.NeedsAttention. The Wake of a pending operation with a reason of its own is below 0.
+	// See journal.Operation.NeedsAttention. A pending operation with its own reason has a Wake below 0.
 	stats.NeedsAttention = rows(0) - rows(2) + rows(4) + rows(5) - rows(6) + rows(9)
 	stats.OldestUnknown, stats.OldestUndelivered = settledAt(counts[5]), settledAt(counts[8])
 	return countFlows(ctx, r, stats, now)
 }
 
-// countFlows reads the flows that run or are set aside, since their columns do not tell since when.
+// countFlows reads running flows and flows that are set aside, since their columns lack the time of the change.
 func countFlows(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) error {
 	n, err := r.CountFlows(ctx, now.Add(-journal.AttentionAfter).UnixMilli())
 	if err != nil {

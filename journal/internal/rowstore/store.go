@@ -50,24 +50,24 @@ var (
 	_ journal.Bookmarks      = (*Store)(nil)
 )
 
-// patience is how long Close and the end of a session wait for deliveries whose rows other transactions hold.
+// patience is how long Close and a session's end wait for deliveries whose rows other transactions hold.
 const patience = 5 * time.Second
 
-// mostBytes is how many bytes of bodies Looks returns at once, but for those of one operation.
+// mostBytes limits the bodies that Looks returns at once, except for a single operation's bodies.
 const mostBytes = 16 << 20
 
-// LimitBytes has Looks return no more bytes of bodies at once. It is for tests.
+// LimitBytes limits the bodies that Looks returns at once, for tests.
 func LimitBytes(s *Store, most int) { s.most = most }
 
-// Options are settings of a Store. The zero value has none.
+// Options are a Store's settings. The zero value has none.
 type Options struct {
 	Logger *slog.Logger // of warnings; nil means none
 
-	// Committed is called after each commit, with the number of its requests, and how long its transaction took. Several
-	// goroutines may call it at once, and each waits for it. Nil means that nothing is called.
+	// Committed is called after each commit, with the number of requests and the transaction's duration. Several
+	// goroutines may call Committed at once, and each waits for the call. Nil means no call.
 	Committed func(requests int, took time.Duration)
 
-	// DeliverAtOnce has a delivery be a commit of its own. By default it is noted for the next one.
+	// DeliverAtOnce gives each delivery a separate commit. By default the next commit includes the delivery.
 	DeliverAtOnce bool
 }
 
@@ -134,7 +134,7 @@ func (s *Store) trusted(ctx context.Context) error {
 	return s.source.Read(ctx, func(r Reader) error { return trusted(ctx, r) })
 }
 
-// now returns the database's time, or this process's if the database has none.
+// now returns the database's time, or this process's time if the database has no clock.
 func (s *Store) now() time.Time {
 	if s.driver != nil {
 		if now := s.driver.Now(); !now.IsZero() {
@@ -181,7 +181,7 @@ func (s *Store) ride(ctx context.Context, p *prepared) (machine.Result, error) {
 	return result, nil
 }
 
-// Flush commits the deliveries that were noted, and waits for those that other transactions hold up.
+// Flush commits the noted deliveries, and waits for deliveries that other transactions hold up.
 func (s *Store) Flush(ctx context.Context) error {
 	if err := s.do(ctx, &request{flushes: true, run: func(*batch) error { return nil }}); err != nil {
 		return err

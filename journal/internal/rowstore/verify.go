@@ -17,12 +17,13 @@ const (
 	maxViolations = 1000
 	// verifyPage is how many rows Verify reads at one moment.
 	verifyPage = 256
-	// verifyWhole is how many operations it reads with their bodies.
+	// verifyWhole is the number of operations that Verify reads with their bodies.
 	verifyWhole = 32
 )
 
-// Verify reads everything, in pages, each as of one moment. It returns the violations of the state machine, what is not as
-// it was written, and what another row contradicts or lacks. It returns an error if it could not read to the end.
+// Verify reads everything in pages, each as of one moment. Verify returns violations of the state machine, rows that
+// differ from the written ones, and rows that another row contradicts or lacks. Verify returns an error if it could
+// not read to the end.
 func (s *Store) Verify(ctx context.Context) ([]journal.Violation, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (s *Store) Verify(ctx context.Context) ([]journal.Violation, error) {
 	return v.found, nil
 }
 
-// verification is one run of Verify.
+// verification is one Verify run.
 type verification struct {
 	ctx   context.Context
 	s     *Store
@@ -66,7 +67,7 @@ type verification struct {
 	bookmark string
 }
 
-// page reads a page of a kind. If it is read again, earlier findings do not count.
+// page reads a page from one kind. If page reads again, earlier findings do not count.
 func (v *verification) page(of func(Reader) (bool, error), more *bool) func(Reader) error {
 	was := *v
 	return func(r Reader) (err error) {
@@ -94,7 +95,7 @@ func (v *verification) operation(op *journal.Operation, holds bool, invariant st
 	}
 }
 
-// operations looks at a page of operations, their names and their marks.
+// operations checks a page of operations, their names and their marks.
 func (v *verification) operations(r Reader) (more bool, err error) {
 	places, err := r.Scan(v.ctx, Scan{Index: ByHandle, After: Position{Handle: v.after}, Limit: verifyWhole})
 	if err != nil || len(places) == 0 {
@@ -125,7 +126,7 @@ func (v *verification) operations(r Reader) (more bool, err error) {
 	return len(places) == verifyWhole, err
 }
 
-// row looks at an operation alone. It returns nil if it can't be read.
+// row checks a single operation, and returns nil for an unreadable one.
 func (v *verification) row(handle int64, row *Row) *item {
 	unreadable := journal.Violation{Handle: handle, Invariant: "it can be read"}
 	if row == nil {
@@ -155,7 +156,7 @@ func (v *verification) row(handle int64, row *Row) *item {
 	return it
 }
 
-// read returns the items of rows that can be read, and the handles that have a row.
+// read returns the readable rows' items, and the handles with a row.
 func (v *verification) read(r Reader, handles []int64) (items map[int64]*item, there map[int64]bool, err error) {
 	found, err := r.Find(v.ctx, Keys{Handles: handles})
 	items, there = make(map[int64]*item, len(found.Rows)), make(map[int64]bool, len(found.Rows))
@@ -168,7 +169,7 @@ func (v *verification) read(r Reader, handles []int64) (items map[int64]*item, t
 	return items, there, err
 }
 
-// names finds names of no operation, and of another one.
+// names finds names without an operation, or with another one.
 func (v *verification) names(r Reader) (more bool, err error) {
 	page, err := r.Names(v.ctx, v.name, verifyPage)
 	if err != nil || len(page) == 0 {
@@ -190,7 +191,7 @@ func (v *verification) names(r Reader) (more bool, err error) {
 	return len(page) == verifyPage, err
 }
 
-// marks finds marks of no operation, and of another one.
+// marks finds marks without an operation, or with another one.
 func (v *verification) marks(r Reader) (more bool, err error) {
 	page, err := r.Marks(v.ctx, v.mark, verifyPage)
 	if err != nil || len(page) == 0 {
@@ -212,7 +213,7 @@ func (v *verification) marks(r Reader) (more bool, err error) {
 	return len(page) == verifyPage, err
 }
 
-// flows looks at a page of flows and their steps.
+// flows checks a page of flows and their steps.
 func (v *verification) flows(r Reader) (more bool, err error) {
 	rows, err := r.Flows(v.ctx, FlowScan{After: Position{Handle: v.after}, Limit: verifyPage})
 	if err != nil {

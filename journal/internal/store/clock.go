@@ -7,27 +7,24 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Clock is the latest time that a journal has seen. It also decides how far an asker's clock may be behind that time
-// before the window of any operation is in question. The zero Clock has seen nothing. It is not safe for concurrent
-// use.
+// Clock is the latest time that a journal has seen. Clock also decides how far an asker's clock may be behind the
+// latest time before any operation's window is in question. The zero Clock has seen nothing. A Clock is not safe for
+// concurrent use.
 //
-// A clock that jumps further ahead than machine.Leap, or further behind than the least margin, is not believed until
-// it has gone on for machine.Confirmation. So a minute of a clock that is a year ahead moves nothing. If no process
-// looks for that long and the next reading is more than machine.Leap further ahead, Last moves on by the smaller of
-// the two distances. At least that much time has passed, whichever of the two readings is wrong.
+// Clock does not believe a clock that jumps further ahead than machine.Leap, or further behind than the least margin,
+// until the jump has lasted for machine.Confirmation. So a clock that is a year ahead for a minute moves nothing. If
+// no process looks for machine.Confirmation and the next reading is more than machine.Leap further ahead, Last moves
+// on by the smaller distance. At least the smaller distance has passed, whichever reading is wrong.
 type Clock struct {
-	// Last is the latest time seen that is believed, to the millisecond. It never goes
-	// back, but by Reset.
+	// Last is the latest believed time, to the millisecond. Only Reset sets Last back.
 	Last time.Time
-	// LeastMargin is the least one of all operations that have a window, 0 where
-	// there is none.
+	// LeastMargin is the least margin among all operations with a window. Zero means no such operation.
 	LeastMargin time.Duration
-	// Jumped is where the askers' clock has jumped to, if it stands there still and is
-	// ahead, or behind; else the zero time. A store must keep it with Last: whoever
-	// comes after a jump back has to know of it.
+	// Jumped is the time to which the askers' clock has jumped, if the clock is still there and ahead or behind. Zero
+	// means no jump. A store must keep Jumped with Last, since later processes have to know about a jump back.
 	Jumped time.Time
-	// Ahead is the latest time of a clock that was set back: Last when windows were closed, or at Reset. Zero means that
-	// no clock was. A store must keep it with Last.
+	// Ahead is the latest time on a clock that was set back: Last when windows were closed, or at Reset. Zero means
+	// that no clock was set back. A store must keep Ahead with Last.
 	Ahead time.Time
 
 	looked   time.Time     // when an asker's clock was seen, by this process's own time
@@ -56,10 +53,10 @@ func (c *Clock) stands(at time.Time) int {
 	return near
 }
 
-// See notes an asker's clock. It reports whether the event that Sweep returns must be applied to the operations
-// without an answer. It must be if the clock is behind and believed: once for each regress, and again if the clock
-// goes further back. It must be, too, if the clock has caught up from there unseen, and if a jump ahead is confirmed,
-// turns out to be none, or goes on in strides.
+// See notes an asker's clock. See reports whether Sweep's event must be applied to the operations without an answer.
+// The event is due if the clock is behind and believed: once for each regress, and again if the clock goes further
+// back. The event is also due if the clock has caught up unseen, or if a jump ahead is confirmed, turns out to be
+// none, or goes on in strides.
 func (c *Clock) See(at time.Time) bool {
 	at, last := stamp(at), c.Last
 	c.looked = time.Now()
@@ -115,11 +112,11 @@ func (c *Clock) See(at time.Time) bool {
 	return sweep
 }
 
-// closing is called for an asker's clock that is behind. Windows are closed as of its first reading. If operations
+// closing handles an asker's clock that is behind. Windows are closed as of the clock's first reading. If operations
 // have come in since, windows are closed as of now too, since an operation that a right clock began meanwhile keeps
-// its window. Half a margin passes before that, and the event is dated half a margin later than now: right clocks
-// differ by less, so that no stamp of theirs is in question. A clock that has since gone further ahead than the
-// margin is found all the same.
+// its window. Half a margin passes before, and the event's date is half a margin later than now. Right clocks differ
+// by less, so the event questions no right clock's stamp. The event still finds a clock that has since gone further
+// ahead than the margin.
 func (c *Clock) closing(at time.Time) (sweep machine.Event, due bool) {
 	half := c.LeastMargin / 2
 	if c.closed.IsZero() {
@@ -140,22 +137,22 @@ func (c *Clock) jump(at time.Time, is int) {
 	}
 }
 
-// watched reports whether the asker's clock went on from its jump by itself: as much of this process's own time has
-// passed meanwhile.
+// watched reports whether the asker's clock went on from the jump by itself: the same time has passed in this
+// process.
 func (c *Clock) watched(at time.Time) bool {
 	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) <= machine.Confirmation
 }
 
-// another reports whether this is another clock than the one that jumped. It is if it is further ahead than this
-// process's own time allows, by more than two right clocks differ. It does not confirm the jump of the other one.
+// another reports whether the asker's clock is not the clock that jumped. Another clock is further ahead than this
+// process's elapsed time allows, by more than two right clocks differ. Another clock does not confirm the jump.
 func (c *Clock) another(at time.Time) bool {
 	return !c.jumpedAt.IsZero() && c.before(at).Sub(c.Jumped) > max(c.LeastMargin, machine.Confirmation)
 }
 
-// stride is called for an asker's clock that is more than machine.Leap ahead of the jump. The two readings must be of
-// different processes, or of one that has seen the clock ahead for machine.Confirmation of its own time. Operations
-// sent meanwhile keep their dates, since only a clock that was seen to go on dates them. stride reports whether Last
-// has moved.
+// stride is called for an asker's clock that is more than machine.Leap ahead of the jump. The two readings must come
+// from different processes, or from one process that has seen the clock ahead for machine.Confirmation by its own
+// time. Operations sent meanwhile keep their dates, since only a clock that was seen to go on dates operations.
+// stride reports whether Last has moved.
 func (c *Clock) stride(at time.Time) (moved bool) {
 	aheadAt := c.aheadAt
 	if moved = aheadAt.IsZero() || time.Since(aheadAt) >= machine.Confirmation; moved {
@@ -168,8 +165,8 @@ func (c *Clock) stride(at time.Time) (moved bool) {
 	return moved
 }
 
-// before returns, by the asker's clock, when Jumped was seen at the earliest. It goes back by the time that has
-// passed for this process; if that is unknown, it returns Jumped.
+// before returns, by the asker's clock, the earliest time when Jumped was seen. before subtracts the time that has
+// passed in this process. If the passed time is unknown, before returns Jumped.
 func (c *Clock) before(at time.Time) time.Time {
 	if c.jumpedAt.IsZero() {
 		return c.Jumped
@@ -190,8 +187,8 @@ func (c *Clock) Unconfirmed(at time.Time) time.Time {
 	return c.Jumped.Add(machine.Confirmation)
 }
 
-// Passed returns the latest time that has surely passed, by an asker's clock that was seen. That is the clock's own
-// reading. While it is not believed, it is Last if Last is earlier.
+// Passed returns the latest time that has surely passed, by an asker's clock that was seen. A believed clock's
+// reading counts. While the clock is not believed, Last counts if Last is earlier.
 func (c *Clock) Passed(at time.Time) time.Time {
 	if at = stamp(at); !c.Unconfirmed(at).IsZero() && c.Last.Before(at) {
 		return c.Last
@@ -210,11 +207,10 @@ func (c *Clock) Reset(at time.Time) {
 	c.Last = at
 }
 
-// Forget notes that operations may have come in while an asker's clock was behind. No window of theirs was closed.
+// Forget notes that operations may have come in while an asker's clock was behind. Their windows were not closed.
 func (c *Clock) Forget() { c.others = true }
 
-// Take takes over the clock that another process has kept. A Jumped that is news was seen after this process last
-// looked.
+// Take takes over the clock that another process has kept. A new Jumped was seen after this process last looked.
 func (c *Clock) Take(kept Clock) {
 	if !kept.Jumped.Equal(c.Jumped) {
 		c.Jumped, c.jumpedAt, c.aheadAt, c.stood, c.closed = kept.Jumped, c.looked, time.Time{}, kept.Jumped, time.Time{}
@@ -226,8 +222,7 @@ func (c *Clock) Take(kept Clock) {
 	c.Forget()
 }
 
-// Margin takes note of what an operation is kept under, and tells whether it
-// lowered LeastMargin.
+// Margin notes an operation's terms, and reports whether the terms lowered LeastMargin.
 func (c *Clock) Margin(t journal.Terms) bool {
 	if t.Window() == 0 || (c.LeastMargin != 0 && t.Margin() >= c.LeastMargin) {
 		return false

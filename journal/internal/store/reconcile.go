@@ -37,8 +37,8 @@ func LookIsDue(ev machine.Event, op *journal.Operation) bool {
 		(ev.From == nil || slices.Contains(ev.From, op.Provider))
 }
 
-// HeardBefore is until when what was heard may be forgotten, by an EventReap that has passed
-// for its time.
+// HeardBefore returns the time before which an EventReap may forget heard events. passed is the time that has passed
+// for the EventReap.
 func HeardBefore(keep time.Duration, passed time.Time) time.Time {
 	return passed.Add(-max(keep, machine.EvidenceKeep))
 }
@@ -51,8 +51,8 @@ func NamesObject(ev machine.Event) bool {
 // ByFound is for objects that a look or an event found.
 const ByFound machine.By = 255
 
-// TakenBy returns the kind of marks among which the object of ev is looked for. Only an object that was found
-// contradicts the object of an operation's own answer.
+// TakenBy returns the kind of marks for a search after ev's object. Only a found object contradicts the object in an
+// operation's own answer.
 func TakenBy(ev machine.Event) machine.By {
 	if ev.Kind == machine.EventComplete {
 		return ByFound
@@ -71,19 +71,19 @@ func Takes(other, op *journal.Operation, ev machine.Event) bool {
 	})
 }
 
-// ByReaped is for the callers' references of operations that were removed.
+// ByReaped is for the callers' references of removed operations.
 const ByReaped machine.By = 254
 
-// Reaped is the mark that stays when an operation is removed, and whether there is one. A later operation
-// with the same caller's reference is not the only one that had it.
+// Reaped returns the mark that stays after an operation's removal, and whether there is one. A later operation with
+// the same caller's reference is then not the reference's only operation.
 func Reaped(op *journal.Operation) (m Mark, is bool) {
 	return reapedAs(op.Provider, op.Reference), op.Reference != "" && !op.ReferenceOurs
 }
 
 func reapedAs(provider, reference string) Mark { return Mark{ByReaped, provider + "\x00" + reference} }
 
-// NamesReference reports whether the event shows a caller's reference. It returns the marks of reaped operations that
-// had it.
+// NamesReference reports whether the event shows a caller's reference. NamesReference returns the marks from reaped
+// operations with the same reference.
 func NamesReference(op *journal.Operation, ev machine.Event) (reaped []Mark, is bool) {
 	if ev.Kind != machine.EventEvidence || ev.Reference == "" {
 		return nil, false
@@ -91,7 +91,7 @@ func NamesReference(op *journal.Operation, ev machine.Event) (reaped []Mark, is 
 	return []Mark{reapedAs(op.Provider, ev.Reference)}, true
 }
 
-// Shares tells whether other has, or had, the reference that ev shows of op, in an account and mode that may be its own.
+// Shares reports whether other has, or had, op's reference in ev, in an account and mode that may be op's.
 func Shares(other, op *journal.Operation, ev machine.Event) bool {
 	return other.Handle != op.Handle && other.Provider == op.Provider && machine.MayBeIn(other, op.Account) &&
 		(other.Mode == op.Mode || other.Mode == "" || op.Mode == "") &&
@@ -104,7 +104,8 @@ type Mark struct {
 	Value string
 }
 
-// MarkValue returns the value by which marks are looked for. All names of one object have the same: its id, without a kind.
+// MarkValue returns the value for a search by marks. All names for one object have the same value: the id without a
+// kind.
 func MarkValue(by machine.By, value string) string {
 	if by != machine.ByObject && by != ByFound {
 		return value
@@ -115,7 +116,7 @@ func MarkValue(by machine.By, value string) string {
 	return journal.NoKind + " " + value
 }
 
-// AllMarks are Marks, and MarkValue of each object. A journal of before has only the others.
+// AllMarks returns Marks, and MarkValue for each object. An earlier release's journal has only Marks.
 func AllMarks(op *journal.Operation) []Mark {
 	marks := Marks(op)
 	for _, m := range marks {
@@ -151,15 +152,15 @@ func Marks(op *journal.Operation) (marks []Mark) {
 	return marks
 }
 
-// Match is an operation that was found by a value, with its answer if it has one. The answer may be of an earlier
-// generation than the latest.
+// Match returns an operation that a value found, with the operation's answer if there is one. The answer may be from
+// an earlier generation than the latest.
 func Match(op journal.Operation, by machine.By, value string) machine.Match {
 	generation, _ := machine.RoundBy(&op, by, value)
 	return machine.Match{Operation: op, Generation: generation}
 }
 
-// Marked reports whether an operation must be found by its marks: it has no final outcome, or it has a mark that
-// other evidence may show.
+// Marked reports whether marks must find an operation: the operation has no final outcome, or has a mark that other
+// evidence may show.
 func Marked(op *journal.Operation) bool {
 	return op.State != journal.StateCompleted || op.Reference != "" || op.Object != "" || len(op.Evidence) > 0
 }
