@@ -38,7 +38,8 @@ type CatchUp struct {
 	// header, or requires that the credential is of this account. Empty means the credential's own.
 	Account string
 
-	// Again are events that failed before (CaughtUp.Failed), and are read once more though they precede From.
+	// Again are events that failed before (CaughtUp.Failed), and are read once more though they precede From. Leave them
+	// out if the last pass is longer ago than the handler's consumer remembers: a webhook may have brought them since.
 	Again []FailedEvent
 
 	// Undelivered reads only the events that no webhook endpoint accepted, if the provider lists those

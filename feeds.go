@@ -11,8 +11,10 @@ import (
 	"github.com/onceward/onceward/internal/background"
 	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/feed"
+	"github.com/onceward/onceward/internal/listed"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/providers"
 )
 
 // Feed is a list of events that Run reads (Reconcile.Feeds). Provider, From and Types are required. A field that CatchUp
@@ -36,6 +38,7 @@ type Feed struct {
 const (
 	defaultFeedEvery  = time.Hour
 	shortestFeedEvery = time.Minute
+	shortestKeep      = 72 * time.Hour // a day of rest, a day for an event that fails, and a day for a late webhook
 )
 
 // feeds returns the sources that Run reads.
@@ -63,6 +66,9 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 		case f.From.IsZero():
 			return refuse("From", errors.New("it is zero: give the time when the handler first ran"))
 		}
+		if once, is := f.Handler.(listed.Once); is && once.Remembers() < shortestKeep+f.Every {
+			return refuse("Handler", fmt.Errorf("its consumer forgets an event after %v, and a pass may have to go back for longer: set consume.Options.Keep to %v at least", once.Remembers(), shortestKeep+f.Every))
+		}
 		opts := CatchUp{Types: f.Types, Handler: f.Handler, Scope: f.Scope, Account: f.Account, Undelivered: f.Undelivered, From: c.core.Now()}
 		if refused := opts.refused(p, c.core.Now()); refused.Err != nil {
 			return refuse(refused.Field, refused.Err)
@@ -77,23 +83,38 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 		}
 		names[name] = i
 		all = append(all, background.Feed{Name: name, Provider: p.KeysUnder, From: f.From, Every: f.Every, Pass: func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
-			opts := opts
-			opts.From = from
-			var gap [2]time.Time
-			if first := remembersFrom(f.Handler, c.core.Now()); from.Before(first) {
-				gap, opts.From = [2]time.Time{from, first}, first
-				c.core.Say(ctx, slog.LevelError, core.LogFeedGap, "the last pass is longer ago than the handler's consumer remembers, and events may be missed; compare the operations of that time with the provider's records",
-					"provider", p.Name, "from", from, "until", first)
-			}
-			result, err := c.catchUp(ctx, p, plan, &opts, again)
-			if gap[0] != gap[1] {
-				result.Gap = [2]time.Time{gap[0], core.Later(gap[1], result.Gap[1])}
-			}
-			return result, err
+			return c.pass(ctx, p, plan, opts, from, again)
 		}})
 	}
 	if _, keeps := c.core.Journal.(journal.Bookmarks); !keeps && len(all) > 0 {
 		return nil, &ConfigError{"Reconcile.Feeds", errors.New("the journal keeps no bookmarks: use one of journal/sqlite, journal/postgres or journal/memory, or call Client.CatchUp")}
 	}
 	return all, nil
+}
+
+// pass makes a pass from a bookmark, or from the time since which the handler's consumer remembers every event.
+func (c *Client) pass(ctx context.Context, p *providers.Provider, plan *feed.Plan, opts CatchUp, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
+	opts.From = from
+	first := remembersFrom(opts.Handler, c.core.Now())
+	if !from.Before(first) {
+		return c.catchUp(ctx, p, plan, &opts, again)
+	}
+	opts.From = first
+	gap, kept := [2]time.Time{from, first}, []feed.FailedEvent(nil)
+	for _, e := range again {
+		if !e.At.Before(first) {
+			kept = append(kept, e)
+		} else if e.At.Before(gap[0]) { // a webhook may have brought it since then, and the consumer has forgotten
+			gap[0] = e.At
+		}
+	}
+	c.core.Say(ctx, slog.LevelError, core.LogFeedGap, "the last pass is longer ago than the handler's consumer remembers, and events may be missed; compare the operations of that time with the provider's records",
+		"provider", p.Name, "from", gap[0], "until", first)
+	result, err := c.catchUp(ctx, p, plan, &opts, kept)
+	if err != nil && !result.Next.After(first) { // nothing was read
+		result.Next, result.Failed, result.Gap = from, again, [2]time.Time{}
+		return result, err
+	}
+	result.Gap = [2]time.Time{gap[0], core.Later(gap[1], result.Gap[1])}
+	return result, err
 }

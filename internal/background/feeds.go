@@ -97,7 +97,8 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 		return pause, err
 	}
 	now, place := w.Now(), feed.PlaceOf(&b)
-	if due := place.Last.Add(f.restAfter(place.Quiet)); due.After(now) { // another process has read it, and will again
+	due := place.Last.Add(f.restAfter(place.Quiet))
+	if due.After(now) && !place.Last.After(now) { // another process has read it, and will again, unless its clock was wrong
 		return due.Sub(now) + f.Every/takeOver, nil
 	}
 	from := b.At

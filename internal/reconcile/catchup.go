@@ -102,13 +102,10 @@ func (f *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Prov
 		u.again[e.ID] = e
 	}
 	u.result.GapUnknown = list.Horizon == 0
-	if listed := now.Add(-list.Horizon).Truncate(time.Second); list.Horizon > 0 && u.reached.Before(listed) {
-		u.result.Gap = [2]time.Time{s.From, listed}
-		u.reached = listed
-		f.Say(ctx, slog.LevelError, core.LogFeedGap, "events are too old to be listed, and may be missed; compare the operations of that time with the provider's records",
-			"provider", p.Name, "from", s.From, "until", listed)
-	}
 	err := u.begin(ctx)
+	if err == nil {
+		err = u.skip(ctx)
+	}
 	if err == nil {
 		err = u.read(ctx)
 	}
@@ -181,6 +178,27 @@ func (u *catchUp) begin(ctx context.Context) error {
 		return nil // the header names the account
 	}
 	return fmt.Errorf("%w: %s", ErrAccount, why)
+}
+
+// skip passes over the time whose events are no longer listed, by the provider's clock: a local clock that is ahead
+// would pass over events that are.
+func (u *catchUp) skip(ctx context.Context) error {
+	list := u.plan.Feed()
+	listed := func() time.Time { return u.until.Add(max(list.VisibleAfter, visibleAfter) - list.Horizon) }
+	if list.Horizon == 0 || !u.reached.Before(listed()) {
+		return nil
+	}
+	newest := feed.Window{Since: u.until.Add(-time.Second), Until: u.until, Account: u.source.Account}
+	if _, err := u.page(ctx, u.plan.Pages(newest)); err != nil {
+		return err
+	}
+	if until := listed(); u.reached.Before(until) {
+		u.result.Gap = [2]time.Time{u.source.From, until}
+		u.reached = until
+		u.finder.Say(ctx, slog.LevelError, core.LogFeedGap, "events are too old to be listed, and may be missed; compare the operations of that time with the provider's records",
+			"provider", u.to.route.Provider.Name, "from", u.source.From, "until", until)
+	}
+	return nil
 }
 
 // end returns the result. Next waits for an event that has failed for less than a day.

@@ -23,7 +23,10 @@ const (
 	maxSlice    = 64 << 20 // bytes of answers that are held until their events are handed over
 	pageTries   = 3
 	reportEvery = 50 // pages
+	maxAhead    = time.Hour
 )
+
+var errAhead = errors.New("the provider's time is before the first event's: see that the clock of this machine is right")
 
 // listedEvent is an event of a page.
 type listedEvent struct {
@@ -100,7 +103,12 @@ func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (even
 		}
 	}
 	slices.SortStableFunc(events, func(a, b listedEvent) int { return a.At.Compare(b.At) })
-	return events, nil
+	seen := map[string]bool{} // a list that changes while it is read may repeat an event
+	return slices.DeleteFunc(events, func(e listedEvent) bool {
+		repeated := seen[e.ID]
+		seen[e.ID] = true
+		return repeated
+	}), nil
 }
 
 func (u *catchUp) halveLimit() bool {
@@ -130,6 +138,9 @@ func (u *catchUp) page(ctx context.Context, pages *feed.Pages) (*got, error) {
 			return nil, errors.New(describeLook(answer.err))
 		}
 		if now, err := http.ParseTime(answer.header.Get("Date")); err == nil { // the window is in the provider's time
+			if now.Add(maxAhead).Before(u.source.From) {
+				return nil, errAhead
+			}
 			if until := now.Add(-max(u.plan.Feed().VisibleAfter, visibleAfter)); until.Before(u.until) {
 				u.until = core.Later(until, u.reached)
 			}
@@ -219,7 +230,7 @@ func (u *catchUp) readAgain(ctx context.Context) error {
 			second := e.At.Truncate(time.Second)
 			events, err = u.list(ctx, feed.Window{Since: second, Until: second.Add(time.Second)}, []string{e.Type})
 		}
-		if err != nil {
+		if err != nil && !isAnswered(err) {
 			return err
 		}
 		at := slices.IndexFunc(events, func(is listedEvent) bool { return is.ID == e.ID })
@@ -228,10 +239,23 @@ func (u *catchUp) readAgain(ctx context.Context) error {
 			if err := u.handOne(ctx, &events[at]); err != nil {
 				return err
 			}
+		case err != nil:
+			e.Err = err.Error()
+			u.fail(ctx, e)
 		default:
 			e.Err = errNotListed
 			u.fail(ctx, e)
 		}
 	}
 	return nil
+}
+
+// isAnswered reports whether the provider answered a request for a list in a way that says nothing about the next
+// request.
+func isAnswered(err error) bool {
+	var answer *feed.Error
+	if errors.As(err, &answer) {
+		return answer.Status < 500 && answer.Status != http.StatusTooManyRequests
+	}
+	return errors.Is(err, feed.ErrWindowTooLong) || errors.Is(err, feed.ErrPageTooLarge)
 }
