@@ -17,9 +17,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// Backup writes a copy of the file, with the application's tables, to a new file at path, and marks it as a copy. It
-// returns once the copy and its name survive a loss of power. No process waits for it. first, if any, is called before the
-// file is copied, once the copy has its place.
+// Backup writes a copy of the file, with the application's tables, to a new file at path, and marks the new file as a
+// copy. Backup returns once the copy and the copy's name survive a power loss. No process waits for Backup. Backup
+// calls first, if not nil, after the copy has a place and before copying.
 func (f *File) Backup(ctx context.Context, path string, first func(context.Context) error) error {
 	return backUp(ctx, path, func(name string) error {
 		if first != nil {
@@ -45,7 +45,7 @@ func copyInto(ctx context.Context, c *conn.Conn, name string) error {
 	return errors.Join(err, c.Exec("PRAGMA query_only=ON"))
 }
 
-// backUp has copies write to a file beside path, which then takes its place.
+// backUp calls copies to write to a file beside path. The file then takes path's place.
 func backUp(ctx context.Context, path string, copies func(name string) error) (err error) {
 	defer func() {
 		if err != nil && !errors.Is(err, journal.ErrClosed) {
@@ -99,8 +99,8 @@ func isFree(path string) error {
 	return nil
 }
 
-// makePart makes an empty file with mode 0600 beside path, or empties the one that a crash left. A lock on it shows that its
-// process lives. Only one copy at a time is made for a path.
+// makePart makes an empty file with mode 0600 beside path, or empties the file that a crash left. A lock on the file
+// shows that the process lives. Only one copy at a time is made for a path.
 func makePart(path string) (name string, lock *flock.Flock, err error) {
 	name = path + ".part-copy"
 	lock = flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
@@ -118,8 +118,8 @@ func makePart(path string) (name string, lock *flock.Flock, err error) {
 	return name, lock, nil
 }
 
-// markCopy marks a file as a backup. The sessions are not the copy's, and no holder in it is alive. It counts no commits: it
-// is before all that a WAL beside it may have, and has none of its own.
+// markCopy marks a file as a backup. The sessions do not belong to the copy, and no holder in the copy is alive. The
+// copy counts no commits: the copy precedes all commits in a WAL beside the file, and has no WAL.
 func markCopy(ctx context.Context, name string, at time.Time) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err

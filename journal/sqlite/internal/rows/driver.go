@@ -1,5 +1,5 @@
-// Package rows is the driver of a journal in a SQLite file: the rows of package rowstore in tables, with SQLite's own
-// VFS, a WAL, and one connection that writes. It knows no rule of the journal.
+// Package rows is the driver for a journal in a SQLite file. The rows from package rowstore are in tables. The driver
+// uses SQLite's own VFS, a WAL, and one writing connection. The driver knows no journal rule.
 package rows
 
 import (
@@ -29,7 +29,7 @@ const (
 	yieldToOthers = 300 * time.Microsecond
 	// sharedFor is for how long after another process was seen to write there are pauses.
 	sharedFor = 20 * time.Millisecond
-	// closeWaits is how long Close waits for a transaction of the application's. One of the journal's own ends.
+	// closeWaits is how long Close waits for the application's transaction. The journal's own transactions end.
 	closeWaits = 5 * time.Second
 )
 
@@ -91,7 +91,7 @@ var (
 	}
 )
 
-// Open opens the journal in a file, and makes it if there is none.
+// Open opens the journal in a file, and makes a missing journal.
 func Open(path string, opts Options) (*Driver, error) {
 	if err := refuseStale(path); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (d *Driver) open() (err error) {
 	})
 }
 
-// keepWAL opens the connection that keeps the WAL in place, unless it is open.
+// keepWAL opens the connection that keeps the WAL in place, unless the connection is open.
 func (d *Driver) keepWAL() (err error) {
 	if d.leaves == nil {
 		if d.leaves, err = conn.DialMode(d.path, "ro", reading); err != nil {
@@ -172,7 +172,7 @@ func (d *Driver) keepWAL() (err error) {
 	return err
 }
 
-// pinWAL keeps all of the WAL, for all processes, until this one ends.
+// pinWAL keeps the whole WAL, for all processes, until this process ends.
 func (d *Driver) pinWAL() (err error) {
 	d.keeping.Lock()
 	defer d.keeping.Unlock()
@@ -192,13 +192,13 @@ func (d *Driver) pinWAL() (err error) {
 	return err
 }
 
-// readConn is a connection that reads.
+// readConn is a reading connection.
 type readConn struct {
 	*reader
 	c *conn.Conn
 }
 
-// reading are the settings of one.
+// reading are a readConn's settings.
 var reading = []conn.Pragma{conn.Patience, {"wal_autocheckpoint", "0", "0"}, {"trusted_schema", "OFF", "0"}, {"query_only", "ON", "1"}}
 
 func (d *Driver) dialReader() (*readConn, error) {
@@ -214,7 +214,7 @@ func (d *Driver) dialReader() (*readConn, error) {
 	return r, nil
 }
 
-// readerOn closes the connection if it returns an error.
+// readerOn closes the connection after an error.
 func readerOn(c *conn.Conn, path string, known *heads) (*readConn, error) {
 	r, err := newReader(on(c, path), path, known)
 	if err == nil {
@@ -226,7 +226,7 @@ func readerOn(c *conn.Conn, path string, known *heads) (*readConn, error) {
 	return &readConn{reader: r, c: c}, nil
 }
 
-// Begin implements rowstore.Driver. Transactions of this process wait for each other.
+// Begin implements rowstore.Driver. This process's transactions wait for each other.
 func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	t, err := d.begin(ctx)
 	if err != nil {
@@ -241,11 +241,11 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 	return t, t.told, found, nil
 }
 
-// errLeftOpen is of a transaction that waits for too long.
+// errLeftOpen is a transaction's error after too long a wait.
 var errLeftOpen = errors.New("a transaction of the application's has kept the file; look for one that is left open in this process")
 
-// takeTurn waits for the transactions of this process that came before. It waits for one of the application's no longer
-// than it would wait for another process.
+// takeTurn waits for this process's earlier transactions. takeTurn waits for the application's transaction no longer
+// than for another process.
 func (d *Driver) takeTurn(ctx context.Context) error {
 	select {
 	case d.turn <- struct{}{}:
@@ -312,7 +312,7 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 	return t, nil
 }
 
-// follow takes note of the commits of other processes.
+// follow takes note of other processes' commits.
 func (d *Driver) follow(h *head) error {
 	if h.version != version {
 		return otherLayout(d.path, h.version)
@@ -341,7 +341,7 @@ func (d *Driver) outOfPlace() error {
 	return gone
 }
 
-// pass ends this process's turn. It pauses if other processes write too, so that they get theirs.
+// pass ends this process's turn. If other processes write too, pass pauses to give them a turn.
 func (d *Driver) pass() {
 	if !d.shared.IsZero() {
 		if time.Since(d.shared) > sharedFor {
@@ -352,10 +352,10 @@ func (d *Driver) pass() {
 	d.turn.GiveBack()
 }
 
-// Checkpointer returns what moves the WAL and keeps the sidecar. It is for tests.
+// Checkpointer returns the checkpointer, for tests.
 func (d *Driver) Checkpointer() *checkpoint.Checkpointer { return d.checkpoint }
 
-// Waiting returns how many transactions wait for their turn. It is for tests.
+// Waiting returns how many transactions wait for their turn, for tests.
 func (d *Driver) Waiting() int { return int(d.waiting.Load()) }
 
 // use calls f with a connection.
@@ -373,8 +373,8 @@ func (d *Driver) use(ctx context.Context, doing string, f func(*readConn) error)
 	})
 }
 
-// Close implements rowstore.Driver. It waits for readers, for a transaction of the journal's, and some seconds for one of
-// the application's. Sessions that were not ended count as dead.
+// Close implements rowstore.Driver. Close waits for readers, for the journal's transaction, and some seconds for the
+// application's transaction. Sessions without an end count as dead.
 func (d *Driver) Close() error { return conn.Explain(d.path, "close", d.close()) }
 
 // errStillOpen means that the application has left a transaction open.
@@ -410,7 +410,7 @@ func (d *Driver) close() error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// The last connection to the file moves the rest of the WAL, and removes it.
+	// The last connection to the file moves the rest of the WAL, and removes the WAL.
 	for _, c := range []*conn.Conn{d.looks, d.writer, d.leaves} {
 		if c != nil {
 			errs = append(errs, c.Close())

@@ -23,7 +23,7 @@ const (
 		(SELECT count(*) FROM onceward_flows WHERE state = 2 AND due_at <= ?)`
 )
 
-// flowOf reads flowColumns. A flow with a column of another type has no facts, and so is damaged.
+// flowOf reads flowColumns. A flow with another column type has no facts, and so is damaged.
 func flowOf(v []driver.Value) *rowstore.Flow {
 	f := &rowstore.Flow{Handle: v[0].(int64)}
 	f.Due, _ = v[9].(int64)
@@ -40,7 +40,7 @@ func flowOf(v []driver.Value) *rowstore.Flow {
 	return f
 }
 
-// Flow implements rowstore.Reader. The writer has the file's lock, so that no row is locked for itself.
+// Flow implements rowstore.Reader. The writer has the file's lock, so no row is locked for itself.
 func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, _ rowstore.Lock) (f *rowstore.Flow, err error) {
 	text, arg := "SELECT "+flowColumns+" FROM onceward_flows WHERE name = ?", any(name[:])
 	if handle != 0 {
@@ -112,7 +112,7 @@ func (r *reader) CountFlows(ctx context.Context, late int64) (n rowstore.FlowCou
 	return n, err
 }
 
-// FlowHandle implements rowstore.Tx. No row of a flow is ever removed.
+// FlowHandle implements rowstore.Tx. No flow's row is ever removed.
 func (t *tx) FlowHandle(ctx context.Context) (handle int64, err error) {
 	err = t.each(ctx, "SELECT coalesce(max(handle), 0) + 1 FROM onceward_flows", nil, func(v []driver.Value) error {
 		handle = v[0].(int64)

@@ -20,8 +20,8 @@ func (d *Driver) BeginTx(ctx context.Context, _ bool) (journal.Tx, error) {
 	return localTx{tx, d}, nil
 }
 
-// BeginSQL begins a transaction of the application's that has the file's write lock. It begins after the transactions of
-// this process that wait already.
+// BeginSQL begins an application transaction with the file's write lock. The transaction begins after this process's
+// waiting transactions.
 func (d *Driver) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	if err := d.takeTurn(ctx); err != nil {
 		return nil, err
@@ -38,20 +38,20 @@ func (d *Driver) BeginSQL(ctx context.Context) (*sql.Tx, error) {
 	return tx, nil
 }
 
-// localTx is a transaction of the journal's file.
+// localTx is a transaction on the journal's file.
 type localTx struct {
 	tx *sql.Tx
 	of *Driver // nil: it is the application's own
 }
 
-// Tx returns the journal.Tx of an application's transaction on the journal's file. It must write: use BEGIN IMMEDIATE, or
-// write before the journal does.
+// Tx returns the journal.Tx for an application's transaction on the journal's file. The transaction must write: use
+// BEGIN IMMEDIATE, or write before the journal does.
 func Tx(tx *sql.Tx) journal.Tx { return localTx{tx: tx} }
 
 func (t localTx) Driver() any                    { return t.tx }
 func (t localTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
-// Commit fails if the file is not in its place any more. SQLite checks deferred foreign keys there.
+// Commit fails if the file is no longer in place. SQLite checks deferred foreign keys there.
 func (t localTx) Commit(context.Context) error {
 	err := t.tx.Commit()
 	if conn.OfOneStatement(err) {
@@ -63,7 +63,7 @@ func (t localTx) Commit(context.Context) error {
 	return t.of.files.StillInPlace()
 }
 
-// ours returns the driver's transaction, if tx is one of this package's.
+// ours returns the driver's transaction, if tx is from this package.
 func ours(tx journal.Tx) (localTx, error) {
 	if t, ok := tx.(localTx); ok && t.tx != nil {
 		return t, nil
@@ -71,7 +71,7 @@ func ours(tx journal.Tx) (localTx, error) {
 	return localTx{}, fmt.Errorf("sqlite: the transaction is %T, and not one of BeginTx or sqlite.Tx", tx)
 }
 
-// markSoon has the sidecar name what a transaction of the application's is about to commit, some seconds after it.
+// markSoon makes the sidecar name the application's coming commit, some seconds after the commit.
 func (d *Driver) markSoon() {
 	time.AfterFunc(checkpoint.SidecarAfter, d.checkpoint.Committed)
 }

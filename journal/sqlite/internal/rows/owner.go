@@ -9,8 +9,8 @@ import (
 // ErrDeployment is sqlite.ErrDeployment.
 var ErrDeployment = errors.New("sqlite: the journal of another deployment")
 
-// refuses returns ErrDeployment for a program that opens the file of another deployment. A program that only looks, or
-// records single decisions (Options.Existing), need not know whose the file is.
+// refuses returns ErrDeployment for a program that opens another deployment's file. A program that only looks, or
+// records single decisions (Options.Existing), need not know the file's owner.
 func (o Options) refuses(path, is string) error {
 	if is == "" || o.Deployment == is || o.Deployment == "" && o.Existing {
 		return nil
@@ -19,13 +19,13 @@ func (o Options) refuses(path, is string) error {
 		"To go on with it on purpose, open it with Options.Existing and without Deployment, and call AdoptAs", ErrDeployment, path, is, o.Deployment)
 }
 
-// mayJoin returns ErrDeployment for a program that did not say whose journal it takes this for.
+// mayJoin returns ErrDeployment for a program that did not name the journal's deployment.
 func (o Options) mayJoin(path, is string) error {
 	o.Existing = false
 	return o.refuses(path, is)
 }
 
-// own records the deployment of the driver's options in a file that has none, or refuses that of another one.
+// own records the deployment from the driver's options in a file without one, or refuses another deployment's file.
 func (t *tx) own(ctx context.Context) error {
 	opts, is := t.d.opts, t.head.Deployment
 	if err := opts.refuses(t.d.path, is); err != nil || is != "" || opts.Deployment == "" {

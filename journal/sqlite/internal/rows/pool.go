@@ -12,7 +12,7 @@ import (
 // maxReaders is how many connections read at a time.
 const maxReaders = 4
 
-// File is a file that is read: by a Driver, or by a ReadOnly beside the file's users.
+// File is a file for reading: by a Driver, or by a ReadOnly beside the file's users.
 type File struct {
 	path string
 	with func(ctx context.Context, doing string, f func(*readConn) error) error // calls f with a connection, maybe again
@@ -23,7 +23,7 @@ func (f *File) Read(ctx context.Context, read func(rowstore.Reader) error) error
 	return f.with(ctx, "read", func(r *readConn) error { return read(r.reader) })
 }
 
-// FreeBytes returns how much of the file is free for reuse.
+// FreeBytes returns the file's size that is free for reuse.
 func (f *File) FreeBytes(ctx context.Context) (n int64, err error) {
 	const text = "SELECT (SELECT page_size FROM pragma_page_size) * (SELECT freelist_count FROM pragma_freelist_count)"
 	err = f.with(ctx, "read", func(r *readConn) error {
@@ -35,7 +35,7 @@ func (f *File) FreeBytes(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// pool are connections that read, each used in turn.
+// pool are reading connections, each used in turn.
 type pool struct {
 	free   chan *readConn // nil for one that is not dialled
 	closed chan struct{}
@@ -49,7 +49,7 @@ func newPool() *pool {
 	return p
 }
 
-// with calls f with a connection, or nil if one is to be dialled. f may replace it.
+// with calls f with a connection, or with nil if f must dial one. f may replace the connection.
 func (p *pool) with(ctx context.Context, f func(r **readConn) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -66,7 +66,7 @@ func (p *pool) with(ctx context.Context, f func(r **readConn) error) error {
 	return f(&r)
 }
 
-// drop closes the connections that are not in use.
+// drop closes the unused connections.
 func (p *pool) drop() {
 	for range maxReaders {
 		select {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// reader is the statements that read, on one connection or in one transaction.
+// reader has the reading statements, on one connection or in one transaction.
 type reader struct {
 	prepare                                                        preparer
 	path                                                           string                                             // of the file
@@ -61,12 +61,12 @@ func (r *reader) Restored(ctx context.Context) (string, error) {
 	return h.Restored, err
 }
 
-// alone has each Find see one state of the file, where no transaction has begun.
+// alone makes each Find see one state of the file if no transaction has begun.
 func (r *reader) alone() error {
 	return prepareAll(r.prepare, []toPrepare{{&r.begin, "BEGIN"}, {&r.end, "COMMIT"}})
 }
 
-// Find implements rowstore.Reader. The writer has the file's lock, so that no row is locked for itself.
+// Find implements rowstore.Reader. The writer has the file's lock, so no row is locked for itself.
 func (r *reader) Find(_ context.Context, keys rowstore.Keys) (found rowstore.Found, err error) {
 	if r.begin != nil {
 		if _, err := r.begin.Exec(); err != nil {
@@ -123,7 +123,7 @@ func (r *reader) find(keys rowstore.Keys) (found rowstore.Found, err error) {
 	return found, nil
 }
 
-// row adds the row of a handle, if there is one, by the statement that reads its parts.
+// row adds a handle's row, if there is one, by the statement that reads the row's parts.
 func (r *reader) row(found *rowstore.Found, handle int64, parts stmt) error {
 	_, err := parts.First(func(v []driver.Value) error {
 		row := &rowstore.Row{Handle: v[0].(int64), State: uint8(v[1].(int64)), Told: flag(v[5]), Reaped: flag(v[6]),
@@ -143,7 +143,7 @@ func (r *reader) row(found *rowstore.Found, handle int64, parts stmt) error {
 	return err
 }
 
-// flag reads 0 or 1. Another number is damaged, as a value of another type is (see conn.Take).
+// flag reads 0 or 1. Another number is damaged, like a value with another type (see conn.Take).
 func flag(v driver.Value) bool {
 	n := v.(int64)
 	if n != 0 && n != 1 {
@@ -172,7 +172,7 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 	return page, err
 }
 
-// inOrder refuses a page of a scan that is out of order. The scan after it would return the same rows again, without end.
+// inOrder refuses a scan's page that is out of order. The next scan would return the same rows again, without end.
 func inOrder[T any](page []T, after rowstore.Position, handle int64, newest bool, place func(T) rowstore.Position) error {
 	if newest {
 		after = rowstore.Position{Handle: before(handle)}
@@ -219,7 +219,7 @@ func (r *reader) prepared(text string) (s stmt, err error) {
 const bytesOfBodies = `coalesce((SELECT length(body) FROM onceward_requests q WHERE q.handle = onceward_rows.handle), 0) +
 	coalesce((SELECT length(body) FROM onceward_answers a WHERE a.handle = onceward_rows.handle), 0)`
 
-// selection returns the statement of a scan, and its arguments.
+// selection returns a scan's statement, and the statement's arguments.
 func selection(s *rowstore.Scan) (text string, args []any) {
 	column, order := "0", "handle"
 	if by := orderOf(s.Index); by != "" {
@@ -247,7 +247,7 @@ func orderOf(i rowstore.Index) string {
 	return ""
 }
 
-// condition is what a scan selects after its last place.
+// condition returns the condition for a scan's rows after the scan's last place.
 func condition(s *rowstore.Scan) (where string, args []any) {
 	where, args = conditionOf(s)
 	if by := orderOf(s.Index); by != "" {
@@ -302,7 +302,8 @@ func before(handle int64) int64 {
 	return handle
 }
 
-// of is a condition that selects providers, or else what or says. No providers select nothing else.
+// of returns a condition that selects the rows with these providers, and the rows that or selects. If providers is
+// empty, only or selects rows. Nil means no condition.
 func of(providers []string, or string) (where string, args []any) {
 	if providers == nil {
 		return "", nil

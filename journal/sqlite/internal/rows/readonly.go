@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// ReadOnly is a rowstore.Source of a file, beside its users. It makes no file, and no process waits for it. OpenReadOnly
-// makes one.
+// ReadOnly is a rowstore.Source for a file, beside the file's users. ReadOnly makes no file, and no process waits for
+// a ReadOnly. OpenReadOnly makes one.
 type ReadOnly struct {
 	File
 	info  fs.FileInfo
@@ -23,7 +23,7 @@ type ReadOnly struct {
 
 var _ rowstore.Source = (*ReadOnly)(nil)
 
-// OpenReadOnly opens a file that has a journal.
+// OpenReadOnly opens a file with a journal.
 func OpenReadOnly(path string) (*ReadOnly, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func OpenReadOnly(path string) (*ReadOnly, error) {
 	return d, nil
 }
 
-// use calls f with a connection. It calls f again if a file that no process had open has changed meanwhile.
+// use calls f with a connection. use calls f again if a file without users has changed meanwhile.
 func (d *ReadOnly) use(ctx context.Context, doing string, f func(*readConn) error) error {
 	return d.reads.with(ctx, func(r **readConn) error {
 		for range 10 {
@@ -50,8 +50,8 @@ func (d *ReadOnly) use(ctx context.Context, doing string, f func(*readConn) erro
 	})
 }
 
-// try calls f. SQLite makes missing -wal and -shm files even for a connection that only reads. To make none, a file that
-// no process has open is read without them and without a lock.
+// try calls f. SQLite makes missing -wal and -shm files even for a connection that only reads. To make none, try
+// reads a file without users without the two files and without a lock.
 func (d *ReadOnly) try(r **readConn, f func(*readConn) error) (again bool, err error) {
 	before, err := d.look()
 	if err != nil {
@@ -109,7 +109,7 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	return r, nil
 }
 
-// stamp shows whether a file was written while it was read without a lock.
+// stamp shows whether a process wrote a file during a read without a lock.
 type stamp struct {
 	at   time.Time
 	size int64
@@ -137,7 +137,7 @@ func (d *ReadOnly) look() (s stamp, err error) {
 	return stamp{info.ModTime(), info.Size(), wal >= 0 && shm >= 0}, nil
 }
 
-// sizeOf is negative for a file that is not there.
+// sizeOf returns a negative size for a missing file.
 func sizeOf(name string) (int64, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -24,7 +24,7 @@ const (
 	countReceipts  = `SELECT count(*), (SELECT count(*) FROM onceward_receipts WHERE ends_at = ?1), (SELECT min(ends_at) FROM onceward_receipts WHERE ends_at < ?1) FROM onceward_receipts`
 )
 
-// receiptOf reads receiptColumns. A receipt with a column of another type has no facts, and so is damaged.
+// receiptOf reads receiptColumns. A receipt with another column type has no facts, and so is damaged.
 func receiptOf(v []driver.Value) *rowstore.Receipt {
 	r := &rowstore.Receipt{Handle: v[0].(int64), Own: true} // the file does not tell which transaction has written it
 	r.Ends, _ = v[5].(int64)
@@ -46,7 +46,8 @@ func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found row
 	return found, err
 }
 
-// Receipt implements rowstore.Tx. The transaction has the file's write lock, so that no other works on the key.
+// Receipt implements rowstore.Tx. The transaction has the file's write lock, so no other transaction works on the
+// key.
 func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
 	found, err = t.reader.Receipt(ctx, key)
 	return found, conn.Explain(t.d.path, "read a receipt", err)
@@ -145,7 +146,7 @@ func (t *tx) UpdateReceipt(_ context.Context, r *rowstore.Receipt) error {
 	return one(t.exec(updateReceipt, receiptArgs(r)...))
 }
 
-// RemoveReceipt implements rowstore.Tx. Its handle is not used again.
+// RemoveReceipt implements rowstore.Tx. The receipt's handle is not used again.
 func (t *tx) RemoveReceipt(_ context.Context, handle int64) error {
 	if err := one(t.exec(removeReceipt, handle)); err != nil {
 		return err

@@ -24,7 +24,8 @@ type Options struct {
 	Logger     *slog.Logger // nil means slog.Default()
 }
 
-// turnTimeout is how long a transaction waits for other processes, and for one of the application's in this process.
+// turnTimeout is how long a transaction waits for other processes, and for the application's transaction in this
+// process.
 const turnTimeout = 10 * time.Second
 
 // ErrLayout means that another release has made the journal in another layout.
@@ -38,8 +39,8 @@ const objects = `SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table'
 	(SELECT min(name) FROM sqlite_schema WHERE name LIKE 'onceward\_%' ESCAPE '\'),
 	(SELECT encoding FROM pragma_encoding)`
 
-// recognise reports whether the file has a journal. It refuses a file in which no journal can be made, and a journal of
-// another layout. Nothing is changed, since the file may be another program's.
+// recognise reports whether the file has a journal. recognise refuses a journal in another layout, and a file that
+// can hold no journal. recognise changes nothing, since the file may belong to another program.
 func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
 	var ours, old int64
 	var taken, encoding string
@@ -73,7 +74,7 @@ func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
 	return false, nil
 }
 
-// sameLayout refuses a journal of another layout.
+// sameLayout refuses a journal in another layout.
 func sameLayout(c *conn.Conn, path string) error {
 	is, err := c.Value("SELECT version FROM onceward_head")
 	if errors.Is(err, io.ErrUnexpectedEOF) {

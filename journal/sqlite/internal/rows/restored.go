@@ -18,11 +18,11 @@ import (
 	codes "modernc.org/sqlite/lib"
 )
 
-// selectBackup reads the row that says that the file is a backup.
+// selectBackup reads the row that marks the file as a backup.
 const selectBackup = "SELECT made_at, number FROM onceward_backup"
 
-// gap says why the file may lack commits, by its sidecar and by its own words. "" means that it has all. A file that the
-// sidecar does not contradict may also have none yet.
+// gap says why the file may lack commits, by the sidecar and by the file's own words. "" means that the file has all
+// commits. A file that the sidecar does not contradict may also have no sidecar yet.
 func gap(path string, h *head, backup stmt) (why string, side sidecar.Content, err error) {
 	_, err = backup.First(func(v []driver.Value) error {
 		why = fmt.Sprintf("is the backup that was made at %s, after commit %d", format.ToTime(v[0]).Format(time.RFC3339), v[1])
@@ -41,15 +41,15 @@ func gap(path string, h *head, backup stmt) (why string, side sidecar.Content, e
 	return path + " " + why, side, nil
 }
 
-// trust is what this process knows of the file's gap.
+// trust is this process's knowledge about the file's gap.
 type trust struct {
 	compared bool // the file was compared with its sidecar
 	gap      string
 }
 
-// compare compares the file with its sidecar, and makes one for a new journal. It runs in a transaction that has the
-// write lock, so that no other process commits, and nothing that the sidecar names is missing meanwhile. It returns
-// h as the core reads it.
+// compare compares the file with the sidecar, and makes a sidecar for a new journal. compare runs in a transaction
+// with the write lock. So no other process commits, and nothing that the sidecar names is missing meanwhile. compare
+// returns h as the core reads h.
 func (d *Driver) compare(h *head, backup stmt) (rowstore.Head, error) {
 	d.trusting.Lock()
 	defer d.trusting.Unlock()
@@ -69,7 +69,7 @@ func (d *Driver) compare(h *head, backup stmt) (rowstore.Head, error) {
 	return told, nil
 }
 
-// knownGap returns the gap, as this process knows it. It asks the file only if it has one.
+// knownGap returns the gap, as this process knows the gap. knownGap asks the file only if there is a gap.
 func (d *Driver) knownGap(ctx context.Context) string {
 	known := func() string {
 		d.trusting.Lock()
@@ -82,8 +82,8 @@ func (d *Driver) knownGap(ctx context.Context) string {
 	return known()
 }
 
-// adopts writes what begins an adoption or ends it, if the core's head differs from what it has read. The caller calls
-// over once the transaction has ended.
+// adopts writes the beginning or the end of an adoption, if the core's head differs from the head that was read. The
+// caller calls over once the transaction has ended.
 func (t *tx) adopts(new *rowstore.Head) (over func(committed bool), err error) {
 	over = func(bool) {}
 	switch {
@@ -101,8 +101,8 @@ func (t *tx) adopts(new *rowstore.Head) (over func(committed bool), err error) {
 // two differ, so the journal counts as restored, and from the commit on they agree.
 func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err error) {
 	d := t.d
-	// Else the checkpointer may be writing the sidecar, and replace this one by the old one. Another process may, too. That
-	// must not make the file look older than its WAL.
+	// Otherwise the checkpointer may be writing the sidecar, and replace the new sidecar by the old one. So may
+	// another process. The old sidecar must not make the file look older than the WAL.
 	d.checkpoint.Marking.Lock()
 	over = func(committed bool) {
 		d.checkpoint.Marking.Unlock()
@@ -125,7 +125,7 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 	if err == nil {
 		_, err = t.sql.noBackup.Exec()
 	}
-	// A person who saw a receipt of the gap names no other one by its handle.
+	// A person who saw a receipt from the gap must not name another receipt by the same handle.
 	if err == nil {
 		_, err = t.sql.skipReceipts.Exec()
 	}
@@ -135,14 +135,14 @@ func (t *tx) becomeItsOwn(new *rowstore.Head) (over func(committed bool), err er
 	return over, err
 }
 
-// latest returns the sidecar of the latest commit.
+// latest returns the sidecar for the latest commit.
 func latest(c *conn.Conn) (sidecar.Content, error) {
 	h, err := headOf(c)
 	return sidecar.Content{Identity: h.Identity, Number: h.commits}, err
 }
 
-// refuseStale returns journal.ErrRestored for a file beside the WAL of a newer one. It changes nothing. A connection that can
-// only read moves no WAL when it is closed.
+// refuseStale returns journal.ErrRestored for a file beside a newer file's WAL. refuseStale changes nothing. A
+// read-only connection moves no WAL when the connection closes.
 func refuseStale(path string) error {
 	if !inplace.HasWAL(path) {
 		return nil
@@ -157,8 +157,8 @@ func refuseStale(path string) error {
 	return conn.Explain(path, "open", err)
 }
 
-// staleBeside is inplace.Stale for a file that is open with its WAL. A journal that is damaged only by the WAL is not the
-// WAL's.
+// staleBeside is inplace.Stale for a file that is open with a WAL. The WAL does not belong to a journal that only the
+// WAL damages.
 func staleBeside(c *conn.Conn, path string) error {
 	h, err := headOf(c)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sidecar"
 )
 
-// tables are the tables of a journal. A row of an operation does not grow, since its request and its answer lie apart.
+// tables are a journal's tables. An operation's row does not grow, since the request and the answer lie apart.
 const tables = `
 CREATE TABLE onceward_head (
 	one          INTEGER PRIMARY KEY CHECK (one = 1),
@@ -115,11 +115,11 @@ CREATE TABLE onceward_backup (
 ) STRICT;
 `
 
-// version is of tables. Another one is another layout, and is never edited.
+// version is the version of tables. Another version is another layout, and is never edited.
 const version = 6
 
-// prepare makes the tables of a new journal, unless the file is refused, and reports whether it has made them. A file
-// that is refused is left as it is.
+// prepare makes a new journal's tables, unless the file is refused, and reports whether prepare has made the tables.
+// A refused file stays unchanged.
 func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
 	if is, err := recognise(c, path, opts); err != nil {
 		return false, err
@@ -149,7 +149,7 @@ func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
 	return !is, c.Exec("COMMIT")
 }
 
-// refuse returns ErrDeployment for the journal of another deployment.
+// refuse returns ErrDeployment for another deployment's journal.
 func refuse(c *conn.Conn, path string, opts Options) error {
 	h, err := headOf(c)
 	if err != nil {
@@ -174,11 +174,11 @@ func create(c *conn.Conn, opts Options) error {
 	return err
 }
 
-// applicationID marks our files in SQLite's header: "Once" in ASCII. An application that shares the file may change it
-// and user_version, so only the journal's own tables count.
+// applicationID marks our files in SQLite's header: "Once" in ASCII. An application that shares the file may change
+// the header's ID and user_version, so only the journal's own tables count.
 const applicationID = 0x4f6e6365
 
-// mark marks a file of which the application has nothing.
+// mark marks a file without application data.
 func mark(c *conn.Conn) error {
 	theirs, err := c.Value("SELECT count(*) FROM sqlite_schema WHERE " + isTheirs)
 	if err != nil || theirs != int64(0) {
@@ -191,7 +191,7 @@ func mark(c *conn.Conn) error {
 	return c.Exec(fmt.Sprint("PRAGMA application_id=", applicationID))
 }
 
-// head is the one row of onceward_head.
+// head is the only row in onceward_head.
 type head struct {
 	rowstore.Head
 	version int64
@@ -199,7 +199,7 @@ type head struct {
 	base    int64 // those that were in the file before its WAL began
 }
 
-// changing are the columns of the head that commits change, and the sum of the row.
+// changing are the head's columns that commits change, and the row's sum.
 func (h *head) changing() []any {
 	numbers := [...]int64{h.base, h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), toColumn(h.Clock.Ahead), 0}
 	if h.Hook {
@@ -254,10 +254,10 @@ func readHead(s stmt) (h head, err error) {
 	return h, err
 }
 
-// heads remembers the latest head, for all connections of a process.
+// heads remembers the latest head, for all connections in a process.
 type heads struct{ latest atomic.Pointer[headRow] }
 
-// headRow is a head, and the columns that show that a row has it.
+// headRow is a head, and the columns that identify the head's row.
 type headRow struct {
 	head
 	epoch, sum any
@@ -265,7 +265,7 @@ type headRow struct {
 
 const selectHeadSum = "SELECT version, epoch, sum FROM onceward_head"
 
-// read returns the head. It reads all of the row only if that is not the latest one.
+// read returns the head. read reads the whole row only if the row is not the latest known row.
 func (k *heads) read(sum, all stmt) (h head, err error) {
 	if known := k.latest.Load(); known != nil {
 		same := false
@@ -283,7 +283,7 @@ func (k *heads) read(sum, all stmt) (h head, err error) {
 	return h, err
 }
 
-// keep remembers a head with these columns, as it is read of them.
+// keep remembers a head with these columns, as read from the columns.
 func (k *heads) keep(h head, changing []any) {
 	for _, at := range []*time.Time{&h.Clock.Last, &h.Clock.Jumped, &h.Clock.Ahead} {
 		*at = fromColumn(toColumn(*at))

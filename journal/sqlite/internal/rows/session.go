@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/sessions"
 )
 
-// Join implements rowstore.Driver. A session lives as long as its process holds the lock on its file.
+// Join implements rowstore.Driver. A session lives as long as the process holds the lock on the session's file.
 func (d *Driver) Join(ctx context.Context) (string, error) {
 	id, lock, err := sessions.Make(d.path)
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *Driver) Join(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// sweep removes the files of sessions without a row.
+// sweep removes session files without a row.
 func (d *Driver) sweep() error {
 	return sessions.Sweep(d.path, func(id string) (bool, error) {
 		d.mu.Lock()
@@ -80,7 +80,7 @@ func (d *Driver) Lost(id string) bool {
 // Rank implements rowstore.Driver. Processes on one file share no limits.
 func (d *Driver) Rank(string) (rank, of int) { return 0, 1 }
 
-// Leave implements rowstore.Driver. The row goes before the file: a row without its file is a copy's.
+// Leave implements rowstore.Driver. The row goes before the file, because a row without a file belongs to a copy.
 func (d *Driver) Leave(ctx context.Context, id string) error {
 	lock := d.forget(id)
 	if lock == nil {
@@ -98,7 +98,7 @@ func (d *Driver) Leave(ctx context.Context, id string) error {
 	return conn.Explain(d.path, "end a session", errors.Join(err, lock.Close()))
 }
 
-// Drop ends a session of this process as its death does.
+// Drop ends this process's session like the process's death.
 func (d *Driver) Drop(id string) error {
 	if lock := d.forget(id); lock != nil {
 		return lock.Close()
@@ -114,7 +114,7 @@ func (d *Driver) forget(id string) *flock.Flock {
 	return lock
 }
 
-// leaveAll ends the sessions of this process as its death does.
+// leaveAll ends this process's sessions like the process's death.
 func (d *Driver) leaveAll() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +126,7 @@ func (d *Driver) leaveAll() error {
 	return errors.Join(errs...)
 }
 
-// inTransaction runs f in a transaction of its own, which f commits.
+// inTransaction runs f in a separate transaction. f commits the transaction.
 func (d *Driver) inTransaction(ctx context.Context, f func(*tx) error) error {
 	t, err := d.begin(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *Driver) inTransaction(ctx context.Context, f func(*tx) error) error {
 	return f(t)
 }
 
-// findLost finds the sessions of this process that another one has taken for dead.
+// findLost finds this process's sessions that another process has taken for dead.
 func (d *Driver) findLost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,9 +187,9 @@ func (d *Driver) lives(id string) (bool, error) {
 	return true, nil
 }
 
-// bury removes the rows of sessions that died. Their operations count as left by the dead, as before. A session without
-// its file was copied or restored with the journal, or its file was removed. It goes if it holds nothing, or if strangers
-// is set, as in an adoption: its process runs elsewhere, or not any more.
+// bury removes dead sessions' rows. Their operations count as left by the dead, as before. A session without a file
+// was copied or restored with the journal, or the file was removed. bury removes such a session if the session holds
+// nothing, or if strangers is set, as in an adoption: the process runs elsewhere, or not any more.
 func (t *tx) bury(strangers bool) error {
 	var ids []string
 	err := t.sql.members.Each(func(v []driver.Value) error {

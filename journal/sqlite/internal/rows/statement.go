@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// stmt is a statement: of a connection of the journal's, which is prepared, or of a transaction of the application's.
+// stmt is a statement: prepared on the journal's connection, or in the application's transaction.
 type stmt interface {
 	Exec(args ...any) (int64, error)
 	Each(f func(row []driver.Value) error, args ...any) error
@@ -23,7 +23,7 @@ type stmt interface {
 
 type preparer func(text string) (stmt, error)
 
-// on prepares statements of a connection of the file at path.
+// on prepares statements on a connection to the file at path.
 func on(c *conn.Conn, path string) preparer {
 	return func(text string) (stmt, error) {
 		s, err := c.Prepare(text)
@@ -55,7 +55,7 @@ func (s ownStmt) First(f func([]driver.Value) error, args ...any) (bool, error) 
 	return found, s.explain("read", err)
 }
 
-// explain leaves conn.ErrEnough as it is.
+// explain leaves conn.ErrEnough unchanged.
 func (s ownStmt) explain(doing string, err error) error {
 	switch {
 	case errors.Is(err, conn.ErrEnough):
@@ -66,7 +66,7 @@ func (s ownStmt) explain(doing string, err error) error {
 	return conn.Explain(s.path, doing, err)
 }
 
-// pageError is the error of a page that SQLite can't read. Requests that do not need the page go on.
+// pageError is the error for a page that SQLite can't read. Requests that do not need the page go on.
 type pageError struct{ error }
 
 func (e pageError) Unwrap() []error { return []error{e.error, rowstore.ErrRefused} }
@@ -85,7 +85,7 @@ func prepareAll(prepare preparer, all []toPrepare) (err error) {
 	return nil
 }
 
-// theirStmt is a statement in a transaction of the application's. Its errors are explained, too.
+// theirStmt is a statement in the application's transaction. Its errors are explained, too.
 type theirStmt struct {
 	ctx  context.Context
 	tx   *sql.Tx
@@ -93,7 +93,7 @@ type theirStmt struct {
 	path string
 }
 
-// in returns the preparer of a transaction of the application's on the file at path.
+// in returns the preparer for an application's transaction on the file at path.
 func in(ctx context.Context, tx *sql.Tx, path string) preparer {
 	all := make([]theirStmt, 0, 64) // of a transaction
 	return func(text string) (stmt, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// statements are those of the connection that writes.
+// statements are the writing connection's statements.
 type statements struct {
 	reader
 	begin, commit, rollback, save, release, undo, setHead, noBackup, skipReceipts, join, leave, member, members, holds stmt
@@ -56,7 +56,7 @@ func newStatements(prepare preparer, path string, known *heads) (*statements, er
 	})
 }
 
-// tx is the one open transaction of a process.
+// tx is a process's only open transaction.
 type tx struct {
 	*reader
 	d     *Driver
@@ -128,7 +128,7 @@ func (t *tx) put(c *rowstore.Change) error {
 	return each(s.addMark, c.LeaveMarks, 0)
 }
 
-// putRow writes the row and its parts.
+// putRow writes the row and the row's parts.
 func (t *tx) putRow(c *rowstore.Change) error {
 	s, r := t.sql, c.Row
 	if c.Remove {
@@ -197,7 +197,7 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 		return err
 	}
 	new.Newest = max(new.Newest, t.head.Newest)
-	// A restored file does not catch up with its sidecar, however much it records.
+	// A restored file does not catch up with the sidecar, however much the file records.
 	if t.told.Restored == "" || new.Restored == "" {
 		t.head.commits++
 	}
@@ -221,8 +221,8 @@ func (t *tx) setHead() error {
 	return err
 }
 
-// end commits, if the files are in their places before and after. If they are not any more, later readers find another
-// file. An error of SQLite's leaves no record of the transaction, as far as this process can tell.
+// end commits, if the files are in their places before and after. If the files are no longer there, later readers
+// find another file. An error from SQLite leaves no record of the transaction, as far as this process can tell.
 func (t *tx) end() error {
 	defer t.Rollback()
 	d := t.d
@@ -248,7 +248,8 @@ func (t *tx) end() error {
 	return nil
 }
 
-// rebase writes the base of a WAL that the latest commit has begun. If it fails, the next commit does so.
+// rebase writes the base for a WAL that the latest commit has begun. If rebase fails, the next commit writes the
+// base.
 func (d *Driver) rebase() {
 	t := &tx{d: d, sql: d.sql, reader: &d.sql.reader}
 	_, err := d.sql.begin.Exec()

@@ -23,7 +23,7 @@ func (f *File) Snapshot(ctx context.Context, read func(rowstore.Reader) error) e
 	return f.with(ctx, "read", func(r *readConn) error { return r.snapshot(read) })
 }
 
-// snapshot returns format.ErrDamaged for a page that can't be read.
+// snapshot returns format.ErrDamaged for an unreadable page.
 func (r *readConn) snapshot(f func(rowstore.Reader) error) error {
 	within := *r.reader
 	within.begin, within.end = nil, nil
@@ -37,8 +37,8 @@ func (r *readConn) snapshot(f func(rowstore.Reader) error) error {
 	return err
 }
 
-// Check implements rowstore.Source. The WAL is not emptied until it has ended. If the file is written while it is read
-// without a lock, the earlier findings do not count.
+// Check implements rowstore.Source. The WAL is not emptied until Check has ended. If a process writes the file during
+// a read without a lock, the earlier findings do not count.
 func (f *File) Check(ctx context.Context, found func(journal.Violation)) error {
 	var all []journal.Violation
 	err := f.with(ctx, "verify", func(r *readConn) error {
@@ -87,9 +87,9 @@ func (k *checking) each(query string, f func(v []driver.Value) error) error {
 	return s.EachContext(k.ctx, f)
 }
 
-// integrity has SQLite compare the pages, and the indexes with their rows. If the application has tables in the file, it
-// looks at the journal's alone: the others may break constraints of their own, and have indexes by functions that only
-// the application knows.
+// integrity lets SQLite compare the pages, and the indexes with their rows. If the application has tables in the
+// file, integrity checks only the journal's tables. The application's tables may break constraints, and have indexes
+// by functions that only the application knows.
 func (k *checking) integrity() error {
 	checks := []string{"PRAGMA integrity_check"}
 	theirs, err := k.c.Value("SELECT count(*) FROM sqlite_schema WHERE " + isTheirs)
@@ -154,7 +154,7 @@ func (k *checking) schema() error {
 	return err
 }
 
-// head looks at the head, and for handles that it did not give out.
+// head checks the head, and looks for handles that the head did not give out.
 func (k *checking) head() error {
 	_, err := headOf(k.c)
 	if errors.Is(err, format.ErrDamaged) {
@@ -172,7 +172,7 @@ func (k *checking) head() error {
 	})
 }
 
-// strays finds parts of operations, and steps of flows, without their row.
+// strays finds operations' parts, and flows' steps, without their row.
 func (k *checking) strays() error {
 	return k.each(`SELECT 0, handle FROM onceward_requests r WHERE NOT EXISTS (SELECT 1 FROM onceward_rows WHERE handle = r.handle)
 		UNION SELECT 0, handle FROM onceward_answers a WHERE NOT EXISTS (SELECT 1 FROM onceward_rows WHERE handle = a.handle)
@@ -195,7 +195,7 @@ func (k *checking) heard() error {
 	})
 }
 
-// sessions finds sessions without a file. A session that ends loses its row first.
+// sessions finds sessions without a file. An ending session loses the row first.
 func (k *checking) sessions() error {
 	missing, err := k.withoutFile()
 	if err != nil || len(missing) == 0 {

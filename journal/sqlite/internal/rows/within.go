@@ -14,12 +14,12 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/localdb"
 )
 
-// within is the journal's part of a transaction of the application's. From its first write until its end, the
-// transaction has the file's write lock, so that nothing that it has read changes meanwhile.
+// within is the journal's part in the application's transaction. From the first write until the end, the transaction
+// has the file's write lock, so the rows that within has read do not change meanwhile.
 type within struct{ *tx }
 
-// Within implements rowstore.Driver. The transaction needs the write lock, and takes it if it has not. One that has read
-// before another's commit can't get it (SQLITE_BUSY_SNAPSHOT) and must begin anew.
+// Within implements rowstore.Driver. The transaction needs the write lock, and Within takes a missing lock. A
+// transaction that has read before another's commit can't get the lock (SQLITE_BUSY_SNAPSHOT) and must begin anew.
 func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	t, err := d.within(ctx, theirs)
 	if err != nil {
@@ -52,15 +52,15 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 	if err := d.files.InPlace(); err != nil {
 		return nil, err
 	}
-	// All is written or nothing: the end of ctx breaks off no statement.
+	// The transaction writes everything or nothing: the end of ctx breaks off no statement.
 	s, err := newStatements(in(context.WithoutCancel(own), o.tx, d.path), d.path, &d.heads)
 	if err != nil {
 		return nil, err
 	}
 	t := &within{&tx{d: d, sql: s, reader: &s.reader}}
 	t.count = t.counts
-	// The transaction has the write lock, so that only goroutines that share it wait here. Two of them at once would give
-	// one handle to two operations.
+	// The transaction has the write lock, so only goroutines that share the transaction wait here. Two goroutines at
+	// once would give one handle to two operations.
 	d.inside.Lock()
 	if t.head, err = s.readHead(); err == nil && t.head.version != version {
 		err = otherLayout(d.path, t.head.version)
@@ -75,9 +75,9 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 	return t, nil
 }
 
-// holds makes sure that a transaction has the write lock of the journal's own file.
+// holds makes sure that a transaction has the write lock on the journal's own file.
 func (d *Driver) holds(ctx context.Context, tx *sql.Tx) error {
-	// A statement that may write takes the lock, even if it has nothing to write.
+	// A statement that may write takes the lock, even with nothing to write.
 	if _, err := tx.ExecContext(ctx, "DELETE FROM onceward_sessions WHERE id = ''"); errors.Is(err, sql.ErrTxDone) {
 		return ended(ctx, err)
 	} else if err != nil {
@@ -95,7 +95,7 @@ func (d *Driver) holds(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// ended explains the error of a transaction's statement, if the transaction was ended before.
+// ended explains a statement's error, if the transaction was ended before.
 func ended(ctx context.Context, err error) error {
 	if !errors.Is(err, sql.ErrTxDone) {
 		return err
@@ -103,7 +103,7 @@ func ended(ctx context.Context, err error) error {
 	return cmp.Or(ctx.Err(), fmt.Errorf("the transaction was ended before; begin another: %w", err))
 }
 
-// Commit implements rowstore.Tx. It writes all of the changes or none.
+// Commit implements rowstore.Tx. Commit writes all changes or none.
 func (t *within) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	if _, err := t.sql.save.Exec(); err != nil {
 		return conn.Explain(t.d.path, "write", err)
@@ -128,7 +128,7 @@ func (t *within) write(ctx context.Context, new rowstore.Head, changes []*rowsto
 	return conn.Explain(t.d.path, "write the head", t.count())
 }
 
-// counts counts the transaction, so that the sidecar shows whether the file has it.
+// counts counts the transaction, so that the sidecar shows whether the file has the transaction.
 func (t *within) counts() error {
 	t.count = nil
 	t.head.commits++
