@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
@@ -60,6 +59,20 @@ func (r *run) hold(ctx context.Context, in int, op *journal.Operation) error {
 	if err != nil {
 		return err
 	}
+	r.index(one, op)
+	switch {
+	case one.inWindow && one.expects:
+		r.report.Operations++
+	case one.inWindow && why != "":
+		r.report.NotCompared[why]++
+	case !one.inWindow && one.standing == open && !op.FirstSentAt.IsZero():
+		r.report.UnsettledBefore++
+	}
+	return nil
+}
+
+// index makes an operation found by its object and marks.
+func (r *run) index(one *operation, op *journal.Operation) {
 	r.operations = append(r.operations, one)
 	if one.id != "" {
 		r.objects[one.id] = append(r.objects[one.id], one)
@@ -79,15 +92,6 @@ func (r *run) hold(ctx context.Context, in int, op *journal.Operation) error {
 			mark(r.references, round.Reference)
 		}
 	}
-	switch {
-	case one.inWindow && one.expects:
-		r.report.Operations++
-	case one.inWindow && why != "":
-		r.report.NotCompared[why]++
-	case !one.inWindow && one.standing == open && !op.FirstSentAt.IsZero():
-		r.report.UnsettledBefore++
-	}
-	return nil
 }
 
 // object compares one object with its operation.
@@ -106,81 +110,26 @@ func (r *run) object(ctx context.Context, o *Object) error {
 		r.report.NotCompared["objects of other kinds"]++
 		return nil
 	}
-	same := r.byObject(o)
-	if len(same) == 0 {
-		same = r.byMark(o)
+	one := r.byObject(o)
+	if one == nil {
+		one = r.byMark(o)
+		if (one == nil || r.foreign || rank(o, one) > surely) && (inside || one != nil && one.inWindow) {
+			var others bool
+			var err error
+			if one, others, err = r.search(ctx, o); err != nil {
+				return err
+			}
+			if one == nil && inside {
+				return r.unmatched(ctx, o, others)
+			}
+		}
+		if one == nil {
+			return nil
+		}
 	}
-	for _, one := range same {
-		if err := r.judge(ctx, o, one, inside); err != nil {
+	for _, same := range append([]*operation{one}, r.copiesOf(one, o)...) {
+		if err := r.judge(ctx, o, same, inside); err != nil {
 			return err
-		}
-	}
-	if len(same) == 0 && inside {
-		return r.unmatched(ctx, o)
-	}
-	return nil
-}
-
-// fits reports whether the object may be of the operation's kind.
-func (one *operation) fits(o *Object) bool {
-	return o.Kind == "" || one.kind == "" || o.Kind == one.kind
-}
-
-// byObject returns the operation whose object it is, and the same request in other journals. If several operations have
-// the object, it is of the one with its mark, else of the first. The others share it.
-func (r *run) byObject(o *Object) (same []*operation) {
-	var all []*operation
-	for _, one := range r.objects[o.ID] {
-		if one.fits(o) && one.standing == executed {
-			all = append(all, one)
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(all, func(a, b *operation) int {
-		rank := func(one *operation) int {
-			switch {
-			case o.Key != "" && o.Key == one.key || o.Reference != "" && o.Reference == one.reference:
-				return 0
-			case one.expects:
-				return 1
-			}
-			return 2
-		}
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.firstSent.Compare(b.firstSent))
-	})
-	same = all[:1:1]
-	for _, other := range all[1:] {
-		switch {
-		case other.key != "" && other.key == all[0].key && other.journal != all[0].journal && other.ref.Scope == all[0].ref.Scope:
-			same = append(same, other)
-		case other.expects:
-			other.shares = true
-		}
-	}
-	return same
-}
-
-// byMark returns the operation that has the object's key, or else its reference. A caller may use a reference again: the
-// operation without an object yet comes first.
-func (r *run) byMark(o *Object) []*operation {
-	for _, all := range [][]*operation{r.keys[o.Key], r.references[o.Reference]} {
-		var found *operation
-		for _, one := range all {
-			switch {
-			case !one.fits(o):
-			case cmp.Or(one.id, one.seen) == o.ID:
-				return []*operation{one}
-			case found == nil || found.seen+found.id != "" && one.seen+one.id == "":
-				found = one
-			}
-		}
-		switch {
-		case found != nil:
-			return []*operation{found}
-		case len(all) > 0:
-			return all[:1] // of another kind
 		}
 	}
 	return nil
@@ -213,6 +162,13 @@ func (r *run) judge(ctx context.Context, o *Object, one *operation, inside bool)
 		}
 	}
 	of := cmp.Or(one.id, one.seen)
+	if o.State == providers.Refused && of != o.ID { // a try that moved nothing
+		if of == "" && one.standing == executed && (inside || one.inWindow) && one.declined == nil {
+			declined := *o
+			one.declined = &declined // it tells something if the list has no other object of the operation
+		}
+		return nil
+	}
 	one.seen = cmp.Or(one.seen, o.ID)
 	if of == "" || of == o.ID {
 		first := !one.matched
@@ -221,11 +177,15 @@ func (r *run) judge(ctx context.Context, o *Object, one *operation, inside bool)
 		}
 		return r.state(ctx, o, one, inside || one.inWindow, first)
 	}
-	if o.State != providers.Refused && (inside || one.inWindow) {
+	if inside || one.inWindow {
+		name := nameOf(o.Kind, o.ID)
+		if one.id == "" { // which of the two is listed first tells nothing
+			name = min(of, o.ID) + "\x00" + max(of, o.ID)
+		}
 		r.find(Finding{
 			Kind: SeveralThere, Grave: true, Ref: one.ref, Journal: one.journal, Object: nameOf(o.Kind, o.ID), There: o.Money, At: o.At,
 			Why: fmt.Sprintf("the operation's object is %s, and the provider has this one for it too", nameOf(one.kind, of)),
-		}, nameOf(o.Kind, o.ID))
+		}, name)
 	}
 	return nil
 }
@@ -257,6 +217,8 @@ func (r *run) state(ctx context.Context, o *Object, one *operation, tells, first
 	}
 	if finding.Kind != 0 {
 		r.find(finding, finding.Object)
+	}
+	if finding.Grave {
 		return nil
 	}
 	return r.amount(ctx, o, one, first)
@@ -296,7 +258,7 @@ func (r *run) amount(ctx context.Context, o *Object, one *operation, first bool)
 		r.find(Finding{
 			Kind: OtherAmount, Grave: true, Ref: one.ref, Journal: one.journal, Object: nameOf(cmp.Or(o.Kind, one.kind), o.ID), Here: here, There: o.Money, At: o.At,
 			Why: fmt.Sprintf("the request says %s, and the provider moved %s", here, o.Money),
-		}, nameOf(cmp.Or(o.Kind, one.kind), o.ID), here.Currency, strconv.FormatInt(here.Minor, 10), o.Money.Currency, strconv.FormatInt(o.Money.Minor, 10))
+		}, nameOf(cmp.Or(o.Kind, one.kind), o.ID), here.Currency, strconv.FormatInt(here.Minor, 10))
 	}
 	return nil
 }
@@ -322,11 +284,13 @@ func (r *run) refresh(ctx context.Context, one *operation) error {
 	return nil
 }
 
-// unmatched looks for the object's operation outside the window.
-func (r *run) unmatched(ctx context.Context, o *Object) error {
-	if o.Key == "" && o.Reference == "" {
+const ofOthers = "objects that may be of other scopes, accounts or modes"
+
+// unmatched judges an object without an operation. others says that another scope, account or mode has one.
+func (r *run) unmatched(ctx context.Context, o *Object, others bool) error {
+	if o.Key == "" && o.Reference == "" && !others {
 		if r.foreign {
-			r.report.NotCompared["objects that may be of other scopes, accounts or modes"]++
+			r.report.NotCompared[ofOthers]++
 			return nil
 		}
 		sum := r.report.OnlyThere[cmp.Or(o.Kind, journal.NoKind)]
@@ -334,37 +298,9 @@ func (r *run) unmatched(ctx context.Context, o *Object) error {
 		r.report.OnlyThere[cmp.Or(o.Kind, journal.NoKind)] = sum
 		return nil
 	}
-	elsewhere := false
-	for i, j := range r.opts.Journals {
-		for _, by := range []struct {
-			by    machine.By
-			value string
-		}{{machine.ByObject, nameOf(o.Kind, o.ID)}, {machine.ByKey, o.Key}, {machine.ByReference, o.Reference}} {
-			if by.value == "" {
-				continue
-			}
-			matches, err := j.(machine.Reconciler).FindBy(ctx, r.provider, by.by, by.value)
-			if err != nil {
-				return fmt.Errorf("compare: journal %d: %w", i, err)
-			}
-			for k := range matches {
-				op := &matches[k].Operation
-				if r.opts.Scope != nil && op.Scope != *r.opts.Scope || r.otherThanListed(op) != "" {
-					elsewhere = true
-					continue
-				}
-				one, _, err := r.operationOf(ctx, i, op)
-				if err != nil {
-					return fmt.Errorf("compare: journal %d: %w", i, err)
-				}
-				one.inWindow = false // it is not among those that were counted
-				return r.judge(ctx, o, one, true)
-			}
-		}
-	}
 	switch {
-	case elsewhere || r.foreign:
-		r.report.NotCompared["objects that may be of other scopes, accounts or modes"]++
+	case others || r.foreign:
+		r.report.NotCompared[ofOthers]++
 		return nil
 	case r.firstObject == nil:
 		if err := r.findFirstObject(ctx); err != nil {
@@ -405,6 +341,12 @@ func (r *run) findFirstObject(ctx context.Context) error {
 func (r *run) finish(ctx context.Context) error {
 	slices.SortStableFunc(r.operations, func(a, b *operation) int { return a.firstSent.Compare(b.firstSent) })
 	for _, one := range r.operations {
+		if one.declined != nil && !one.matched {
+			r.match(one)
+			if err := r.state(ctx, one.declined, one, true, true); err != nil {
+				return err
+			}
+		}
 		switch {
 		case !one.inWindow || one.matched:
 		case one.standing == open && !one.told:
@@ -436,7 +378,7 @@ func (r *run) missing(ctx context.Context, one *operation) error {
 	case one.reaped && r.otherAccounts:
 		r.report.NotCompared["operations whose account was reaped"]++
 		return nil
-	case one.id == "" && !byMark:
+	case one.id == "" && (!byMark || one.vague):
 		r.report.NotCompared["operations whose object is not recorded"]++
 		return nil
 	case !r.listed[one.kind]:
@@ -460,9 +402,9 @@ func (r *run) missing(ctx context.Context, one *operation) error {
 	return nil
 }
 
-// find adds a finding, once. what tells it from others of its kind.
+// find adds a finding, once. what and the object's amount tell it from others of its kind.
 func (r *run) find(f Finding, what ...string) {
-	f.ID = idOf(f.Kind, append([]string{r.provider, r.opts.Account, strconv.FormatBool(f.Grave)}, what...)...)
+	f.ID = idOf(f.Kind, append([]string{r.provider, r.opts.Account, strconv.FormatBool(f.Grave), f.There.Currency, strconv.FormatInt(f.There.Minor, 10)}, what...)...)
 	if r.said[f.ID] {
 		return
 	}

@@ -41,13 +41,15 @@ type operation struct {
 	key, reference  string
 	firstSent       time.Time
 	money           Money
-	number          string // of an amount whose currency is the object's; "" if money has one
-	decimal         bool   // of number
-	amountUnknown   string // why there is no money; "" if there is
-	readWhole       bool   // the request itself was read
-	seen            string // the id of the object that it was matched with
-	matched, shares bool   // shares: another operation has the same object
-	told            bool   // a finding names it
+	number          string  // of an amount whose currency is the object's; "" if money has one
+	decimal         bool    // of number
+	amountUnknown   string  // why there is no money; "" if there is
+	readWhole       bool    // the request itself was read
+	seen            string  // the id of the object that it was matched with
+	matched, shares bool    // shares: another operation has the same object
+	told            bool    // a finding names it
+	vague           bool    // an object with its mark may be another scope's
+	declined        *Object // a try that the provider refused, of an operation without a recorded object
 }
 
 // manyOlder is how many operations in a row have to be too old before the reading ends: a clock that was wrong may have

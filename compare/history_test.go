@@ -1,0 +1,154 @@
+package compare_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/compare"
+	"github.com/onceward/onceward/providers"
+)
+
+// A caller uses a reference again for a new operation, which the provider refuses. The object is the first operation's.
+func TestReferenceOfARefusedOperation(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-0", at(9), sent{object: "charge ch_0"})
+	b.pays("invoice-1", at(10), sent{reference: "order-17"})
+	b.cancels("invoice-2", at(11), sent{reference: "order-17"})
+	o := charge("ch_1", at(10))
+	o.Reference = "order-17"
+	r := compared(t, options(b), charge("ch_0", at(9)), o)
+	assert.Empty(t, kinds(r))
+	assert.Equal(t, 2, r.Matched)
+}
+
+// The same, long before the window.
+func TestReferenceOfARefusedOperationBefore(t *testing.T) {
+	for _, refusedFirst := range []bool{true, false} {
+		b := open(t)
+		if refusedFirst {
+			b.cancels("invoice-2", at(-72), sent{reference: "order-17"})
+		}
+		b.pays("invoice-1", at(-71), sent{reference: "order-17"})
+		if !refusedFirst {
+			b.cancels("invoice-2", at(-70), sent{reference: "order-17"})
+		}
+		b.pays("invoice-0", at(9), sent{object: "charge ch_0"})
+		o := charge("ch_1", at(10))
+		o.Reference = "order-17"
+		assert.Empty(t, kinds(compared(t, options(b), charge("ch_0", at(9)), o)), refusedFirst)
+	}
+}
+
+// A copy of a journal expects no second object, also if no object was recorded.
+func TestCopyOfAJournalByMark(t *testing.T) {
+	a, b := open(t), open(t)
+	for _, j := range []*books{a, b} {
+		j.pays("invoice-0", at(9), sent{object: "charge ch_0", reference: "ref-0"})
+		j.pays("invoice-1", at(10), sent{})
+		j.pays("invoice-2", at(10), sent{reference: "ref-2"})
+	}
+	one, two := charge("ch_1", at(10)), charge("ch_2", at(10))
+	one.Key, two.Reference = "key-invoice-1", "ref-2"
+	r := compared(t, options(a, b), charge("ch_0", at(9)), one, two)
+	assert.Empty(t, kinds(r))
+	assert.Equal(t, []int{6, 6}, []int{r.Operations, r.Matched})
+}
+
+// A declined try of an operation that took effect later is no finding, wherever it is listed.
+func TestDeclinedTryFirst(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-0", at(9), sent{object: "charge ch_0"})
+	b.pays("invoice-1", at(10), sent{})
+	declined, made := charge("ch_1", at(10)), charge("ch_2", at(10.1))
+	declined.Key, made.Key, declined.State = "key-invoice-1", "key-invoice-1", providers.Refused
+	for _, rows := range [][]compare.Object{{declined, made}, {made, declined}} {
+		assert.Empty(t, kinds(compared(t, options(b), append(rows, charge("ch_0", at(9)))...)))
+	}
+	r := compared(t, options(b), charge("ch_0", at(9)), declined)
+	assert.Equal(t, []string{"reversed_there!"}, kinds(r))
+}
+
+// Another tenant's object with the same reference is none of this tenant's.
+func TestReferenceOfAnotherScope(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-1", at(10), sent{scope: "a", object: "charge ch_a", reference: "order-17", key: "ka"})
+	b.pays("invoice-1", at(10), sent{scope: "b", object: "charge ch_b", reference: "order-17", key: "kb"})
+	one, other := charge("ch_a", at(10)), charge("ch_b", at(10))
+	one.Reference, other.Reference = "order-17", "order-17"
+	scope := "a"
+	opts := options(b)
+	assert.Empty(t, kinds(compared(t, opts, one, other)))
+	opts.Scope = &scope
+	r := compared(t, opts, one, other)
+	assert.Empty(t, kinds(r))
+}
+
+// An object that was reversed has its amount compared.
+func TestReversedAmount(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-1", at(10), sent{object: "charge ch_1"})
+	o := charge("ch_1", at(10))
+	o.State, o.Money.Minor = providers.Reversed, 9000
+	r := compared(t, options(b), o)
+	assert.Contains(t, kinds(r), "other_amount!")
+}
+
+// An accepted object without an operation is reported again if its amount changes.
+func TestKnownAmount(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-0", at(9), sent{object: "charge ch_0", key: "k"})
+	o := charge("ch_1", at(10))
+	o.Key = "k"
+	p := charge("ch_2", at(10))
+	p.Key = "other"
+	opts := options(b)
+	opts.Alone = true
+	r := compared(t, opts, charge("ch_0", at(9)), o, p)
+	require.Equal(t, []string{"several_there!", "only_there!"}, kinds(r))
+	opts.Known = []string{r.Findings[0].ID, r.Findings[1].ID}
+	o.Money.Minor, p.Money.Minor = 9000, 9000
+	assert.Equal(t, []string{"several_there!", "only_there!"}, kinds(compared(t, opts, charge("ch_0", at(9)), o, p)))
+}
+
+// Two objects of one operation without a recorded object have one finding's name, whichever is listed first.
+func TestNameOfSeveral(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-0", at(9), sent{object: "charge ch_0"})
+	b.pays("invoice-1", at(10), sent{})
+	o, p := charge("ch_1", at(10)), charge("ch_2", at(10))
+	o.Key, p.Key = "key-invoice-1", "key-invoice-1"
+	r := compared(t, options(b), charge("ch_0", at(9)), o, p)
+	s := compared(t, options(b), charge("ch_0", at(9)), p, o)
+	require.Len(t, r.Findings, 1)
+	assert.Equal(t, r.Findings[0].ID, s.Findings[0].ID)
+}
+
+// Two objects with the reference of an operation before the window are one too many.
+func TestSeveralBefore(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-1", at(-72), sent{reference: "order-17"})
+	b.pays("invoice-0", at(9), sent{object: "charge ch_0"})
+	o, p := charge("ch_1", at(10)), charge("ch_2", at(10))
+	o.Reference, p.Reference = "order-17", "order-17"
+	assert.Equal(t, []string{"several_there!"}, kinds(compared(t, options(b), charge("ch_0", at(9)), o, p)))
+}
+
+// A list that goes on before the window has the object of an earlier operation with the same reference.
+func TestReferenceOfAnEarlierOperation(t *testing.T) {
+	for _, object := range []string{"charge ch_a", ""} {
+		b := open(t)
+		b.pays("invoice-1", at(-10), sent{object: object, reference: "customer-5"})
+		b.pays("invoice-2", at(10), sent{object: "charge ch_b", reference: "customer-5"})
+		one, other := charge("ch_a", at(-10)), charge("ch_b", at(10))
+		one.Reference, other.Reference = "customer-5", "customer-5"
+		r := compared(t, options(b), one, other)
+		assert.Empty(t, kinds(r), object)
+		one.At = at(0.1)
+		assert.Empty(t, kinds(compared(t, options(b), one, other)), object)
+		third := charge("ch_c", at(11))
+		third.Reference = "customer-5"
+		assert.Equal(t, []string{"several_there!"}, kinds(compared(t, options(b), one, other, third)), object)
+	}
+}
