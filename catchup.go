@@ -52,7 +52,7 @@ type CaughtUp struct {
 	Next          time.Time     // the next From
 	Read, Handled int           // events; those of Again included
 	Failed        []FailedEvent // at most 1000, those first that have failed longest. The next pass gets them as Again
-	Gap           [2]time.Time  // events between these times are no longer listed. Zero: none
+	Gap           [2]time.Time  // events between these times are not listed, or not all of them. Zero: none
 	GapUnknown    bool          // the provider does not publish how long it lists an event
 }
 

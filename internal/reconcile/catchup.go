@@ -79,9 +79,11 @@ type catchUp struct {
 	reached time.Time // every older event was handed over, or is in failed
 	limit   int       // of a page; 0: the plan's
 	pages   int
-	again   map[string]feed.FailedEvent // by id, those that are still to be read
-	failed  []feed.FailedEvent
-	result  CaughtUp
+
+	passedOver int                         // seconds with more events than can be listed
+	again      map[string]feed.FailedEvent // by id, those that are still to be read
+	failed     []feed.FailedEvent
+	result     CaughtUp
 }
 
 // CatchUp makes one pass over the events that a provider lists. The result holds with an error, too.

@@ -24,6 +24,8 @@ const (
 	pageTries   = 3
 	reportEvery = 50 // pages
 	maxAhead    = time.Hour
+
+	maxPassedOver = 20 // seconds with too many events, so that a list without an end does not keep a pass busy
 )
 
 var errAhead = errors.New("the provider's time is before the first event's: see that the clock of this machine is right")
@@ -50,6 +52,11 @@ func (u *catchUp) read(ctx context.Context) error {
 				width = width.Truncate(time.Second)
 				continue
 			}
+			width = time.Second
+			if u.passedOver++; u.passedOver <= maxPassedOver {
+				u.passOver(ctx, end)
+				err = nil
+			}
 		}
 		if err == nil {
 			err = u.handOver(ctx, events)
@@ -67,10 +74,23 @@ func (u *catchUp) read(ctx context.Context) error {
 	return nil
 }
 
-// list returns the events of a window, the oldest first.
+// passOver notes that a second has more events than can be listed. Those that were listed are handed over all the same.
+func (u *catchUp) passOver(ctx context.Context, end time.Time) {
+	gap := &u.result.Gap
+	if gap[0].IsZero() {
+		gap[0] = u.reached
+	}
+	gap[1] = end
+	u.finder.Say(ctx, slog.LevelError, core.LogFeedGap, "a second has more events than can be listed, and some may be missed; compare the operations of that time with the provider's records",
+		"provider", u.to.route.Provider.Name, "from", u.reached, "until", end)
+}
+
+// list returns the events of a window, the oldest first. With feed.ErrWindowTooLong for a second, it returns those that
+// were read.
 func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (events []listedEvent, err error) {
 	w.Account = u.source.Account
 	held := 0
+	var tooLong error
 	for _, w.Types = range u.plan.Batches(types) {
 		from := len(events)
 		w.Limit = u.limit
@@ -91,11 +111,15 @@ func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (even
 			if held += len(answer.body); err == nil && held > maxSlice {
 				err = feed.ErrWindowTooLong
 			}
-			if err != nil {
+			if err != nil && (!errors.Is(err, feed.ErrWindowTooLong) || w.Until.Sub(w.Since) > time.Second) {
 				return nil, err
 			}
 			for i := range items {
 				events = append(events, listedEvent{items[i], answer.proven})
+			}
+			if err != nil {
+				tooLong = err
+				break
 			}
 		}
 		if batch := events[from:]; len(batch) > 0 && !batch[0].At.Before(batch[len(batch)-1].At) {
@@ -108,7 +132,7 @@ func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (even
 		repeated := seen[e.ID]
 		seen[e.ID] = true
 		return repeated
-	}), nil
+	}), tooLong
 }
 
 func (u *catchUp) halveLimit() bool {

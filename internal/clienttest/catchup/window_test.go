@@ -62,12 +62,31 @@ func TestCatchUpReadsAnyNumberOfEvents(t *testing.T) {
 		for i := range 2001 {
 			l.news(fmt.Sprint("evt_", i), from.Add(90*time.Second))
 		}
+		l.news("evt after", from.Add(95*time.Second))
 		pass(time.Hour)
 		result, got, err := l.catches(from)
-		before := from.Add(89 * time.Second) // the request for this second includes the next one
-		require.ErrorContains(t, err, "the events from "+before.UTC().Format(time.RFC3339))
-		assert.Equal(t, []string{"evt"}, got)
-		assert.WithinDuration(t, before, result.Next, 0)
+		require.NoError(t, err)
+		assert.Equal(t, 2002, result.Handled, "the list shows 2000 events of the second")
+		assert.Equal(t, []string{"evt", "evt after"}, []string{got[0], got[2001]})
+		// A request for a second includes the next one on either side.
+		assert.Equal(t, [2]time.Time{from.Add(89 * time.Second), from.Add(92 * time.Second)}, result.Gap)
+		assert.Contains(t, l.Log.String(), "event=feed.gap")
+		assert.WithinDuration(t, time.Now().Add(-20*time.Minute), result.Next, 0)
+	})
+	virtual(t, "a list without an end", func(t *testing.T) {
+		l := listing(t, onceward.Config{Reconcile: generous()})
+		from := time.Now()
+		n := 0
+		l.refuse = func(*http.Request) *http.Response {
+			n++
+			return answers(http.StatusOK, fmt.Sprintf(`{"data":[{"id":"evt_%d","type":"a","created":946000000}],"has_more":true}`, n))
+		}
+		pass(day)
+		result, got, err := l.catches(from)
+		require.ErrorContains(t, err, "more than 20 pages")
+		assert.Empty(t, got)
+		assert.Less(t, n, 1000)
+		assert.WithinDuration(t, from.Add(20*time.Second), result.Next, 0)
 	})
 	virtual(t, "large ones", func(t *testing.T) {
 		l := listing(t, onceward.Config{})
