@@ -4,6 +4,7 @@
 //   - background: Run and Resume, deliveries and throttling,
 //   - reconcile: look-ups, events and resolutions,
 //   - catchup: events that a provider lists,
+//   - missed: lost webhooks in a storm of kills, and the comparison afterwards,
 //   - inbound: requests that arrive with a key,
 //   - promises: faults, crashes, clocks and the resend rule.
 //
