@@ -44,6 +44,7 @@ func ReadCSV(r io.Reader) iter.Seq2[Object, error] {
 		rows.FieldsPerRecord, rows.ReuseRecord = -1, true
 		for first := true; ; first = false {
 			source.left = 2 * maxRow
+			begin := rows.InputOffset()
 			row, err := rows.Read()
 			if err == io.EOF && !first {
 				return
@@ -51,9 +52,12 @@ func ReadCSV(r io.Reader) iter.Seq2[Object, error] {
 			var o Object
 			if err == nil {
 				line, _ := rows.FieldPos(0)
-				if first {
+				switch {
+				case rows.InputOffset()-begin > maxRow:
+					err = errLongRow
+				case first:
 					err = checkHeader(row)
-				} else {
+				default:
 					o, err = objectOf(row)
 				}
 				if err != nil {

@@ -90,6 +90,10 @@ func TestReadCSVGuessesNothing(t *testing.T) {
 	}
 	_, err := read(io.MultiReader(strings.NewReader(header+"\"a"), endless{}))
 	require.ErrorContains(t, err, "longer than 64 KiB", "an open quote is not the whole list")
+	for n, says := range map[int]string{63 << 10: "with a zone", 65 << 10: "longer than 64 KiB"} {
+		_, err = read(strings.NewReader(header + strings.Repeat("a", n) + ",,,,02.03.2026\n"))
+		require.ErrorContains(t, err, says)
+	}
 	_, err = read(iotest.ErrReader(errors.New("a broken pipe")))
 	require.ErrorContains(t, err, "a broken pipe")
 }

@@ -152,3 +152,27 @@ func TestReferenceOfAnEarlierOperation(t *testing.T) {
 		assert.Equal(t, []string{"several_there!"}, kinds(compared(t, options(b), one, other, third)), object)
 	}
 }
+
+// Two objects of different kinds may have one id. A list without kinds doesn't tell them apart, unless a mark or Options.Kinds does.
+func TestOneIDOfTwoKinds(t *testing.T) {
+	b := open(t)
+	b.pays("invoice-0", at(8), sent{object: "charge ch_0"})
+	b.pays("invoice-1", at(9), sent{object: "charge 1001", reference: "ref-1"})
+	b.pays("refund-1", at(9), sent{endpoint: "POST /v1/refunds", object: "refund 1001", body: "amount=500&currency=eur", reference: "ref-2"})
+	paid, refund := charge("1001", at(9)), charge("1001", at(9))
+	paid.Kind, refund.Kind, refund.Money.Minor = "", "", 500
+	r := compared(t, options(b), charge("ch_0", at(8)), paid, refund)
+	assert.True(t, r.OK(), kinds(r))
+	assert.Equal(t, 1, r.Matched)
+	assert.Equal(t, map[string]int{"objects without a kind whose id operations of several kinds have": 2, "operations whose object may be another's": 2}, r.NotCompared)
+
+	paid.Reference, refund.Reference = "ref-1", "ref-2"
+	r = compared(t, options(b), charge("ch_0", at(8)), paid, refund)
+	assert.Empty(t, r.Findings)
+	assert.Equal(t, 3, r.AmountsCompared)
+
+	paid.Reference = ""
+	opts := options(b)
+	opts.Kinds = []string{"charge"}
+	assert.Equal(t, 2, compared(t, opts, charge("ch_0", at(8)), paid).AmountsCompared)
+}

@@ -110,7 +110,11 @@ func (r *run) object(ctx context.Context, o *Object) error {
 		r.report.NotCompared["objects of other kinds"]++
 		return nil
 	}
-	one := r.byObject(o)
+	one, vague := r.byObject(o)
+	if vague {
+		r.report.NotCompared["objects without a kind whose id operations of several kinds have"]++
+		return nil
+	}
 	if one == nil {
 		one = r.byMark(o)
 		if (one == nil || r.foreign || rank(o, one) > surely) && (inside || one != nil && one.inWindow) {
@@ -378,7 +382,10 @@ func (r *run) missing(ctx context.Context, one *operation) error {
 	case one.reaped && r.otherAccounts:
 		r.report.NotCompared["operations whose account was reaped"]++
 		return nil
-	case one.id == "" && (!byMark || one.vague):
+	case one.vague:
+		r.report.NotCompared["operations whose object may be another's"]++
+		return nil
+	case one.id == "" && !byMark:
 		r.report.NotCompared["operations whose object is not recorded"]++
 		return nil
 	case !r.listed[one.kind]:

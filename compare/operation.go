@@ -48,7 +48,7 @@ type operation struct {
 	seen            string  // the id of the object that it was matched with
 	matched, shares bool    // shares: another operation has the same object
 	told            bool    // a finding names it
-	vague           bool    // an object with its mark may be another scope's
+	vague           bool    // its object may be another operation's: of another scope or kind
 	declined        *Object // a try that the provider refused, of an operation without a recorded object
 }
 

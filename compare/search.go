@@ -17,8 +17,9 @@ func (one *operation) fits(o *Object) bool {
 }
 
 // byObject returns the operation whose object it is, or nil. If several operations have the object, it is of the one with
-// its mark, else of the first. The others share it, unless they are copies.
-func (r *run) byObject(o *Object) *operation {
+// its mark, else of the first. The others share it, unless they are copies. An object is vague if operations of several
+// kinds have its id, and the list says neither its kind nor a mark.
+func (r *run) byObject(o *Object) (one *operation, vague bool) {
 	var all []*operation
 	for _, one := range r.objects[o.ID] {
 		if one.fits(o) && one.standing == executed {
@@ -26,24 +27,33 @@ func (r *run) byObject(o *Object) *operation {
 		}
 	}
 	if len(all) == 0 {
-		return nil
+		return nil, false
+	}
+	rank := func(one *operation) int {
+		switch {
+		case o.Key != "" && o.Key == one.key || o.Reference != "" && o.Reference == one.reference:
+			return 0
+		case one.expects:
+			return 1
+		}
+		return 2
 	}
 	slices.SortStableFunc(all, func(a, b *operation) int {
-		rank := func(one *operation) int {
-			switch {
-			case o.Key != "" && o.Key == one.key || o.Reference != "" && o.Reference == one.reference:
-				return 0
-			case one.expects:
-				return 1
-			}
-			return 2
-		}
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.firstSent.Compare(b.firstSent))
 	})
+	one = all[0]
 	for _, other := range all[1:] {
-		other.shares = other.shares || other.expects && !other.copies(all[0])
+		switch {
+		case !other.expects:
+		case one.kind != "" && other.kind != "" && one.kind != other.kind: // the list does not say which kind it is
+			if rank(one) > 0 {
+				one.vague, other.vague, vague = true, true, true
+			}
+		case !other.copies(one):
+			other.shares = true
+		}
 	}
-	return all[0]
+	return one, vague
 }
 
 // copies reports whether both are one operation, in two journals.
@@ -128,7 +138,7 @@ func (r *run) search(ctx context.Context, o *Object) (one *operation, others boo
 				switch {
 				case r.opts.Scope != nil && op.Scope != *r.opts.Scope:
 					for _, one := range by.held {
-						one.vague = true
+						one.vague = one.vague || one.id == ""
 					}
 					return nil, true, nil
 				case r.otherThanListed(op) != "":
