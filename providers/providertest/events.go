@@ -146,6 +146,11 @@ func (s *Server) happens(o *creation, what providers.Outcome) (atOnce []*event) 
 	if len(named) > 0 { // an endpoint for all kinds of objects has events of all kinds
 		all = named
 	}
+	// An event that shows no mark of the request, beside events that do, is about a later state, such as a dispute's end.
+	isLater := func(rule *providers.EventRule) bool { return rule.Key == "" && rule.Reference == "" && !rule.Thin }
+	if slices.ContainsFunc(all, func(rule *providers.EventRule) bool { return !isLater(rule) }) {
+		all = slices.DeleteFunc(all, isLater)
+	}
 	for _, rule := range all {
 		atOnce = append(atOnce, s.happen(o, rule)...)
 	}

@@ -835,32 +835,3 @@ func TestShutdownEndsResume(t *testing.T) {
 		assert.Zero(t, l.Now())
 	})
 }
-
-// formless is a journal from before the form of a key was recorded.
-type formless struct{ machine.Store }
-
-func (j formless) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
-	if ev.Intent != nil {
-		in := *ev.Intent
-		in.Form, ev.Intent = "", &in
-	}
-	return j.Store.Apply(ctx, ev)
-}
-
-// An operation that was recorded without the form of its key is sent in today's form.
-func TestResumeOfARecordWithoutAForm(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		l, j := (&line{}).Then(loses()), onDisk(t)
-		was := start(t, l, onceward.Config{Journal: formless{j}, Backoff: once})
-		require.ErrorIs(t, was.Ask(named(t, invoice)).Err, onceward.ErrPending)
-		require.Empty(t, was.Recorded(onceward.Ref{ID: invoice}).Form)
-		require.NoError(t, was.Shutdown(t.Context()))
-		pass(time.Hour)
-		p := start(t, l, onceward.Config{Journal: j})
-		_, err := p.Resume(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, journal.StateCompleted, p.Recorded(onceward.Ref{ID: invoice}).State)
-		require.Len(t, l.Sent(), 2)
-		assert.Equal(t, l.Keys()[0], l.Keys()[1])
-	})
-}
