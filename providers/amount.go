@@ -2,15 +2,15 @@ package providers
 
 import "strings"
 
-// Amount says where a request names the money that it moves. The zero Amount means that the table does not say.
-// Package compare reads it.
+// Amount says where a request names the moved money. The zero Amount means that the table does not say. Package
+// compare reads the Amount.
 type Amount struct {
-	// Value and Currency are the fields of the amount and of its currency: dotted paths in a JSON body, or names of form
-	// fields. An empty Currency means that the request names none, and the object's currency counts: a refund is in the
-	// currency of its payment.
+	// Value and Currency are the fields with the amount and the currency: dotted paths in a JSON body, or form field
+	// names. An empty Currency means that the request names none, and the object's currency counts: a refund has the
+	// payment's currency.
 	Value, Currency string
 
-	// Decimal says that Value is a decimal number, such as 20.00. Otherwise it is a whole number of the currency's
+	// Decimal says that Value is a decimal number, such as 20.00. Otherwise Value is a whole number in the currency's
 	// smallest unit.
 	Decimal bool
 

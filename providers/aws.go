@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// AWSAction is the contract of one action of an AWS service: a row of the table from which [AWS] makes a
-// [Provider]. AWS has one contract per action, so list the actions that you call.
+// AWSAction is an AWS action's contract: a row in the table from which [AWS] makes a [Provider]. AWS has one contract
+// per action, so list the actions that you call.
 //
-// An action of the Query protocol (EC2) has a Name, of the JSON protocols (DynamoDB) a Target, and of a REST
-// service a Pattern.
+// An action in the Query protocol (EC2) has a Name, in the JSON protocols (DynamoDB) a Target, and in a REST service
+// a Pattern.
 type AWSAction struct {
 	// Host is the service's endpoint in one region: "ec2.eu-central-1.amazonaws.com". A token is valid in its
 	// own region.

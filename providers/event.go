@@ -8,46 +8,45 @@ import (
 	"github.com/onceward/onceward/internal/template"
 )
 
-// EventRule says what one kind of the provider's events (webhooks) proves about its request. An event that
-// matches no rule proves nothing.
+// EventRule says what one kind of provider event (webhook) proves about a request. An event that matches no rule
+// proves nothing.
 //
-// Only an event with a verified signature proves anything. Events may come late, twice and in any order. An
-// event that reports an old state never overrides a later event or an answer.
+// Only an event with a verified signature proves anything. Events may come late, twice and in any order. An event
+// that reports an old state never overrides a later event or an answer.
 type EventRule struct {
-	// Field is the path of the event's type in its body, as of [Rule.Field], and Equals is the type: "type",
+	// Field is the path to the event's type in the body, as in [Rule.Field], and Equals is the type: "type",
 	// "charge.succeeded".
 	Field, Equals string
 
 	// Also must hold as well, between the event and its request.
 	Also []Same
 
-	// Endpoint is the Pattern of the requests that the rule is about. Empty means any endpoint whose request
-	// has the key or the reference. For each endpoint, the first rule that matches an event counts.
+	// Endpoint is the Pattern for the rule's requests. Empty means any endpoint whose request has the key or the
+	// reference. For each endpoint, the first rule that matches an event counts.
 	Endpoint string
 
-	// Items is the path of the events if one request delivers several: "events[]". All other paths then start
-	// at one event. Empty means that the body is the event.
+	// Items is the path to the events if one request delivers several: "events[]". All other paths then start at one
+	// event. Empty means that the body is the event.
 	Items string
 
 	// Key and Reference are the paths of the operation's key and reference. Key, Reference or Object finds
 	// the event's operation.
 	Key, Reference string
 
-	// ID is the path of the event's own id, which identifies repeats. Empty means that the event has none.
+	// ID is the path to the event's own id, which identifies repeats. Empty means that the event has none.
 	ID string
 
-	// Object is the path of the object's id. Created is the path of its time of creation, as of
+	// Object is the path to the object's id. Created is the path to the object's creation time, as in
 	// [Lookup.Created].
 	Object, Created string
 
-	// At is the path of the event's time, in the format of [Lookup.Created].
+	// At is the path to the event's time, in the format of [Lookup.Created].
 	At string
 
-	// Account is the path of the event's account. Empty means that the event does not show it.
+	// Account is the path to the event's account. Empty means that the event does not show the account.
 	Account string
 
-	// Live is the path of a boolean that is false in a test mode. Empty means that the event does not show
-	// it.
+	// Live is the path to a boolean that is false in a test mode. Empty means that the event does not show the mode.
 	Live string
 
 	// Is is the meaning for the request. Thin rules do not use it.

@@ -52,7 +52,7 @@ func adyenEvent(object, success string, is Outcome, codes ...string) []EventRule
 	}, is, codes...)
 }
 
-// adyenTransferEvents show the reference of a transfer, and when it was created.
+// adyenTransferEvents show a transfer's reference and creation time.
 var adyenTransferEvents = func() (rules []EventRule) {
 	for _, event := range []string{"balancePlatform.transfer.created", "balancePlatform.transfer.updated"} {
 		for _, means := range adyenTransfers.Means {
@@ -77,9 +77,9 @@ var adyenTransferEvents = func() (rules []EventRule) {
 	return rules
 }()
 
-// stripeEvents show the key of the request that caused them. One request creates several objects, so each
-// endpoint has the events of its own kind. Later events about an object have the key of another request, or
-// none. An intent is created before it is confirmed, and an intent whose payment failed may still succeed.
+// stripeEvents show the key of the request that caused the event. One request creates several objects, so each
+// endpoint has the events for one kind. Later events about an object have another request's key, or none. An intent
+// is created before its confirmation, and an intent whose payment failed may still succeed.
 var stripeEvents = slices.Concat(
 	kinds(stripeEvent("charge"), TookEffect, "charge.succeeded", "charge.pending"),
 	kinds(stripeEvent("charge"), Refused, "charge.failed"),
@@ -112,8 +112,8 @@ var stripeEvents = slices.Concat(
 	}},
 )
 
-// stripeDispute is of a charge's dispute, which may be of a part of the charge. It takes money from the account, and brings
-// the money back if it is won.
+// stripeDispute is for a charge's dispute, which may concern a part of the charge. A dispute takes money from the
+// account, and brings the money back if the dispute is won.
 var stripeDispute = func() EventRule {
 	r := byObject(stripeEvent("charge"))
 	r.Object, r.Created = "data.object.charge", ""
@@ -121,14 +121,14 @@ var stripeDispute = func() EventRule {
 	return r
 }()
 
-// stripeOfIntent is of the charge that a payment intent made, or of the charge's dispute.
+// stripeOfIntent is for the charge that a payment intent made, or for the charge's dispute.
 func stripeOfIntent(same ...Same) EventRule {
 	r := about(byObject(stripeEvent("payment_intent")), same...)
 	r.Object, r.Created = "data.object.payment_intent", ""
 	return r
 }
 
-// stripeEvent is of an object that one of the v1 endpoints creates.
+// stripeEvent is for an object that one of the v1 endpoints creates.
 func stripeEvent(kind string) EventRule {
 	return EventRule{
 		Field:     "type",
@@ -145,8 +145,7 @@ func stripeEvent(kind string) EventRule {
 	}
 }
 
-// modernTreasuryEvents have the payment order as it was when they happened, and no id of
-// their own but in a header.
+// modernTreasuryEvents have the payment order as of the event's time. Only a header has an event's id.
 var modernTreasuryEvents = slices.Concat(
 	kinds(modernTreasuryEvent, TookEffect, "created", "approved", "begin_processing", "finish_processing", "completed"),
 	kinds(modernTreasuryEvent, Reversed, "failed", "denied", "cancelled", "returned", "reversed"),
@@ -169,9 +168,8 @@ var modernTreasuryEvent = EventRule{
 	Source: "docs.moderntreasury.com/platform/reference/payment-orders [D]; fields: " + sourceModernTreasurySDK + " paymentorder.go",
 }
 
-// checkoutEvents find payments, captures and refunds by the ids that Checkout.com's answers named. They do
-// not show when a payment was requested. Its reference may belong to an earlier try whose shopper returns
-// only now.
+// checkoutEvents find payments, captures and refunds by the ids in Checkout.com's answers. The events do not show
+// when a payment was requested. A payment's reference may belong to an earlier try whose shopper returns only now.
 var checkoutEvents = slices.Concat(
 	kinds(checkoutEvent("POST /payments", "id"), TookEffect, "payment_approved"),
 	kinds(checkoutEvent("POST /payments", "id"), Refused, "payment_declined"),
@@ -190,7 +188,7 @@ func checkoutEvent(endpoint, object string) EventRule {
 	}
 }
 
-// wiseEvents report that a transfer changed its state, without the ID of its request.
+// wiseEvents report a transfer's change of state, without the request's ID.
 var wiseEvents = []EventRule{{
 	Field:    "event_type",
 	Equals:   "transfers#state-change",
@@ -201,8 +199,8 @@ var wiseEvents = []EventRule{{
 	Source:   "docs.wise.com/api-reference/webhook-event/eventtransfersstatechange [D]",
 }}
 
-// dwollaEvents are the same in the list of events and in a webhook, whose time of sending the list lacks. A bank's leg of
-// a transfer has an id of its own, and fails by events of its own.
+// dwollaEvents are the same in the list of events and in a webhook, except that the list lacks the sending time. A
+// transfer's bank leg has a separate id, and fails by separate events.
 var dwollaEvents = slices.Concat(
 	kinds(func() EventRule {
 		r := dwollaEvent
@@ -222,7 +220,7 @@ var dwollaEvent = EventRule{
 		"topics, created and correlationId: developers.dwolla.com/docs/api-reference/events, developers.dwolla.com/guides/webhooks/process-webhooks [D]",
 }
 
-// increaseEvents say that something moved that a request created, which then shows its key.
+// increaseEvents say that something moved. The object that the request created then shows the key.
 var increaseEvents = kinds(EventRule{
 	Field:    "category",
 	Endpoint: "POST /{objects}",

@@ -6,19 +6,19 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// Feed describes how a provider lists the events of an account, for Client.CatchUp. The zero Feed means that the provider
-// lists no events. Templates are those of [Lookup], with the placeholders {since} and {until} only. It does not matter
-// whether the window includes its ends.
+// Feed describes how a provider lists an account's events, for Client.CatchUp. The zero Feed means that the provider
+// lists no events. Templates are those of [Lookup], with the placeholders {since} and {until} only. The window may
+// include or exclude the ends.
 //
 // No list of events is complete: a provider may fail to create an event, or omit an event for which the credential
-// has no permission. No filter is trusted: an event counts only if its time and its type are wanted.
+// has no permission. No filter is trusted: an event counts only if the event's time and type are wanted.
 type Feed struct {
-	// Method, Path, Query and Body are the request, as in [Lookup]. Host is its host, one of Provider.Hosts without a
-	// wildcard, such as a sandbox. Default: the first of Provider.Hosts. The request goes there by https.
+	// Method, Path, Query and Body are the request, as in [Lookup]. Host is the request's host, one of Provider.Hosts
+	// without a wildcard, such as a sandbox. Default: the first of Provider.Hosts. The request uses https.
 	Method, Host, Path, Query, Body string
 
-	// TimeLayout is the format of {since} and {until}, as in [Lookup]. Items is the path of the events in the answer, and
-	// Next says how to request the next page. Next.Size is the largest number of events on a page.
+	// TimeLayout is the format for {since} and {until}, as in [Lookup]. Items is the path to the events in the
+	// answer, and Next says how to request the next page. Next.Size is the largest number of events on a page.
 	TimeLayout, Items string
 	Next              Paging
 
@@ -31,21 +31,23 @@ type Feed struct {
 	// does not filter by type.
 	TypesAtOnce int
 
-	// Undelivered is added to Query for events that no endpoint accepted. Empty means that there is no such list.
+	// Undelivered is added to Query for events that no endpoint accepted. Empty means that the provider has no such
+	// list.
 	Undelivered string
 
 	// Bound says what limits a list.
 	Bound FeedBound
 
-	// ID, At, Type and Account are paths in an event: the event's id, time (in a format of [Lookup.Created]), type and
-	// account. An empty Account means that every listed event is of the account whose credential listed it.
+	// ID, At, Type and Account are paths in an event: the event's id, time (in a [Lookup.Created] format), type and
+	// account. An empty Account means that every listed event belongs to the account whose credential listed the
+	// event.
 	ID, At, Type, Account string
 
 	// As is the body of a webhook that brings the event: JSON with {item} in place of the event. Empty means that the
-	// event itself is the body.
+	// event is the body.
 	As string
 
-	// SameID says that a webhook of the event has the same signed id. Only then may one handler receive both.
+	// SameID says that the event's webhook has the same signed id. Only then may one handler receive both.
 	SameID bool
 
 	// Owner says whose events the list has.
@@ -64,7 +66,7 @@ type Feed struct {
 	Source string
 }
 
-// FeedHost returns the host of the list of events: Feed.Host, or the first of Hosts.
+// FeedHost returns the host for the list of events: Feed.Host, or the first of Hosts.
 func (p *Provider) FeedHost() string {
 	if p.Feed.Host == "" && len(p.Hosts) > 0 {
 		return p.Hosts[0]
@@ -106,7 +108,7 @@ const (
 	// OfCredential: the account of the credential.
 	OfCredential FeedOwner = iota
 
-	// OfAccountHeader: the account that the first of Provider.AccountHeaders names, else the account of the credential.
+	// OfAccountHeader: the account in the first of Provider.AccountHeaders, else the credential's account.
 	OfAccountHeader
 
 	// OfApplication: all accounts that use the application. Each event names its account.

@@ -6,46 +6,45 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// Lookup finds out, by reading, whether a request took effect after its answer was lost. It describes one
-// request that changes nothing, the items of its answer, and how to recognise the object that the operation
-// created.
+// Lookup finds out, by reading, whether a request took effect after the answer was lost. A Lookup describes one
+// request that changes nothing, the answer's items, and how to recognise the object that the operation created.
 //
-// Templates are text with placeholders in braces. Each is replaced by its value, escaped for its place (a
-// segment of a path, a query, a JSON string, a form):
+// Templates are text with placeholders in braces. Each placeholder is replaced by a value, escaped for the place (a
+// path segment, a query, a JSON string, a form):
 //
 //	{key}            the operation's idempotency key
-//	{reference}      its reference, see Endpoint.Reference
-//	{path.NAME}      the match of the wildcard NAME of the endpoint's Pattern
-//	{request.FIELD}  a field of the frozen request: a dotted path into its JSON body, the
-//	                 name of a form field (or query parameter, if it has no body)
-//	{account}        the account of the credential, see Provider.Identity
-//	{since} {until}  the window of its creation, by TimeLayout
+//	{reference}      the operation's reference, see Endpoint.Reference
+//	{path.NAME}      the match of the wildcard NAME in the endpoint's Pattern
+//	{request.FIELD}  a field of the frozen request: a dotted path into the JSON body, the
+//	                 name of a form field (or query parameter, if there is no body)
+//	{account}        the credential's account, see Provider.Identity
+//	{since} {until}  the window for the object's creation, by TimeLayout
 //	{id}             the found object's id; in Fetch only
 //
-// A look-up is skipped if the request lacks a value that it needs.
+// A look-up is skipped if the request lacks a needed value.
 //
-// Items with the same ID are one object. No filter is trusted: an item counts only if all of Same holds,
-// whatever the query asked for. One object that counts is the operation's. If two or more count, an operator
-// has to decide.
+// Items with the same ID are one object. No filter is trusted: an item counts only if all of Same holds, whatever the
+// query asked for. If one object counts, the object is the operation's. If two or more count, an operator has to
+// decide.
 type Lookup struct {
 	// By defines how the object is recognised.
 	By LookupBy
 
-	// Method is the method of the request. Any method but GET is sent only if the table declares NoEffect for
-	// that request, or if it is a GraphQL query. Default: GET.
+	// Method is the request's method. Any method but GET is sent only if the table declares NoEffect for the request,
+	// or if the request is a GraphQL query. Default: GET.
 	Method string
 
-	// Path, Query and Body are templates of the request's path, query and body. Host, headers and credential
-	// are the operation's own. A body that begins with a brace is JSON. Any other body is a form.
+	// Path, Query and Body are templates for the request's path, query and body. The operation supplies host, headers
+	// and credential. A body that begins with a brace is JSON. Any other body is a form.
 	Path, Query, Body string
 
-	// TimeLayout is the format of {since} and {until}: "unix" for seconds, "date" for 2006-01-02 in UTC,
-	// "rfc3339" for a time in UTC without fractions, or a layout of package time.
+	// TimeLayout is the format for {since} and {until}: "unix" for seconds, "date" for 2006-01-02 in UTC, "rfc3339"
+	// for a time in UTC without fractions, or a layout for package time.
 	TimeLayout string
 
-	// Items is the path of the answer's items: "data[]", "_embedded.transfers[]", or "[]" for an answer that
-	// is an array. It ends in [], as does every array before it. Empty means that the whole answer is the one
-	// item. An answer without that path proves nothing. It does not mean that there are no items.
+	// Items is the path to the answer's items: "data[]", "_embedded.transfers[]", or "[]" for an array answer. The
+	// path ends in [], as does every array before. Empty means that the whole answer is the one item. An answer
+	// without the path proves nothing, not even that there are no items.
 	Items string
 
 	// Same must hold completely for an item to be the operation's object. It may be empty if Items is empty
@@ -66,24 +65,24 @@ type Lookup struct {
 	// Next says how to request the next page.
 	Next Paging
 
-	// Means lists the meanings of the object's states. The first match counts. If none matches, the request
-	// took effect, but the object differs from the answer of a create (see SameShape).
+	// Means lists the meanings for the object's states. The first match counts. If none matches, the request took
+	// effect, but the object differs from a create's answer (see SameShape).
 	Means []Meaning
 
-	// Fetch is a template of the path for a GET of the object itself. Means and SameShape then apply to the
-	// fetched object. Empty means that they apply to the item.
+	// Fetch is a path template for a GET on the object. Means and SameShape then apply to the fetched object. Empty
+	// means that Means and SameShape apply to the item.
 	Fetch string
 
-	// SameShape says that the object has the shape of a create's answer. If one of Means says that it took
-	// effect, it becomes the operation's answer. An object in another state completes the operation by its id
-	// alone.
+	// SameShape says that the object has the shape of a create's answer. If a Meaning says that the request took
+	// effect, the object becomes the operation's answer. An object in another state completes the operation by the
+	// object's id alone.
 	SameShape bool
 
-	// Horizon is the age after which the look-up may no longer show an object, whether or not it was created.
-	// It is for the operator who judges a look-up that found nothing. Zero means no limit.
+	// Horizon is the age after which the look-up may no longer show an object. The operator who judges an empty
+	// look-up needs the Horizon. Zero means no limit.
 	Horizon time.Duration
 
-	// Needs is the permission that the look-up requires, if it differs from the permission to create objects.
+	// Needs is the look-up's permission, if different from the permission to create objects.
 	Needs string
 
 	// Source is the source of the facts.
@@ -101,7 +100,7 @@ const (
 	// made the reference. A caller's reference also needs the rest of Same.
 	ByReference
 
-	// ByParent: the object belongs to another object that the request names, like a refund to its payment.
+	// ByParent: the object belongs to another object that the request names, like a refund to a payment.
 	ByParent
 
 	// ByTime: all objects of a window are read, and compared by their fields.
@@ -167,24 +166,24 @@ type Paging struct {
 	// Style says where the next page comes from.
 	Style PageStyle
 
-	// Param is the query parameter for the next page. In a look-up with a Body it is the dotted path of a
-	// JSON field, or the name of a form field. The first request is sent without it, except that numbered
-	// pages send their number. PageLink does not use it.
+	// Param is the query parameter for the next page. In a look-up with a Body, Param is the dotted path to a JSON
+	// field, or a form field's name. The first request has no Param, except that numbered pages send their number.
+	// PageLink does not use Param.
 	Param string
 
-	// Cursor is the path of the next page's cursor for PageCursor, or of its URL for PageLink. For PageHeader
-	// it is the header's name. A missing, null or empty cursor marks the last page. For PageLastID it is the
-	// path in an item of the id to send back. Default for PageLastID: the ID of the look-up.
+	// Cursor is the path to the next page's cursor for PageCursor, or to the next page's URL for PageLink. For
+	// PageHeader, Cursor is the header's name. A missing, null or empty cursor marks the last page. For PageLastID,
+	// Cursor is the path in an item to the id to send back. Default for PageLastID: the look-up's ID.
 	Cursor string
 
-	// More, if not empty, is the path of a boolean that is false on the last page. It must exist. If the path ends
-	// in [], it is an array of links instead, and a link whose rel is "next" says that the list goes on. Without More,
-	// PageLastID ends at a page with fewer items than Size, and PageOffset and PageNumber at a page without
-	// items.
+	// More, if not empty, is the path to a boolean that is false on the last page. The boolean must exist. If the
+	// path ends in [], More is an array of links instead, and a link whose rel is "next" says that the list goes on.
+	// Without More, PageLastID ends at a page with fewer items than Size, and PageOffset and PageNumber at a page
+	// without items.
 	More string
 
 	// Size is the maximum number of items on a page that the look-up asks for. A single page that is full, or that
-	// goes on by More, may have been cut there, and then shows nothing of the rest.
+	// goes on by More, may have been cut there, and then shows nothing about the rest.
 	Size int
 }
 
@@ -210,8 +209,8 @@ const (
 	// PageNumber: Param is the page's number, from 1.
 	PageNumber
 
-	// PageLink: a field of the answer is the URL of the next page. Only its query is used, and only if its
-	// host and path are the look-up's.
+	// PageLink: a field in the answer is the next page's URL. The look-up uses only the URL's query, and only if the
+	// URL has the look-up's host and path.
 	PageLink
 )
 
@@ -230,17 +229,17 @@ func (s PageStyle) String() string { return words.Of("page style", pageStyleName
 
 func (s PageStyle) valid() bool { return s <= PageLink }
 
-// Meaning is the meaning of an object's state for the request that created it.
+// Meaning is the meaning of an object's state for the request that created the object.
 type Meaning struct {
-	// Field is a path in the object, and Equals its text, compared exactly. If Equals is empty, the field
-	// must exist. In an array one element is enough, unless the meaning is Refused: all elements must mean it.
+	// Field is a path in the object. Equals is the field's text, compared exactly. If Equals is empty, the field must
+	// exist. In an array one element is enough, unless the meaning is Refused, which all elements must have.
 	Field, Equals string
 
 	// Is is the meaning.
 	Is Outcome
 }
 
-// Outcome is the outcome of a request, as an object or an event shows it.
+// Outcome is a request's outcome, as an object or an event shows the outcome.
 type Outcome uint8
 
 const (

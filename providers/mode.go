@@ -2,7 +2,7 @@ package providers
 
 import "fmt"
 
-// CredentialMode is a public prefix of a provider's credentials, and the mode that it shows.
+// CredentialMode is a public prefix of a provider's credentials, and the prefix's mode.
 type CredentialMode struct {
 	// Prefix is the start of such a credential: "sk_test_".
 	Prefix string

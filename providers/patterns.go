@@ -21,7 +21,7 @@ func posts(below string, paths ...string) []string {
 	return patterns
 }
 
-// secretly is the endpoint of an answer that holds a secret. source is added to its own.
+// secretly adds source to an endpoint whose answer holds a secret.
 func secretly(e Endpoint, source string) Endpoint {
 	e.SecretResponse = true
 	e.Source += source
@@ -37,7 +37,7 @@ func states(field string, means ...[]Meaning) []Meaning {
 	return all
 }
 
-// of are states of a field that have this meaning.
+// of returns a Meaning with the outcome o for each state.
 func (o Outcome) of(states ...string) (means []Meaning) {
 	for _, state := range states {
 		means = append(means, Meaning{Equals: state, Is: o})

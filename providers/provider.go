@@ -7,11 +7,11 @@ import (
 	"github.com/onceward/onceward/internal/memory"
 )
 
-// Provider is the idempotency contract of one API as a struct of facts: where keys go, what the provider
-// remembers and what answers mean. Adapters such as [Stripe] return one. An API of your own is a literal of
-// about a dozen lines.
+// Provider is one API's idempotency contract as a struct of facts: where keys go, what the provider remembers and
+// what answers mean. Adapters such as [Stripe] return one. A literal for your own API takes about a dozen lines.
 //
-// Do not change a Provider that a client uses. A client copies it. To adjust an adapter, change the returned value.
+// Do not change a Provider that a client uses. A client copies the Provider. To adjust an adapter, change the
+// returned value.
 type Provider struct {
 	// Name is the provider's name in errors and in Client.RecordEvent. The name is unique among the providers
 	// of one client.
@@ -42,21 +42,21 @@ type Provider struct {
 	// searches for prefixes in Authorization, X-Api-Key and Api-Key.
 	CredentialModes []CredentialMode
 
-	// KeysPerScope says that each scope of the caller has its own credential or account at the provider, and
-	// keys belong to that account. Two operations of different scopes then never meet under one key, and an
-	// endpoint for events has to say its scope (Client.RecordEvent). False is the safe value: two operations
-	// with one key count as one, whatever their scopes. After a correction from true to false, operations that
-	// other scopes began before stay unseen.
+	// KeysPerScope says that each caller's scope has a separate credential or account at the provider, and keys
+	// belong to the account. Two operations with different scopes then never meet under one key, and an endpoint for
+	// events has to say the scope (Client.RecordEvent). False is the safe value: two operations with one key count as
+	// one, whatever their scopes. After a correction from true to false, operations that other scopes began before
+	// stay unseen.
 	KeysPerScope bool
 
-	// Answers are the media types of the provider's successes, without parameters. "application/json"
-	// includes every type with the ending +json. Empty means that every 2xx is the provider's. Otherwise a 2xx
-	// of another type, such as a gateway's page, is not the provider's answer. These rules also apply:
+	// Answers are the media types of the provider's successes, without parameters. "application/json" includes every
+	// type with the ending +json. Empty means that every 2xx is the provider's. Otherwise a 2xx with another type,
+	// such as a gateway's page, is not the provider's answer. These rules also apply:
 	//
 	//   - HTML counts only if HTML is listed.
 	//   - Markup counts only if HTML, or a type that ends in xml, is listed.
 	//   - A body that calls itself JSON but begins as markup does not count.
-	//   - A body of an unlisted type counts if application/json is listed and the body begins as a JSON object
+	//   - A body with an unlisted type counts if application/json is listed and the body begins as a JSON object
 	//     or array.
 	//   - A body that is empty or has only white space counts with 204 and 205, and with the statuses that are
 	//     listed as texts: "201".
@@ -79,8 +79,8 @@ type Provider struct {
 	// Feed defines how the provider lists its events.
 	Feed Feed
 
-	// WebhookSchemes are the schemes of package webhook (webhook.Verifier.Scheme) that sign the provider's
-	// events. Client.WebhookHandler rejects a verifier of another scheme. Empty allows every scheme.
+	// WebhookSchemes are the schemes from package webhook (webhook.Verifier.Scheme) that sign the provider's events.
+	// Client.WebhookHandler rejects a verifier with another scheme. Empty allows every scheme.
 	WebhookSchemes []string
 
 	// Identity defines how the provider shows the account of a credential.
@@ -170,8 +170,8 @@ type Endpoint struct {
 	// SecretResponse marks answers with a secret, such as a created API key. Such answers are not kept in clear.
 	SecretResponse bool
 
-	// OmitFields are body fields left out of the fingerprint, because they change between tries of the same
-	// request. They are dotted paths ("meta.sent_at") of a JSON body, or names of form fields.
+	// OmitFields are body fields left out of the fingerprint, because the fields change between tries of the same
+	// request. OmitFields are dotted paths ("meta.sent_at") in a JSON body, or form field names.
 	OmitFields []string
 
 	// Object is the kind of the created object, in the provider's term: "payment". By kind and id, an object
@@ -179,15 +179,14 @@ type Endpoint struct {
 	// proofs are recorded under the old kind.
 	Object string
 
-	// ObjectID is the path of the object's id in the answer, as of [Rule.Field]: "payment.id". If ObjectID is
-	// empty, the id is taken from the path of objects in Lookups, then from "id", then from the end of the
-	// Location header.
+	// ObjectID is the path to the object's id in the answer, as in [Rule.Field]: "payment.id". If ObjectID is empty,
+	// the id is taken from the path to objects in Lookups, then from "id", then from the end of the Location header.
 	ObjectID string
 
 	// Reference defines the field by which the object can be recognised.
 	Reference Reference
 
-	// Amount defines where the request names the money that it moves.
+	// Amount defines where the request names the moved money.
 	Amount Amount
 
 	// Lookups find out, by reading, whether a request took effect. They run in order, and the first
@@ -206,14 +205,14 @@ type Endpoint struct {
 	Source string
 }
 
-// Declared is the place of a retention in an answer: a number of seconds, counted like Retention. Less than a
-// minute counts as no retention, and so does a value that is not a whole number, since the value may be a short time
-// in another form. The zero Declared means no declaration.
+// Declared is the place of a retention in an answer: a number of seconds, counted like Retention. Less than a minute
+// counts as no retention, and so does a value that is not a whole number, since the value may be a short time in
+// another form. The zero Declared means no declaration.
 type Declared struct {
 	// Header is a response header. All lines of the header must have the same value.
 	Header string
 
-	// Field is the dotted path, as in [Rule], of a field of a JSON body: "idempotency.replay_ttl_seconds".
+	// Field is the dotted path, as in [Rule], to a field in a JSON body: "idempotency.replay_ttl_seconds".
 	Field string
 
 	// Source is the source of the fact.

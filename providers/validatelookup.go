@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/internal/template"
 )
 
-// reconciles reports contradictions in the facts that find an operation again, and facts that would match
-// another operation's object or miss its own.
+// reconciles reports contradictions in the facts that find an operation again. reconciles also reports facts that
+// would match another operation's object or miss the right object.
 func (v *validation) reconciles(at string, e Endpoint) {
 	v.reference(at+"Reference.", e)
 	v.amount(at+"Amount.", e.Amount)
@@ -31,8 +31,8 @@ func (v *validation) reconciles(at string, e Endpoint) {
 	}
 }
 
-// namesOneKind reports whether the endpoint is of one kind of request: a POST or a PUT to
-// one path or, behind an action, to any.
+// namesOneKind reports whether the endpoint has one kind of request: a POST or a PUT to one path or, behind an
+// action, to any path.
 func namesOneKind(e Endpoint) bool {
 	method, path, found := strings.Cut(e.Pattern, " ")
 	if !found || method != http.MethodPost && method != http.MethodPut {
@@ -106,7 +106,7 @@ func timeLayout(s string) bool {
 // wildcard is one of a pattern's.
 var wildcard = regexp.MustCompile(`\{(\w+)(\.\.\.)?\}`)
 
-// templates checks the look-up's templates, and returns the placeholders of its first request.
+// templates checks the look-up's templates, and returns the first request's placeholders.
 func (v *validation) templates(at string, e Endpoint, look Lookup) (asks []string) {
 	for _, t := range []struct {
 		field, text string
@@ -137,8 +137,8 @@ func (v *validation) templates(at string, e Endpoint, look Lookup) (asks []strin
 
 var window = []string{"since", "until"}
 
-// placeholders reports those of a template that nothing can be put in for, and returns them
-// all. Without an endpoint, those of a pattern are not looked for.
+// placeholders reports a template's placeholders without a possible value, and returns all placeholders. Without an
+// endpoint, placeholders does not look for a pattern's placeholders.
 func (v *validation) placeholders(at, text string, place template.Place, e *Endpoint, also []string) []string {
 	names, err := template.Names(text, place)
 	if err != nil {
@@ -184,7 +184,7 @@ func secretField(e Endpoint, field string) bool {
 	})
 }
 
-// sends checks that the look-up's request changes nothing, by its method or by the table.
+// sends checks that the look-up's request changes nothing, by the method or by the table.
 func (v *validation) sends(at string, e Endpoint, look Lookup) {
 	switch look.Method {
 	case "", http.MethodGet:
@@ -197,8 +197,8 @@ func (v *validation) sends(at string, e Endpoint, look Lookup) {
 	v.check(!v.noEffect(e, look), at+"Method", "the table does not say of %s %s that it has NoEffect: a look-up must not change anything", look.Method, look.Path)
 }
 
-// noEffect reports whether the most specific endpoint for the look-up's request has no effect, for all values
-// of its placeholders.
+// noEffect reports whether the most specific endpoint for the look-up's request has no effect, for all placeholder
+// values.
 func (v *validation) noEffect(own Endpoint, look Lookup) bool {
 	path, err := template.Expand(look.Path, template.Path, func(string) (string, bool) { return "x", true })
 	if err != nil {
