@@ -82,7 +82,6 @@ func (w *Worker) runFeed(ctx context.Context, f *Feed, slot chan struct{}) {
 		}
 		if err != nil && ctx.Err() == nil {
 			w.PassFailed(ctx, "the bookmark of a list of events could not be read or recorded; it is tried again", err)
-			pause = feedRetry
 		}
 	}
 }
@@ -94,7 +93,7 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	marks := w.Journal.(journal.Bookmarks)
 	b, err := marks.Bookmark(ctx, f.Name)
 	if err != nil {
-		return pause, err
+		return feedRetry, err
 	}
 	now, place := w.Now(), feed.PlaceOf(&b)
 	due := place.Last.Add(f.restAfter(place.Quiet))

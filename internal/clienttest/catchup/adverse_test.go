@@ -176,3 +176,20 @@ func TestCatchUpHandsOverARepeatedEventOnce(t *testing.T) {
 		assert.Equal(t, 1, result.Read)
 	})
 }
+
+// unwritable is a journal whose bookmarks can be read and not written, as on a full disk.
+type unwritable struct{ *memory.Journal }
+
+func (unwritable) SetBookmark(context.Context, journal.Bookmark) (journal.Bookmark, error) {
+	return journal.Bookmark{}, errors.New("the disk is full")
+}
+
+// A journal that records no bookmark does not make Run read a list more often.
+func TestFeedsWhoseBookmarkIsNotRecorded(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		l := running(t, openBank(t, unlooked, byHeader), unwritable{memory.New()})
+		l.Runs(10 * time.Hour)
+		assert.InDelta(t, 10, l.passes(), 1)
+		assert.Contains(t, l.Log.String(), "the disk is full")
+	})
+}
