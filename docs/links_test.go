@@ -272,5 +272,5 @@ func TestDocumentedGates(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 13, rows)
+	assert.Equal(t, 14, rows)
 }
