@@ -24,8 +24,8 @@ type identity struct {
 	named   string // the provider's own name of it, if it was asked
 	key     string // of the credential: looks with another one share nothing with it
 
-	// credential is a digest of the credential alone. If the provider names the account by the credential, all
-	// requests of the look-up have it.
+	// credential is a digest of only the credential. If the provider names the account by the credential, all the
+	// look-up's requests have the same digest.
 	credential string
 }
 
@@ -46,7 +46,7 @@ func hasUniqueMarker(op *journal.Operation) bool {
 	return op.ReferenceOurs && naming.IsRandom(op.Reference) || !op.KeyCarried && naming.IsRandom(op.Key)
 }
 
-// bound returns the credential that every request of the look-up must have, or "" if no result depends on its
+// bound returns the credential that every request in the look-up must have, or "" if no result depends on the
 // account.
 func (w identity) bound() string {
 	if w.account == "" {
@@ -55,8 +55,8 @@ func (w identity) bound() string {
 	return w.credential
 }
 
-// identify returns the owner of a look-up's credential, or why a look-up would prove nothing. It is called before anything
-// is read.
+// identify returns the look-up credential's owner, or why a look-up would prove nothing. identify is called before
+// any read.
 func (l *Pass) identify(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (identity, string) {
 	planned := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}
 	for _, name := range route.Provider.AccountHeaders {
@@ -113,13 +113,13 @@ const (
 	maxIdentities = 1000
 )
 
-// keyOf identifies a credential together with the account that it acts for.
+// keyOf identifies a credential together with the account for which the credential acts.
 func (is *identities) keyOf(req *http.Request, p *providers.Provider) string {
 	owner := wire.Owner{Exact: p.CredentialScoped, AccountHeaders: p.AccountHeaders}
 	return strings.Join([]string{p.Name, req.URL.Host, wire.CredentialDigest(is.salted(), req, owner)}, "\n")
 }
 
-// credentialOf identifies a credential that is added to requests to several places. to is the place of req before the
+// credentialOf identifies a credential that requests to several places get. to is the place of req before the
 // credential was added.
 func (is *identities) credentialOf(req *http.Request, p *providers.Provider, to *url.URL) string {
 	return wire.CredentialDigest(is.salted(), wire.BeyondQuery(req, to), wire.Owner{Exact: p.CredentialScoped})
@@ -141,7 +141,7 @@ func (is *identities) salted() []byte {
 
 const errSlowIdentity = "the credential's account could not be read in time"
 
-// of asks the provider for the owner of a credential, with that credential alone, and once in a while only.
+// of asks the provider for a credential's owner, with only the same credential, and once in a while only.
 func (is *identities) of(ctx context.Context, l *Pass, to purpose, u *url.URL, whose identity) (account, why string) {
 	key := whose.key
 	ctx, cancel := context.WithTimeout(ctx, identityWaits)
@@ -201,8 +201,8 @@ func (is *identities) of(ctx context.Context, l *Pass, to purpose, u *url.URL, w
 	return account, why
 }
 
-// AccountOf returns the account that a request with its credentials acts for, or "" and the reason if that is not known.
-// It asks the provider with the caller's credentials and query, or in the background with Authorize's.
+// AccountOf returns the account for which a request's credentials act, or "" and the reason if the account is not
+// known. AccountOf asks the provider with the caller's credentials and query, or in the background with Authorize's.
 func (f *Finder) AccountOf(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) (account, why string) {
 	if !Identifies(route) {
 		return "", ""
@@ -216,14 +216,14 @@ func Identifies(route tables.Route) bool {
 	return route.Listed && route.Provider.Identity.Path != ""
 }
 
-// KeepsAccount reports whether the journal keeps the account of a route's operations: a look-up, an event or a later
-// attempt may need it.
+// KeepsAccount reports whether the journal keeps the account with a route's operations: a look-up, an event or a
+// later attempt may need the account.
 func (f *Finder) KeepsAccount(route tables.Route) bool {
 	return f.LooksFor(route) || f.settings.Enabled && Identifies(route)
 }
 
-// CheckAccount returns an error unless the provider names the operation's account as the owner of a credential that the
-// operation was not sent with. The operation has an account by name.
+// CheckAccount returns an error unless the provider names the operation's account as the owner of a credential that
+// the operation was not sent with. The operation has an account by name.
 func (f *Finder) CheckAccount(ctx context.Context, caller *http.Request, query string, signed *http.Request, op *journal.Operation, route tables.Route, u *url.URL) error {
 	if !Identifies(route) {
 		return wire.ErrAccountUnproven

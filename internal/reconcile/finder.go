@@ -26,7 +26,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Finder finds the outcomes of unknown operations, for one client. It may be used concurrently.
+// Finder finds unknown operations' outcomes for one client, and is safe for concurrent use.
 type Finder struct {
 	*core.Core
 	settings Settings
@@ -41,7 +41,7 @@ type Finder struct {
 	Empty    SeenSet // sources without an event, by provider, scope and account
 }
 
-// Settings are those of Config.Reconcile, which package onceward documents.
+// Settings are the settings in Config.Reconcile, which package onceward documents.
 type Settings struct {
 	Enabled     bool // without it nothing is looked for, or heard of
 	Schedule    []time.Duration
@@ -52,7 +52,7 @@ type Settings struct {
 	Tells bool // a hook gets outcomes
 }
 
-// Finding is the result of a program's own look-up. Package onceward documents it.
+// Finding is a result from the program's own look-up. Package onceward documents Finding.
 type Finding struct {
 	Found  journal.Finding
 	Object string
@@ -60,7 +60,7 @@ type Finding struct {
 	Why    string
 }
 
-// askedFor is the longest time that a look-up takes if a caller waits for it.
+// askedFor limits a look-up's time if a caller waits for the look-up.
 const askedFor = 20 * time.Second
 
 // New returns the Finder of a client, whose journal is store.
@@ -77,8 +77,9 @@ func New(c *core.Core, s Settings, store machine.Reconciler) *Finder {
 // Enabled reports whether operations are looked for at all.
 func (f *Finder) Enabled() bool { return f.settings.Enabled }
 
-// FindAnswer looks for the missing answer of a completed operation, and records what it finds. This client has to have the lease.
-// If there is no answer, why says the reason. final says that no later look-up by these tables brings the answer.
+// FindAnswer looks for a completed operation's missing answer, and records the found answer. This client must have
+// the lease. If there is no answer, why says the reason. final says that no later look-up by these tables brings the
+// answer.
 func (f *Finder) FindAnswer(ctx context.Context, l *Pass, op *journal.Operation) (why string, final bool) {
 	if !f.Enabled() {
 		return "no look-up can run without Config.Reconcile", true
@@ -112,12 +113,12 @@ func (s *result) shown() bool {
 	return s.evidence.Finding.TookEffect() && s.object != "" && s.answer != nil && !s.answer.Omitted
 }
 
-// Due returns operations that this client looks for from now on. No other client does until the lease is over.
+// Due returns operations for this client to look for from now on. No other client does until the lease is over.
 func (f *Finder) Due(ctx context.Context, ev machine.Event, most int) ([]machine.Result, error) {
 	return f.store.Looks(ctx, ev, most)
 }
 
-// Slot waits for one of the few looks that a provider gets at once. It returns a function that frees the slot.
+// Slot waits for one of the few concurrent looks at a provider, and returns a function that frees the slot.
 func (f *Finder) Slot(provider string) (free func()) {
 	p := f.paces[provider]
 	if p == nil {
@@ -127,13 +128,13 @@ func (f *Finder) Slot(provider string) (free func()) {
 	return func() { <-p.slots }
 }
 
-// LooksFor reports whether operations of a route can be looked for or heard of.
+// LooksFor reports whether a look-up or an event can find a route's operations.
 func (f *Finder) LooksFor(route tables.Route) bool {
 	e := route.Endpoint
 	return f.settings.Enabled && route.Listed && (len(e.Lookups) > 0 || len(route.Provider.Events) > 0 || f.settings.Lookup != nil)
 }
 
-// IsLeft reports whether the look-up of an operation is a day overdue, so that no process seems to make it.
+// IsLeft reports whether the operation's look-up is a day overdue, so no process seems to make the look-up.
 func IsLeft(op *journal.Operation, now time.Time) bool {
 	return !now.Before(op.LookAt.Add(journal.PendingAttentionAfter))
 }
@@ -201,7 +202,7 @@ func (p *pace) rest(until time.Time) {
 	p.pause.until = core.Later(p.pause.until, until)
 }
 
-// wait blocks until the provider's budget admits a request. For a caller it does not block: it returns errLookBudget.
+// wait blocks until the provider's budget admits a request. For a caller, wait returns errLookBudget instead.
 func (l *Pass) wait(ctx context.Context, p *pace) error {
 	for {
 		now := l.finder.Now()
@@ -223,8 +224,8 @@ func (l *Pass) wait(ctx context.Context, p *pace) error {
 	}
 }
 
-// LookNow makes one look-up for a caller, unless one was made within the last minute. It returns the operation as it is
-// afterwards.
+// LookNow makes one look-up for a caller, unless one was made within the last minute. LookNow returns the operation
+// as of afterwards.
 func (f *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*journal.Operation, error) {
 	l.finder = f
 	now := f.Now()
@@ -257,8 +258,8 @@ func (f *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	return &latest, nil
 }
 
-// Lease asks the journal for the look-up of an operation, for a caller whose time ends then. The decision is machine.Look if this
-// client makes it.
+// Lease asks the journal for an operation's look-up, for a caller whose time ends then. The decision is machine.Look
+// if this client makes the look-up.
 func (f *Finder) Lease(ctx context.Context, op *journal.Operation, ends time.Time) (machine.Result, error) {
 	ctx, cancel := grace.After(ctx)
 	defer cancel()
@@ -292,7 +293,7 @@ func (f *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 	return f.record(ctx, op, &s, ev)
 }
 
-// record records the result of a look-up by ev, and reports it.
+// record records a look-up's result by ev, and reports the result.
 func (f *Finder) record(ctx context.Context, op *journal.Operation, s *result, ev machine.Event) (res machine.Result, err error) {
 	ev.Kind, ev.Ref, ev.Handle, ev.At, ev.Claim, ev.Generation = machine.EventEvidence, op.Ref, op.Handle, f.Now(), op.Claim, op.Generation
 	ev.Object, ev.Account, ev.Evidence, ev.Absence, ev.Answer, ev.Reference = s.object, s.account, &s.evidence, s.absence, s.answer, s.reference
@@ -320,8 +321,8 @@ func (l *Pass) looked(ctx context.Context, op *journal.Operation) (s result) {
 	return l.look(ctx, op)
 }
 
-// nextLook returns when the operation is looked for next. A caller with little time does not put off the look-up that
-// was due, and a look-up that was cut off is made again.
+// nextLook returns when the operation's next look-up is due. A caller with little time does not put off the due
+// look-up, and a look-up that was cut off is made again.
 func (l *Pass) nextLook(ctx context.Context, op *journal.Operation, now time.Time) time.Time {
 	due := l.finder.settings.after(op.SettledAt, now)
 	if l.due.After(now) && l.due.Before(due) {
@@ -377,20 +378,20 @@ func (f *Finder) found(ctx context.Context, res *machine.Result, e *journal.Evid
 	f.Looked(ctx, op, e)
 }
 
-// tellsNobody reports whether an outcome that was found counts as delivered at once. An outcome of a flow's step is
-// for the flow's Run.
+// tellsNobody reports whether a found outcome counts as delivered at once. A flow step's outcome is for the flow's
+// Run.
 func (f *Finder) tellsNobody(op *journal.Operation) bool {
 	return !f.settings.Tells && !seam.IsOfFlow(op.Parent) && !f.Hook.Elsewhere(context.Background())
 }
 
-// StillLooks reports whether looks may still settle an operation, so that Outcomes.Handle and OnUnknown do not get it
-// yet.
+// StillLooks reports whether looks may still settle an operation. Until then, Outcomes.Handle and OnUnknown do not
+// get the operation.
 func (f *Finder) StillLooks(op *journal.Operation) bool {
 	return f.settings.Enabled && op.State == journal.StateUnknown && op.Attention == "" && !op.NeverLeft()
 }
 
-// MayLookNow reports whether an operation was given up because no look-up could find it, and one can now. A later
-// release may have brought it.
+// MayLookNow reports whether an operation was given up because no look-up could find it, and a look-up can now. A
+// later release may have brought the look-up.
 func (f *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Route) bool {
 	switch {
 	case op.Attention == errWithheld:
@@ -415,7 +416,7 @@ func (f *Finder) MayLookNow(op *journal.Operation, u *url.URL, route tables.Rout
 // reported again.
 const maxSeen = 100_000
 
-// SeenSet is a set of operations, each in one generation. It may be used concurrently.
+// SeenSet is a set of operations, each in one generation. A SeenSet is safe for concurrent use.
 type SeenSet struct {
 	mu   sync.Mutex
 	been map[journal.Ref]int

@@ -33,7 +33,7 @@ func lookFor(op *journal.Operation, route tables.Route) purpose {
 	}}
 }
 
-// read sends the requests of a sweep, and returns a digest of their answers.
+// read sends a sweep's requests, and returns a digest of their answers.
 func (l *Pass) read(ctx context.Context, op *journal.Operation, route tables.Route, s *lookup.Sweep, w *listing, whose identity) string {
 	sum := sha256.New()
 	for req := s.Next(); req != nil; req = s.Next() {
@@ -100,7 +100,7 @@ func (l *Pass) get(ctx context.Context, to purpose, planned *http.Request, w *li
 	return got{status: resp.StatusCode, header: resp.Header, body: body, proven: provenBy(resp.TLS, planned.URL.Host)}
 }
 
-// compose makes a request as planned, with the credential that its purpose requires.
+// compose makes a request as planned, with the credential for the request's purpose.
 func (l *Pass) compose(ctx context.Context, to purpose, planned *http.Request) (*http.Request, error) {
 	frozen := *to.frozen
 	frozen.Header = planned.Header
@@ -129,7 +129,7 @@ var errNoAnswer = errors.New("the provider gave no usable answer")
 const errWithheld = "the credential that it was sent with is withheld from the journal, and nothing here adds it: " +
 	"give Config.Authorize, or ask for the operation with it"
 
-// describeLook returns the part of an error that may be recorded. That is never its text, which may hold a secret.
+// describeLook returns the recordable part of an error, never the error's text, which may hold a secret.
 func describeLook(err error) string {
 	switch {
 	case errors.Is(err, errLookBudget), errors.Is(err, wire.ErrModeChanged), errors.Is(err, errAnotherCredential):

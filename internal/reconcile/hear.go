@@ -99,8 +99,8 @@ func (f *Finder) hear(ctx context.Context, p *providers.Provider, heard []lookup
 	if len(evs) > 0 && !proves {
 		return f.hint(ctx, all)
 	}
-	// With nothing to record, this tells whether the journal is whole: one that was restored may lack
-	// the operation.
+	// With nothing to record, RecordEvent shows whether the journal is whole. A restored journal may lack the
+	// operation.
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	results, first, err := f.store.RecordEvent(ending, at.heard(p, &heard[0]), evs)

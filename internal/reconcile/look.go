@@ -24,8 +24,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Pass is one pass of look-ups, for a caller or in the background. It belongs to one goroutine. A background pass takes
-// operations that became unknown together, and reads a list once for all of them.
+// Pass is one pass of look-ups, for a caller or in the background. A Pass belongs to one goroutine. A background pass
+// takes operations that became unknown together, and reads a list once for all operations.
 type Pass struct {
 	Caller *http.Request // whose credentials are used; nil in the background
 	Query  string        // the caller's withheld query parameters
@@ -35,7 +35,8 @@ type Pass struct {
 	// Patient passes wait for the provider's budget, since no caller waits for them.
 	Patient bool
 
-	// Overdue passes take operations that no process has looked for in a day. Those are left to no other process any more.
+	// Overdue passes take operations that no process has looked for in a day. No other process gets such operations
+	// any more.
 	Overdue bool
 
 	// Unsure passes give up no operation, since the clock was not believed when they began.
@@ -48,17 +49,18 @@ type Pass struct {
 	pace   *pace     // nil: that of look-ups
 	due    time.Time // when the operation would have been looked for without a request
 	rests  time.Time // the provider's budget lets no request go before
-	// quiet looks do not report again that an operation needs attention, unless they change it.
+	// quiet looks do not report again that an operation needs attention, unless they change the operation.
 	quiet  bool
 	listed map[string]*listing
 }
 
-// result is the result of a look-up of one operation.
+// result is an operation's look-up result.
 type result struct {
 	evidence journal.Evidence
 	object   string
 	account  string
-	// reference is a caller's reference that the object shows. It is a mark if no other operation ever had it.
+	// reference is a caller's reference that the object shows. A reference that no other operation ever had is a
+	// mark.
 	reference string
 	answer    *journal.Answer
 	absence   *machine.Absence
@@ -67,8 +69,8 @@ type result struct {
 	saw       bool   // something that may be its object
 }
 
-// outweighs reports whether a look-up proves more than the one before it. An object that one look-up saw and could not tell
-// is not absent because another look-up did not see it.
+// outweighs reports whether a look-up proves more than the look-up before. An object that one look-up saw but could
+// not tell is not absent because another look-up did not see the object.
 func (s *result) outweighs(best *result) bool {
 	weight := func(s *result) int {
 		switch {
@@ -94,8 +96,7 @@ func inconclusive(why string) result {
 	return result{evidence: journal.Evidence{Source: journal.SourceLook, Finding: journal.FindingInconclusive, Why: why}}
 }
 
-// look looks at one operation by the look-ups of its endpoint, in their order, and then by
-// the program's own.
+// look looks at one operation by the endpoint's look-ups, in their order, and then by the program's own look-up.
 func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 	finder := l.finder
 	u := core.Parsed(op.Request.URL)
@@ -157,8 +158,8 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 	return s
 }
 
-// isNewer reports whether an operation was begun by another row of its table than this process has, so that this one may be the
-// older.
+// isNewer reports whether another table row than this process has began the operation, so this process may have the
+// older row.
 func (f *Finder) isNewer(op *journal.Operation, route tables.Route) bool {
 	row := ""
 	if f.LooksFor(route) {
@@ -167,10 +168,11 @@ func (f *Finder) isNewer(op *journal.Operation, route tables.Route) bool {
 	return op.Provider != "" && op.Row != row
 }
 
-// byHand is the advice for an operation that no row of a table can look for any more.
+// byHand is the advice for an operation that no table row can look for any more.
 const byHand = ". Find it at the provider and resolve it (Client.Resolve), or set Config.Reconcile.Lookup"
 
-// unlooked is the result for an operation that no row of a table can look for. Only the program's own look-up may find it.
+// unlooked is the result for an operation that no table row can look for. Only the program's own look-up may find the
+// operation.
 func (f *Finder) unlooked(why string) result {
 	s := inconclusive(why)
 	if f.settings.Lookup == nil {
@@ -226,7 +228,8 @@ func (l *Pass) lookBy(ctx context.Context, op *journal.Operation, route tables.R
 	return l.noted(l.verdict(ctx, op, route, u, look, w, f, whose), u, look, w), ""
 }
 
-// lookAtKnown gets the object that proves a completed operation, by its known id. It is for the answer that the journal lacks.
+// lookAtKnown gets the object that proves a completed operation, by the known id, for the answer that the journal
+// lacks.
 func (l *Pass) lookAtKnown(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL) (s result, looked bool) {
 	_, id, named := strings.Cut(op.Object, " ")
 	if op.State != journal.StateCompleted || !named {
@@ -264,7 +267,7 @@ func (l *Pass) lookAtKnown(ctx context.Context, op *journal.Operation, route tab
 	return s, false
 }
 
-// noted adds the source of a result to its evidence: the actor, the rule, the request and the response.
+// noted adds the result's source to the evidence: the actor, the rule, the request and the response.
 func (l *Pass) noted(s result, u *url.URL, look *providers.Lookup, w *listing) result {
 	e := &s.evidence
 	e.Actor, e.Rule = l.Actor, look.Source
@@ -355,8 +358,8 @@ func (l *Pass) askHook(ctx context.Context, op *journal.Operation, looked *resul
 	return s
 }
 
-// namedObject returns the kind and id of the object that the program's own look-up found, even if that gave the id
-// alone. A look-up, an event or an answer names the object in this way, and it proves one operation.
+// namedObject returns the kind and id of the object that the program's own look-up found, even if the look-up gave
+// only the id. A look-up, an event or an answer names the object by kind and id, and the object proves one operation.
 func (f *Finder) namedObject(op *journal.Operation, object string) string {
 	if e := f.EndpointOf(op); e != nil && object != "" && !strings.Contains(object, " ") {
 		return objectOf(e, object)
@@ -364,7 +367,7 @@ func (f *Finder) namedObject(op *journal.Operation, object string) string {
 	return object
 }
 
-// assertedAnswer returns the answer to record for a result of the program's own look-up. It is a pointer alone if the
+// assertedAnswer returns the answer to record after the program's own look-up. The answer is only a pointer if the
 // rest cannot be handed over or must not be in the journal.
 func (f *Finder) assertedAnswer(op *journal.Operation, found Finding) *journal.Answer {
 	a := found.Answer
@@ -381,8 +384,8 @@ func (f *Finder) assertedAnswer(op *journal.Operation, found Finding) *journal.A
 	return a
 }
 
-// basisOf returns the mark that ties an object to the operation. A parent shows that something took effect in it, but
-// a refused part of it may be another request's.
+// basisOf returns the mark that ties an object to the operation. A parent shows that something took effect in the
+// parent, but a refused part may belong to another request.
 func basisOf(look *providers.Lookup, f lookup.Finding) journal.Basis {
 	switch {
 	case f.Exact && look.By == providers.ByKey:
@@ -393,8 +396,8 @@ func basisOf(look *providers.Lookup, f lookup.Finding) journal.Basis {
 	return journal.BasisFields
 }
 
-// AnsweredObject returns the kind and id of the object in an operation's own answer. It reads the place that the
-// table states, else the place of look-ups, else HTTP's own.
+// AnsweredObject returns the kind and id of the object in an operation's own answer. AnsweredObject reads the place
+// that the table states, else the look-ups' place, else HTTP's own.
 func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) string {
 	switch {
 	case a.Refused && a.Status >= 400 && e.ObjectID == "":
@@ -425,7 +428,7 @@ func AnsweredObject(e *providers.Endpoint, a *journal.Answer, body []byte) strin
 	return ""
 }
 
-// objectOf names an object by its kind and id; "": it has none that could be kept.
+// objectOf names an object by kind and id. "" means that no object can be kept.
 func objectOf(e *providers.Endpoint, id string) string {
 	if id == "" || len(id) > lookup.MaxID {
 		return ""
@@ -433,8 +436,8 @@ func objectOf(e *providers.Endpoint, id string) string {
 	return cmp.Or(e.Object, journal.NoKind) + " " + id
 }
 
-// foundAnswer returns the answer for an object that was found. It is the answer that the create would have got, or
-// only a pointer to the object.
+// foundAnswer returns the answer for a found object: the answer that the create would have got, or only a pointer to
+// the object.
 func (f *Finder) foundAnswer(op *journal.Operation, route tables.Route, id string, body []byte, fresh bool) *journal.Answer {
 	answer := &journal.Answer{Omitted: true, Pointer: id}
 	if fresh && !route.Endpoint.SecretResponse && !op.BodyWithheld && int64(len(body)) <= f.MaxResponseBody {

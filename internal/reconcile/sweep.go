@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// listing is the result of one look-up's requests, for all operations that share them.
+// listing is the result of one look-up's requests, for all operations that share the requests.
 type listing struct {
 	sweep  *lookup.Sweep
 	status int
@@ -25,7 +25,7 @@ type listing struct {
 	passed error // a *lookup.PassedOver
 }
 
-// subjectOf returns the known facts of an operation that is looked for.
+// subjectOf returns the known facts about an operation for a look-up.
 func subjectOf(op *journal.Operation, u *url.URL) lookup.Subject {
 	s := lookup.Subject{
 		URL: u, Header: op.Request.Header, Values: make(map[string]string, len(op.Compare)),
@@ -48,7 +48,7 @@ func (l *Pass) subject(op *journal.Operation, u *url.URL, whose identity) lookup
 	return s
 }
 
-// ComparedOf returns the values that are recorded of a request to identify its object.
+// ComparedOf returns a request's recorded values, which identify the request's object.
 func ComparedOf(route tables.Route, method string, u *url.URL, m tables.Message) []journal.Field {
 	values := route.Compared(method, u, m)
 	compare := slices.Grow([]journal.Field(nil), len(values))
@@ -58,7 +58,7 @@ func ComparedOf(route tables.Route, method string, u *url.URL, m tables.Message)
 	return compare
 }
 
-// sweep reads what a look-up lists, once for all operations of the pass that share it.
+// sweep reads a look-up's list, once for all operations in the pass that share the list.
 func (l *Pass) sweep(ctx context.Context, op *journal.Operation, route tables.Route, u *url.URL, look *providers.Lookup, whose identity) *listing {
 	p, e := route.Provider, route.Endpoint
 	about := l.subject(op, u, whose)
@@ -88,7 +88,7 @@ func (l *Pass) sweep(ctx context.Context, op *journal.Operation, route tables.Ro
 	return w
 }
 
-// sharing returns the other operations of the pass that one sweep serves.
+// sharing returns the pass's other operations that the same sweep serves.
 func (l *Pass) sharing(op *journal.Operation, route tables.Route, u *url.URL) (about []*journal.Operation) {
 	for i := range l.Group {
 		other := &l.Group[i]
@@ -102,10 +102,10 @@ func (l *Pass) sharing(op *journal.Operation, route tables.Route, u *url.URL) (a
 	return about
 }
 
-// NamesAccount reports whether an account is known by the provider's name of it.
+// NamesAccount reports whether an account is known by the provider's own name.
 func NamesAccount(account string) bool { return account != "" && account != ownCredential }
 
-// taken returns a function that reports whether an object proves another operation already. The journal decides: it
+// taken returns a function that reports whether an object already proves another operation. The journal decides, and
 // is asked once more in the commit.
 func (l *Pass) taken(ctx context.Context, op *journal.Operation, route tables.Route, whose identity, unread *error) func(string) bool {
 	return func(id string) bool {
