@@ -233,7 +233,7 @@ func (c *command) withJournals(ctx context.Context, names []string, opened []sto
 	if len(names) == 0 {
 		return do(opened)
 	}
-	if slices.Contains(names[1:], names[0]) {
+	if slices.ContainsFunc(names[1:], func(other string) bool { return isSameJournal(names[0], other) }) {
 		return usage("--also names a journal that is compared already")
 	}
 	c.journal = names[0]
@@ -241,6 +241,13 @@ func (c *command) withJournals(ctx context.Context, names []string, opened []sto
 		return usage("--also names a URL with a password, which every user of the machine can see on a command line: put it into ~/.pgpass or a service file")
 	}
 	return c.using(ctx, access{}, func(s store) error { return c.withJournals(ctx, names[1:], append(opened, s), do) })
+}
+
+// isSameJournal reports whether two names are of one journal: one file may have several paths.
+func isSameJournal(a, b string) bool {
+	one, err := os.Stat(a)
+	other, errOther := os.Stat(b)
+	return a == b || err == nil && errOther == nil && os.SameFile(one, other)
 }
 
 func (c *command) compare(ctx context.Context, all []store, opts compare.Options, path string) error {

@@ -84,8 +84,12 @@ func TestCompareSeveralJournals(t *testing.T) {
 	after, err := j.Get(t.Context(), journal.Ref{ID: planted.Unknown})
 	require.NoError(t, err)
 	assert.Equal(t, before, after)
-	s = runs(t, append([]string{"-j", one, "--also", one}, args...)...)
-	assert.Equal(t, exitUsage, s.code)
+	link := filepath.Join(t.TempDir(), "link.db")
+	require.NoError(t, os.Symlink(one, link))
+	for _, same := range []string{one, link, filepath.Dir(one) + "/./" + filepath.Base(one)} {
+		s = runs(t, append([]string{"-j", one, "--also", same}, args...)...)
+		assert.Equal(t, exitUsage, s.code, same)
+	}
 }
 
 // What can't be compared is not compared: the exit code is neither that of agreement nor that of a difference.
