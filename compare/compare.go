@@ -150,7 +150,8 @@ const slack = 5 * time.Minute
 // Run compares objects with the operations of journals, and changes nothing. It reads the operations of the window, and
 // then the objects one by one. An error of objects ends it: a list that was not read to its end shows nothing.
 //
-// Run needs about 800 bytes of memory for each operation of the window, and none for an object without a finding.
+// Run needs about 800 bytes of memory for each operation of the window. The same is true of an earlier operation without a
+// recorded object, if the list has a mark of it. An object without a finding needs none.
 //
 // The error is an *OptionsError, an error of objects or Exists, or of a journal, such as one for a damaged record. There
 // is then no report.

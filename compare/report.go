@@ -74,8 +74,8 @@ func (r *Report) OK() bool {
 
 // Finding is one difference between the provider and the journals.
 type Finding struct {
-	// ID names the difference. Another run gives the same difference the same ID. Another amount, object or gravity gives
-	// another ID.
+	// ID names the difference. Another run gives the same difference the same ID. Another object, amount of the
+	// object or gravity gives another ID.
 	ID   string
 	Kind Kind
 
