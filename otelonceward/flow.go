@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/flow"
 )
 
-// The attributes of spans of flows.
+// The attributes on flow spans.
 const (
 	keyFunction = attribute.Key("onceward.flow.function")
 	keyVersion  = attribute.Key("onceward.flow.version")
@@ -24,10 +24,10 @@ const (
 	stepKey
 )
 
-// FlowTrace returns the hooks for flow.Config.Trace. They make a span for each run of a flow's function, one below it
-// for each step, and put operations below their step. Runs by Resume and Run are traces of their own, with a link to
-// the trace of the flow's first caller. Span names hold the names of functions and steps, which the program sets. The
-// flow's own name is on spans only with WithOperationID.
+// FlowTrace returns the hooks for flow.Config.Trace. The hooks make a span for each run of a flow's function and a
+// span below for each step, and put operations below their step. Runs by Resume and Run are separate traces, with a
+// link to the trace of the flow's first caller. Span names hold the names of functions and steps, which the program
+// sets. The flow's own name is on spans only with WithOperationID.
 func (t *Telemetry) FlowTrace() *flow.Trace {
 	return &flow.Trace{Parent: t.parent, Started: t.flowStarted, Ended: t.flowEnded, StepStarted: t.stepStarted, StepEnded: t.stepEnded}
 }

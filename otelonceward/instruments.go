@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The attributes of metrics, and of spans.
+// The attributes on metrics and spans.
 const (
 	keyProvider     = attribute.Key("onceward.provider")
 	keyEndpoint     = attribute.Key("onceward.endpoint")
@@ -54,7 +54,7 @@ type instruments struct {
 	requests metric.Int64Histogram
 }
 
-// seconds are the buckets of durations that a person or a program waits for.
+// seconds are the buckets for durations that a person or a program waits for.
 var seconds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30, 60, 120}
 
 func (t *Telemetry) makeInstruments() error {
@@ -143,7 +143,7 @@ func (t *Telemetry) begin() {
 	}
 }
 
-// with returns a set of attributes, made once. It omits an empty part of at, and an invalid attribute.
+// with returns an attribute set, made once. with omits an empty part of at, and an invalid attribute.
 func (t *Telemetry) with(at place, more ...attribute.KeyValue) made {
 	key := attributeKey{place: at}
 	for i, slot := range [...]*attribute.KeyValue{&key.first, &key.second, &key.third} {

@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// Served returns the hook for Options.Observe of a Server. It counts requests by endpoint, outcome and problem, and by whether
-// the service is at fault. It has no tenant: their number is not bounded. With ObserveServer the counts of each endpoint begin at 0.
+// Served returns the hook for a Server's Options.Observe. Served counts requests by endpoint, outcome and problem,
+// and by whether the service is at fault. Served counts by no tenant, since the number of tenants is not bounded.
+// With ObserveServer, each endpoint's counts begin at 0.
 func (t *Telemetry) Served() func(context.Context, server.Outcome) {
 	return func(ctx context.Context, o server.Outcome) { t.serve(ctx, 1, o) }
 }
@@ -30,7 +31,7 @@ func (t *Telemetry) serve(ctx context.Context, n int64, o server.Outcome) {
 	t.m.served.Add(ctx, n, t.with(place{endpoint: o.Endpoint}, keyOutcome.String(string(o.Kind)), keyFailed.Bool(failed), problem).add...)
 }
 
-// outcomes are those of a server that begin at 0. The status tells whether a released one has failed.
+// outcomes are a server's outcomes that begin at 0. The status tells whether a released one has failed.
 var outcomes = []server.Outcome{
 	{Kind: server.Created}, {Kind: server.Again}, {Kind: server.Replayed}, {Kind: server.Untouched},
 	{Kind: server.Released, Status: http.StatusConflict}, {Kind: server.Released, Status: http.StatusInternalServerError},
@@ -39,7 +40,8 @@ var outcomes = []server.Outcome{
 	{Kind: server.Failed, Problem: "internal"},
 }
 
-// Consumed returns the hook for Options.Observe of the Consumer with that name. It counts deliveries by consumer and outcome, from 0.
+// Consumed returns the hook for Options.Observe in the named Consumer. Consumed counts deliveries by consumer and
+// outcome, from 0.
 func (t *Telemetry) Consumed(consumer string) func(context.Context, consume.Outcome) {
 	count := func(ctx context.Context, n int64, outcome string) {
 		t.m.consumed.Add(ctx, n, t.with(place{}, keyConsumer.String(consumer), keyOutcome.String(outcome)).add...)
@@ -65,7 +67,7 @@ func consumed(o consume.Outcome) string {
 	return "failed"
 }
 
-// ObserveServer registers the metrics of a Server in this process.
+// ObserveServer registers a Server's metrics in this process.
 func (t *Telemetry) ObserveServer(s *server.Server) (metric.Registration, error) {
 	g := gauges{meter: t.meter}
 	running := g.counts("onceward.server.active", "{request}", "Requests with keys that this process is serving.")
@@ -98,9 +100,10 @@ func (t *Telemetry) ObserveServer(s *server.Server) (metric.Registration, error)
 // receiptsEvery is the shortest time between two counts of a journal's receipts. Their cost grows with the receipts.
 const receiptsEvery = time.Minute
 
-// ObserveReceipts registers the metrics of a journal's receipts, of all processes that share it. Each collection counts them, at most
-// once a minute. On PostgreSQL a count reads the whole table: if that has millions of receipts, register in one process alone. A
-// failure counts in journal.errors with the event "receipts". Unregister the Registration before you close the journal.
+// ObserveReceipts registers a journal's receipt metrics, for all processes that share the journal. Each collection
+// counts the receipts, at most once a minute. On PostgreSQL a count reads the whole table. If the table has millions
+// of receipts, register in one process alone. A failure counts in journal.errors with the event "receipts".
+// Unregister the Registration before you close the journal.
 func (t *Telemetry) ObserveReceipts(name string, j journal.ReceiptCounter) (metric.Registration, error) {
 	g := gauges{meter: t.meter}
 	count := g.counts("onceward.journal.receipt.count", "{receipt}", "Receipts of requests and messages, by state. The outcome of reserved ones is unknown.")

@@ -17,8 +17,8 @@ import (
 // ScopeName is the instrumentation scope of all spans and metrics.
 const ScopeName = "github.com/onceward/onceward/otelonceward"
 
-// Telemetry makes spans and metrics of a client's work. Make one by New for a process, for all its clients. It is
-// safe for concurrent use.
+// Telemetry makes spans and metrics from a client's work. Make one by New for a process, for all clients. A Telemetry
+// is safe for concurrent use.
 type Telemetry struct {
 	cfg        config
 	tracer     trace.Tracer
@@ -54,18 +54,18 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	return option(func(c *config) { c.meters = p })
 }
 
-// WithProviders names the tables of the client's configuration. Counters of rare events then begin at 0 for each
-// table. Otherwise an alert on their increase would miss the first event.
+// WithProviders names the tables in the client's configuration. Counters for rare events then begin at 0 for each
+// table. Otherwise an alert on a counter's increase would miss the first event.
 func WithProviders(tables ...providers.Provider) Option {
 	return option(func(c *config) { c.providers = append(c.providers, tables...) })
 }
 
-// WithOperationID puts the ID of named operations on spans, as onceward.operation.id. An ID that follows the rules of
+// WithOperationID puts named operations' IDs on spans, as onceward.operation.id. An ID that follows the rules for
 // onceward.WithOperation holds no personal data. No option puts keys anywhere.
 func WithOperationID() Option { return option(func(c *config) { c.ids = true }) }
 
-// WithHTTPMetrics also records each attempt as http.client.request.duration, by the HTTP conventions. Its attributes
-// name the server. Don't use it if a table has a host for each tenant, such as shops.
+// WithHTTPMetrics also records each attempt as http.client.request.duration, by the HTTP conventions. The attributes
+// name the server. Don't use WithHTTPMetrics if a table has a host for each tenant, such as shops.
 func WithHTTPMetrics() Option { return option(func(c *config) { c.http = true }) }
 
 // New makes a Telemetry. The error says which instrument could not be made. The Telemetry works without that
@@ -90,7 +90,7 @@ func New(opts ...Option) (*Telemetry, error) {
 // schemaURL is the version of the conventions for the names.
 const schemaURL = "https://opentelemetry.io/schemas/1.40.0"
 
-// version returns the version of this module in the program.
+// version returns this module's version in the program.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -113,7 +113,7 @@ const other = "other"
 // place is a provider and an endpoint as metrics have them.
 type place struct{ provider, endpoint string }
 
-// known is a place, with the beginning of its span names.
+// known is a place, with the beginning of the place's span names.
 type known struct {
 	place
 	listed  bool   // its endpoint is one of a table

@@ -24,9 +24,9 @@ import (
 
 // Trace returns the hooks for onceward.Config.Trace. Use onceward.JoinTraces to add others.
 //
-// No attempt carries the headers of its trace: a provider has no use for them, and a signature that Config.Authorize
-// made may not cover them. For services of your own, let the transport of Config.HTTPClient inject them. The context of
-// its request has the attempt's span.
+// No attempt carries trace headers: a provider has no use for them, and a signature that Config.Authorize made may
+// not cover them. For your own services, let the transport in Config.HTTPClient inject the headers. The request's
+// context has the attempt's span.
 func (t *Telemetry) Trace() *onceward.Trace {
 	return &onceward.Trace{
 		Parent:         t.parent,
@@ -84,7 +84,7 @@ const (
 	attemptKey
 )
 
-// spanned is the context of an operation's span, or of an attempt's. One goroutine works on it.
+// spanned is the context for an operation's or an attempt's span. One goroutine works on a spanned.
 type spanned struct {
 	context.Context
 	key  contextKey
@@ -98,7 +98,7 @@ func (s *spanned) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// noClaim is the claim of hooks that run outside of any.
+// noClaim is the claim for hooks that run outside any claim.
 var noClaim = &spanned{context.Background(), claimKey, trace.SpanFromContext(context.Background())}
 
 func claimOf(ctx context.Context) *spanned {
@@ -128,7 +128,7 @@ func linkTo(parent string) (trace.Link, bool) {
 	return trace.Link{SpanContext: s}, s.IsValid()
 }
 
-// name returns the name of an operation's span. Both of its parts come from tables, never from a stranger.
+// name returns an operation's span name. Both parts come from tables, never from a stranger.
 func name(op onceward.Operation, at *known) string {
 	if !at.listed {
 		return "onceward " + method(op)
@@ -136,7 +136,7 @@ func name(op onceward.Operation, at *known) string {
 	return at.name
 }
 
-// method returns one of the methods that the conventions know, or "_OTHER".
+// method returns a method that the conventions know, or "_OTHER".
 func method(op onceward.Operation) string {
 	if slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet, http.MethodHead,
 		http.MethodConnect, http.MethodOptions, http.MethodTrace}, op.Method) {
@@ -177,10 +177,10 @@ func (t *Telemetry) linksOf(op onceward.Operation) (links []trace.Link) {
 	return links
 }
 
-// maxParked bounds the remembered claims. An operation beyond it gets no link to its last claim.
+// maxParked bounds the remembered claims. A further operation gets no link to the last claim.
 const maxParked = 4096
 
-// parked are the last claims of operations that this process has given up for now.
+// parked are operations' last claims that this process has given up for now.
 type parked struct {
 	mu    sync.Mutex
 	spans map[parkedKey]trace.SpanContext
@@ -242,7 +242,7 @@ func (t *Telemetry) ended(ctx context.Context, op onceward.Operation, err error)
 	}
 	if c.span.IsRecording() {
 		c.span.SetAttributes(keyState.String(op.State.String()), keyEffect.String(op.Effect.String()), keyAttempts.Int(op.Attempts))
-		// A refusal that is handed over as the answer is no error of ours.
+		// A refusal that is handed over as the answer is no error in this client.
 		if err != nil && op.State != onceward.StateCompleted {
 			c.span.SetAttributes(keyErrorType.String(errorType(err)))
 			c.span.SetStatus(codes.Error, errorType(err))
@@ -255,7 +255,7 @@ func (t *Telemetry) ended(ctx context.Context, op onceward.Operation, err error)
 	c.span.End()
 }
 
-// errorTypes are all values of error.type of a call or an operation, in the order of the search.
+// errorTypes are all error.type values for a call or an operation, in the search order.
 var errorTypes = []struct {
 	err  error
 	name string
@@ -280,7 +280,7 @@ var errorTypes = []struct {
 	{onceward.ErrNotSent, "not_sent"},
 }
 
-// errorType returns the class of an error, and never its text.
+// errorType returns an error's class, and never the error's text.
 func errorType(err error) string {
 	for _, row := range errorTypes {
 		if errors.Is(err, row.err) {

@@ -55,8 +55,8 @@ func (r *run) saysOtherwise() {
 // flowOfRequest is the name of a request's flow under the request's key.
 const flowOfRequest = "request"
 
-// problemOfBegun returns the problem of a request that can't be decoded though its flow was begun, by another release perhaps. It
-// returns nil if there is no such flow.
+// problemOfBegun returns the problem of a request that can't be decoded though the request's flow was begun, by
+// another release perhaps. problemOfBegun returns nil if there is no such flow.
 func problemOfBegun(ctx context.Context, r *flow.Runner) *Problem {
 	of := naming.Of(ctx)
 	switch _, err := r.Flow(ctx, onceward.Ref{Scope: of.Scope, Parent: of.Parent.Ref, ID: flowOfRequest}); {
@@ -69,7 +69,7 @@ func problemOfBegun(ctx context.Context, r *flow.Runner) *Problem {
 	}
 }
 
-// problemOfFlow returns the problem that answers for a flow that has not ended, or nil for one that has.
+// problemOfFlow returns the problem that answers for a flow that has not ended, or nil for an ended flow.
 func problemOfFlow(err error, now time.Time) *Problem {
 	switch {
 	case err == nil, errors.Is(err, flow.ErrGivenUp):

@@ -48,8 +48,9 @@ type Flavour interface {
 
 type ietf struct{ doc string }
 
-// IETF words problems as draft-ietf-httpapi-idempotency-key-header-07 does: RFC 9457, application/problem+json. doc is the
-// address of a page that describes the service's keys; a problem's type is a fragment of it. Empty: there is none.
+// IETF words problems as draft-ietf-httpapi-idempotency-key-header-07 does: RFC 9457, application/problem+json. doc
+// is the address of a page that describes the service's keys. A problem's type is a fragment of doc. Empty: there is
+// none.
 func IETF(doc string) Flavour { return ietf{doc} }
 
 func (f ietf) Refuse(w http.ResponseWriter, p Problem) {

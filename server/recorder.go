@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// recorder holds a handler's answer back until it is recorded. It has no Flush and no Hijack, so that
+// recorder holds a handler's answer back until the answer is recorded. A recorder has no Flush and no Hijack, so that
 // http.ResponseController returns http.ErrNotSupported.
 type recorder struct {
 	header http.Header
@@ -26,15 +26,15 @@ type recorder struct {
 	ended  bool // the handler has returned
 }
 
-// newRecorder makes one whose header has what w has: a middleware around it may have set that.
+// newRecorder makes a recorder with w's header: an outer middleware may have set the header.
 func newRecorder(w http.ResponseWriter, most int64) *recorder {
 	return &recorder{header: w.Header().Clone(), coding: w.Header().Get("Content-Encoding"), most: most}
 }
 
 func (r *recorder) Header() http.Header { return r.header }
 
-// WriteHeader takes the final status. Informational ones (103 Early Hints) are not sent. It panics for an invalid status,
-// as net/http does: a handler that forgot to set one has not succeeded.
+// WriteHeader takes the final status. Informational ones (103 Early Hints) are not sent. WriteHeader panics for an
+// invalid status, as net/http does: a handler that forgot to set one has not succeeded.
 func (r *recorder) WriteHeader(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,8 +74,8 @@ func (r *recorder) done() {
 	r.ended = true
 }
 
-// recorded returns the part of the answer that is kept, and false if it can't be given again as it was. The headers that are kept
-// count as the body does. Without a key it is given once only, so that its coding does not matter.
+// recorded returns the kept part of the answer, and false if the same answer can't be given again. The kept headers
+// count as the body does. An answer without a key is given once only, so the coding does not matter.
 func (r *recorder) recorded(e *Endpoint, keyless bool) (a *journal.Answer, recordable bool) {
 	a = &journal.Answer{Status: r.status, Header: e.kept(r.sent), Body: bytes.Clone(r.body.Bytes())}
 	size := int64(len(a.Body))

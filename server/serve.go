@@ -66,29 +66,31 @@ type endpoint struct {
 	untouched sync.Once
 }
 
-// Atomic serves h with the request's transaction: see [Tx]. name is the endpoint's for ever, such as "payments.create": it is
-// recorded with each key. Atomic panics if the name is no name or was given before, or if e is contradictory.
+// Atomic serves h with the request's transaction: see [Tx]. name is the endpoint's permanent name, such as
+// "payments.create", and is recorded with each key. Atomic panics if the name is no name or was given before, or if e
+// is contradictory.
 //
-// A GET, HEAD, OPTIONS or TRACE is served as by h alone. A PUT or DELETE without a key has a transaction, and no receipt.
+// h alone serves a GET, HEAD, OPTIONS or TRACE. A PUT or DELETE without a key has a transaction, and no receipt.
 //
-// An answer of 2xx or 3xx is recorded. So is a 4xx of a handler that has asked for the transaction, but for 401, 408, 425 and
-// 429: a decline is an effect. After any other answer, and after a panic, nothing is kept and the key is free.
+// Atomic records a 2xx or 3xx answer. If the handler has asked for the transaction, Atomic also records a 4xx,
+// because a decline is an effect, except 401, 408, 425 and 429. After any other answer, and after a panic, nothing is
+// kept and the key is free.
 //
-// The handler runs on, at most for Endpoint.Limit, when its caller has gone away. Nothing of its answer leaves before it is
-// recorded: a Flush or Hijack returns http.ErrNotSupported.
+// If the caller goes away, the handler runs on, at most for Endpoint.Limit. No part of the answer leaves before the
+// answer is recorded: a Flush or Hijack returns http.ErrNotSupported.
 func (s *Server) Atomic(name string, h http.Handler, e Endpoint) http.Handler {
 	return s.endpoint(name, h, e, false)
 }
 
-// Repeatable serves a handler that may run more than once for a key, until one of its answers is recorded. Every
-// request with the key gets the first recorded answer. It is for handlers whose effects are calls through
-// Options.Client under the request's context, or a flow: each call takes effect once, however often the handler runs.
-// It has no transaction.
+// Repeatable serves a handler that may run more than once for a key, until an answer is recorded. Every request with
+// the key gets the first recorded answer. Use Repeatable for handlers whose effects are calls through Options.Client
+// under the request's context, or a flow: each call takes effect once, however often the handler runs. A Repeatable
+// handler has no transaction.
 //
-// The handler must make the same calls in the same order each time it runs. An answer of 2xx or 3xx is recorded, and a
-// 4xx of a flow that has ended ([Flow]). After any other the handler runs again, and gets the same answers from its
-// calls. If a call has no outcome yet, the handler must answer by a 5xx, since a caller may take a 4xx for the outcome.
-// Repeatable panics as Atomic does, and without Options.Client.
+// The handler must make the same calls in the same order each time. Repeatable records a 2xx or 3xx answer, and a 4xx
+// from a flow that has ended ([Flow]). After any other answer the handler runs again, and gets the same answers from
+// the calls. If a call has no outcome yet, the handler must answer by a 5xx, since a caller may take a 4xx for the
+// outcome. Repeatable panics as Atomic does, and without Options.Client.
 func (s *Server) Repeatable(name string, h http.Handler, e Endpoint) http.Handler {
 	if s.inbound == nil {
 		panic("server: endpoint " + name + ": Repeatable needs Options.Client, by which the calls of its handler take effect once")
@@ -191,7 +193,7 @@ func natural(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions || method == http.MethodTrace
 }
 
-// reasonOf returns what is wrong with a key by the error of its validation, or "".
+// reasonOf returns a key's fault by the validation error, or "".
 func reasonOf(err error) string {
 	var malformed *onceward.KeyError
 	if errors.As(err, &malformed) {
@@ -252,7 +254,7 @@ func (e *endpoint) read(w http.ResponseWriter, r *http.Request, tenant, key stri
 	return body, &requestTooLarge, p
 }
 
-// unknown returns p if the key has no receipt, and the problem of a journal that can't be read.
+// unknown returns p if the key has no receipt, and the problem if the journal can't be read.
 func (e *endpoint) unknown(r *http.Request, tenant, key string, p *Problem) *Problem {
 	if key == "" {
 		return p
@@ -285,7 +287,7 @@ func (e *endpoint) readUpTo(w http.ResponseWriter, r *http.Request, body []byte,
 	return body, nil
 }
 
-// inTime reads the rest of a body. If the HTTP server has no ReadTimeout, it waits for the body at most for Endpoint.Limit.
+// inTime reads the rest of a body. If the HTTP server has no ReadTimeout, inTime waits at most for Endpoint.Limit.
 func (e *endpoint) inTime(w http.ResponseWriter, r *http.Request, rest io.Reader) (body []byte, err error) {
 	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
 		return io.ReadAll(rest)
@@ -297,7 +299,7 @@ func (e *endpoint) inTime(w http.ResponseWriter, r *http.Request, rest io.Reader
 		}
 		return body, err
 	}
-	// A middleware around hides the connection, so that only its end ends the read.
+	// An outer middleware hides the connection, so only the connection's end ends the read.
 	read := struct {
 		body     []byte
 		err      error
@@ -371,7 +373,7 @@ func (r *run) event(kind machine.ReceiptEventKind) machine.ReceiptEvent {
 	return ev
 }
 
-// same reports whether a receipt is of this request.
+// same reports whether a receipt belongs to the request.
 func (r *run) same(recorded *journal.Receipt) (bool, error) {
 	if !slices.Contains(r.places, recorded.Place) {
 		return false, nil
@@ -404,8 +406,8 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
 	r.base = machine.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 
-	// A recorded answer is given, however many wait for the key. The request that runs the handler looks while no other one of this
-	// process can.
+	// A recorded answer is given, however many requests wait for the key. The request that runs the handler looks
+	// while no other request in this process can.
 	at := flightKey{r.base.Scope, r.base.Key}
 	wait := time.NewTimer(e.Wait)
 	defer wait.Stop()
@@ -448,13 +450,13 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	e.conclude(w, req, caller, r, answer)
 }
 
-// withBody gives a request the body that was read of it.
+// withBody gives a request back the body that was read.
 func withBody(r *http.Request, body []byte) *http.Request {
 	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	return r
 }
 
-// first returns the first name that an endpoint had. Processes of an earlier deploy know it too.
+// first returns an endpoint's first name, which an earlier deploy's processes know too.
 func first(places []string) string { return places[len(places)-1] }
 
 // serveKeyless serves a request without a key. Its handler has a transaction too, and no receipt.
@@ -474,7 +476,7 @@ func (r *run) under(ctx context.Context, cancel context.CancelFunc) {
 	r.ctx = seam.InTransactionWhile(seam.WithEarlier(context.WithValue(ctx, runKey{}, r), r.isEarlier), r.isOpen)
 }
 
-// board makes the request the one that is served under its key, unless another is.
+// board makes the request the served request under the request's key, unless there is another.
 func (s *Server) board(key flightKey, p prints) (f *flight, leads bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -521,7 +523,7 @@ func (e *endpoint) handle(h http.Handler, r *run, w *recorder, req *http.Request
 	returned = true
 }
 
-// end keeps nothing of the run, if anything of it is still open.
+// end keeps nothing from the run, if any part is still open.
 func (r *run) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -529,7 +531,7 @@ func (r *run) end() {
 	r.ended = true
 }
 
-// conclude records the answer, if it is one that is kept, and gives it.
+// conclude gives the answer, and records an answer that is kept.
 func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder) {
 	defer r.end()
 	touched := r.returned()
@@ -576,8 +578,8 @@ func (e *endpoint) conclude(w http.ResponseWriter, req *http.Request, caller Cal
 	}
 }
 
-// isFree looks for the key's receipt. If there is one, it answers the request by that, and reports false: another process has
-// answered meanwhile, or a handler has committed the transaction by itself.
+// isFree looks for the key's receipt. If there is a receipt, isFree answers the request by the receipt, and reports
+// false: another process has answered meanwhile, or a handler has committed the transaction.
 func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.Request, caller Caller, r *run) bool {
 	looking, cancel := grace.After(ctx)
 	defer cancel()
@@ -599,7 +601,7 @@ func (e *endpoint) isFree(ctx context.Context, w http.ResponseWriter, req *http.
 func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Caller, r *run, answer *recorder, recorded *journal.Answer, touched bool) {
 	result, err := r.commit(recorded, touched)
 	if errors.Is(err, journal.ErrTxAborted) && answer.status >= 400 {
-		// The handler has seen a statement fail, and declines: of its transaction there is nothing to keep.
+		// The handler has seen a statement fail, and declines: the transaction has nothing to keep.
 		r.end()
 		result, err = r.commit(recorded, false)
 	}
@@ -642,7 +644,7 @@ func (e *endpoint) record(w http.ResponseWriter, req *http.Request, caller Calle
 	e.opts.Observe(r.ctx, Outcome{Endpoint: e.name, Tenant: caller.Tenant, Kind: what, Status: answer.status})
 }
 
-// commit records the answer in the request's transaction, or in one of its own, and commits it.
+// commit records the answer in the request's transaction, or in a separate one, and commits.
 func (r *run) commit(answer *journal.Answer, touched bool) (result machine.ReceiptResult, err error) {
 	if r.keyless {
 		result.Decision = machine.Recorded
@@ -676,8 +678,8 @@ func (r *run) beginToRecord() (err error) {
 // settling is how long the server tries to find the result of a commit in doubt.
 const settling = 5 * time.Second
 
-// settle finds out what became of a commit that has failed: the receipt, or the problem that answers the request. It asks in
-// a transaction of its own, since the commit may be under way still: the decision is Wait then.
+// settle finds the result of a failed commit: the receipt, or the problem that answers the request. settle asks in a
+// separate transaction. If the commit may still be under way, the decision is Wait.
 func (e *endpoint) settle(r *run) (*journal.Receipt, *Problem) {
 	r.end()
 	if r.keyless {

@@ -72,8 +72,8 @@ func TxAs[T any](ctx context.Context) (T, error) {
 	return own, nil
 }
 
-// JournalTx returns the request's transaction for [onceward.Client.Enqueue], whose operations are then there if and only if
-// the answer is. Its errors are those of [Tx].
+// JournalTx returns the request's transaction for [onceward.Client.Enqueue]. The enqueued operations exist if and
+// only if the answer does. JournalTx returns the same errors as [Tx].
 func JournalTx(ctx context.Context) (journal.Tx, error) {
 	switch r := runUnder(ctx); {
 	case r == nil:
@@ -87,15 +87,15 @@ func JournalTx(ctx context.Context) (journal.Tx, error) {
 	}
 }
 
-// Release keeps nothing of the request: its writes are rolled back, the answer goes out, and the key is free. It does
-// nothing outside of a request.
+// Release keeps nothing from the request: the writes are rolled back, the answer goes out, and the key is free.
+// Release does nothing outside a request.
 func Release(ctx context.Context) {
 	if r := runUnder(ctx); r != nil {
 		r.released.Store(true)
 	}
 }
 
-// ReceiptOf returns the record of the request's key, and false before the first [Tx] of the request or if it has no key.
+// ReceiptOf returns the record for the request's key, and false before the request's first [Tx] or without a key.
 func ReceiptOf(ctx context.Context) (journal.Receipt, bool) {
 	r := runUnder(ctx)
 	if r == nil || r.repeatable {
@@ -162,13 +162,14 @@ func (r *run) decide(result machine.ReceiptResult, err error) error {
 	return ErrRefused
 }
 
-// isEarlier reports whether an operation below the request is of an earlier request with the same key. If so, it refuses the
-// request: the client would not make the operation again, and the rows of the request would lack it.
+// isEarlier reports whether an operation below the request belongs to an earlier request with the same key. If so,
+// isEarlier refuses the request: the client would not make the operation again, and the request's rows would lack the
+// operation.
 //
-// An earlier request began at least minRetain before the receipt, and ran for at most maxLimit. An operation of this request may
-// be older than the receipt too, if another release has served it by Repeatable. Repeatable has no receipt yet, and writes nothing
-// beside its operations. There, only an operation without its answer shows that the key has expired. Under Atomic, a direct call
-// comes before the receipt too: isExpired judges it later.
+// An earlier request began at least minRetain before the receipt, and ran for at most maxLimit. An operation from
+// this request may be older than the receipt too, if another release has served the request by Repeatable. Repeatable
+// has no receipt yet, and writes nothing beside the operations. There, only an operation without an answer shows that
+// the key has expired. Under Atomic, a direct call comes before the receipt too: isExpired judges the call later.
 func (r *run) isEarlier(op *journal.Operation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,9 +192,9 @@ func (r *run) isEarlier(op *journal.Operation) bool {
 // begun returns when the receipt was made. The caller holds r.mu.
 func (r *run) begun() time.Time { return r.receipt.ExpiresAt.Add(-r.base.Keep) }
 
-// isExpired reports whether an operation that the handler met before it asked for the transaction is of an earlier request with
-// the same key, whose receipt is over. A younger one is of a run that left no receipt: it was killed, or answered by a 5xx. The
-// caller holds r.mu.
+// isExpired reports whether an operation that the handler met before asking for the transaction belongs to an earlier
+// request with the same key, whose receipt is over. A younger operation belongs to a run that left no receipt: the
+// run was killed, or answered by a 5xx. The caller holds r.mu.
 func (r *run) isExpired() bool {
 	life := min(r.base.Keep+r.base.Refuse, retain+refuseFor) // an earlier deploy of the program may have kept it for less time
 	if r.again {
@@ -202,7 +203,7 @@ func (r *run) isExpired() bool {
 	return !r.oldest.IsZero() && !r.oldest.After(r.begun().Add(-life))
 }
 
-// refusals are the problems that answer a request which its receipt keeps from being served.
+// refusals are the problems that answer a request if the request's receipt prevents serving.
 var refusals = map[machine.Decision]*Problem{
 	machine.Misuse: &keyReused, machine.Stop: &outcomeUnknown, machine.Gone: &keyExpired, machine.Wait: &inFlight,
 }
@@ -215,7 +216,7 @@ func (r *run) problemOf(err error) *Problem {
 	return problemOf(err)
 }
 
-// problemOf returns the problem that answers for an error of the journal. Nothing of the request is recorded then.
+// problemOf returns the problem that answers for a journal error. Nothing from the request is recorded then.
 func problemOf(err error) *Problem {
 	switch {
 	case errors.Is(err, errIncomparable):
@@ -226,7 +227,7 @@ func problemOf(err error) *Problem {
 	return &storeFailed
 }
 
-// rollback ends the transaction, if there is one, and keeps nothing of it. The caller holds r.mu.
+// rollback ends the transaction, if there is one, and keeps nothing. The caller holds r.mu.
 func (r *run) rollback() {
 	if r.tx != nil {
 		grace.Rollback(r.ctx, r.tx)
