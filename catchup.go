@@ -254,8 +254,8 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// CatchUpOf reports in Config.Authorize whether a request is one of CatchUp's, for a list of events or for the account
-// of the credential. scope and account are those of CatchUp.
+// CatchUpOf reports in Config.Authorize whether CatchUp or Objects makes a request, for a list or for the credential's
+// account. scope and account are those of CatchUp or ObjectList.
 func CatchUpOf(ctx context.Context) (scope, account string, lists bool) {
 	return reconcile.CatchUpOf(ctx)
 }

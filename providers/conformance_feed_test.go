@@ -116,3 +116,61 @@ func TestConformanceFeedEvents(t *testing.T) {
 		assert.NotZero(t, read[name], "no event of %s was read", name)
 	}
 }
+
+// The lists of objects: their first request, and entries with the objects that they are about. As in stripe-go a1e3932
+// balancetransaction.go, charge.go, payout.go and refund.go.
+func TestConformanceListings(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		request string
+		entries map[string]feed.Object // by the entry
+	}{
+		"stripe": {
+			request: "GET https://api.stripe.com/v1/balance_transactions?created[gte]=1795175999&created[lte]=1795262401&expand[]=data.source&limit=100",
+			entries: map[string]feed.Object{
+				`"type":"charge","source":{"object":"charge","id":"ch_1","payment_intent":null,"amount":2000,"amount_captured":2000,"currency":"eur","status":"succeeded","metadata":{"onceward":"r"}}`: {
+					ID: "ch_1", Kind: "charge", Reference: "r", Amount: "2000", Currency: "eur", State: providers.TookEffect},
+				`"type":"charge","source":{"object":"charge","id":"ch_2","payment_intent":"pi_2","amount":2000,"amount_captured":500,"currency":"eur","status":"succeeded"}`: {
+					ID: "pi_2", Kind: "payment_intent", Amount: "500", Currency: "eur", State: providers.TookEffect},
+				`"type":"payment","source":{"object":"charge","id":"py_3","amount":2000,"amount_captured":2000,"currency":"eur","status":"pending"}`: {
+					ID: "py_3", Kind: "charge", Amount: "2000", Currency: "eur", State: providers.InProgress},
+				`"type":"payment_failure_refund","source":{"object":"charge","id":"py_3","amount":2000,"amount_captured":2000,"currency":"eur","status":"failed"}`: {
+					ID: "py_3", Kind: "charge", Amount: "2000", Currency: "eur", State: providers.Refused},
+				`"type":"refund","amount":-500,"source":{"object":"refund","id":"re_4","amount":500,"currency":"eur","status":"failed"}`: {
+					ID: "re_4", Kind: "refund", Amount: "500", Currency: "eur", State: providers.Reversed},
+				`"type":"payout_failure","source":{"object":"payout","id":"po_5","amount":700,"currency":"eur","status":"failed"}`: {
+					ID: "po_5", Kind: "payout", Amount: "700", Currency: "eur", State: providers.Reversed},
+				`"type":"transfer","source":{"object":"transfer","id":"tr_6","amount":70,"currency":"eur","reversed":false}`: {
+					ID: "tr_6", Kind: "transfer", Amount: "70", Currency: "eur", State: providers.TookEffect},
+				`"type":"topup","source":{"object":"topup","id":"tu_7","amount":70,"currency":"eur","status":"reversed"}`: {
+					ID: "tu_7", Kind: "topup", Amount: "70", Currency: "eur", State: providers.Reversed},
+				`"type":"stripe_fee","source":null`:                             {ID: "txn_1", Kind: "stripe_fee", State: providers.TookEffect},
+				`"type":"adjustment","source":{"object":"dispute","id":"dp_1"}`: {ID: "txn_1", Kind: "adjustment", State: providers.TookEffect},
+			},
+		},
+	}
+	for _, p := range adapters() {
+		plan, objects, err := feed.CompileListing(&p)
+		require.NoError(t, err)
+		if plan == nil {
+			continue
+		}
+		want, has := cases[p.Name]
+		require.True(t, has, "%s has a list of objects, and no entry here", p.Name)
+		r, err := plan.Pages(feed.Window{Since: conformanceTime, Until: conformanceTime.Add(24 * time.Hour)}).Next()
+		require.NoError(t, err)
+		assert.Equal(t, want.request, r.Method+" "+r.URL.String())
+		for entry, object := range want.entries {
+			got, err := objects.Read(&feed.Item{ID: "txn_1", Type: typeOf(entry), Body: []byte("{" + entry + "}")})
+			require.NoError(t, err, entry)
+			assert.Equal(t, object, got, entry)
+		}
+	}
+}
+
+// typeOf returns the type of an entry, which begins with it.
+func typeOf(entry string) string {
+	_, text, _ := strings.Cut(entry, `:"`)
+	text, _, _ = strings.Cut(text, `"`)
+	return text
+}

@@ -16,32 +16,12 @@ func feedOf(b *strings.Builder, s *section) {
 	if f == (providers.Feed{}) {
 		return
 	}
-	host := "" // the first of the provider
-	if f.Host != "" {
-		host = "https://" + f.Host
-	}
-	request := cmp.Or(f.Method, "GET") + " `" + host + cell(f.Path)
-	if f.Query != "" {
-		request += "?" + cell(f.Query)
-	}
-	request += "`"
-	if f.Body != "" {
-		request += " with `" + cell(f.Body) + "`"
-	}
 	types := "here, since the provider has no such filter"
 	switch {
 	case f.TypesAtOnce > 0:
 		types = fmt.Sprintf("parameter `%s`, %d in one request", cell(f.Types), f.TypesAtOnce)
 	case f.Types != "":
 		types = "parameter `" + cell(f.Types) + "`; the largest number is not published"
-	}
-	pages := strings.TrimPrefix(pagesOf(f.Next), ", pages ")
-	if f.Next.Style == providers.OnePage {
-		pages = "one" + pages
-	}
-	page := "the provider's default"
-	if f.Limit != "" {
-		page = "parameter `" + cell(f.Limit) + "`"
 	}
 	sameID := "no: one handler must not receive both"
 	if f.SameID {
@@ -51,7 +31,7 @@ func feedOf(b *strings.Builder, s *section) {
 	b.WriteString("`client.CatchUp` reads the events that a webhook did not bring. No list is complete.\n\n")
 	b.WriteString("| fact | |\n|---|---|\n")
 	for _, row := range [][2]string{
-		{"request", request},
+		{"request", listRequest(f)},
 		{"source", s.sources.cite(f.Source)},
 		{"limited by", f.Bound.String() + layoutOf(f.TimeLayout)},
 		{"an event is listed for", published(f.Horizon)},
@@ -61,8 +41,8 @@ func feedOf(b *strings.Builder, s *section) {
 		{"types", types},
 		{"undelivered events alone", cmp.Or(pathOrNone(f.Undelivered), "no such list")},
 		{"items", pathCell(f.Items)},
-		{"pages", pages},
-		{"size of a page", page},
+		{"pages", listPages(f)},
+		{"size of a page", pageSize(f)},
 		{"an event's id", pathCell(f.ID)},
 		{"an event's time", pathCell(f.At)},
 		{"an event's type", pathCell(f.Type)},
@@ -94,4 +74,70 @@ func published(d time.Duration) string {
 		return "not published"
 	}
 	return period(d)
+}
+
+func listRequest(f providers.Feed) string {
+	host := "" // the first of the provider
+	if f.Host != "" {
+		host = "https://" + f.Host
+	}
+	request := cmp.Or(f.Method, "GET") + " `" + host + cell(f.Path)
+	if f.Query != "" {
+		request += "?" + cell(f.Query)
+	}
+	request += "`"
+	if f.Body != "" {
+		request += " with `" + cell(f.Body) + "`"
+	}
+	return request
+}
+
+func listPages(f providers.Feed) string {
+	pages := strings.TrimPrefix(pagesOf(f.Next), ", pages ")
+	if f.Next.Style == providers.OnePage {
+		pages = "one" + pages
+	}
+	return pages
+}
+
+func pageSize(f providers.Feed) string {
+	if f.Limit == "" {
+		return "the provider's default"
+	}
+	return "parameter `" + cell(f.Limit) + "`"
+}
+
+// listingOf writes what the provider's list of objects has, and how Onceward reads the list.
+func listingOf(b *strings.Builder, s *section) {
+	l := s.provider.Listing
+	f := l.List
+	if f.Path == "" {
+		return
+	}
+	b.WriteString("\n## The list of objects\n\n")
+	b.WriteString("`client.Objects` reads what moved, to [compare it with the journal](../compare.md).\n\n")
+	b.WriteString("| fact | |\n|---|---|\n")
+	for _, row := range [][2]string{
+		{"request", listRequest(f)},
+		{"source", s.sources.cite(f.Source)},
+		{"limited by", f.Bound.String() + layoutOf(f.TimeLayout)},
+		{"an entry is listed for", published(f.Horizon)},
+		{"an entry is listed within", published(f.VisibleAfter)},
+		{"whose entries", "of the " + f.Owner.String()},
+		{"needs", cmp.Or(cell(f.Needs), "the credential alone")},
+		{"items", pathCell(f.Items)},
+		{"pages", listPages(f)},
+		{"size of a page", pageSize(f)},
+		{"an entry's id", pathCell(f.ID)},
+		{"an entry's time", pathCell(f.At)},
+		{"an entry's type", pathCell(f.Type)},
+		{"the kind of its object", pathCell(l.Kind)},
+	} {
+		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
+	}
+	b.WriteString("\n| shown as | object | its id | its reference | amount that moved | currency | states |\n|---|---|---|---|---|---|---|\n")
+	for _, o := range l.Objects {
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", cell(o.Shows), cell(o.Kind), pathCell(o.ID), pathCell(o.Reference),
+			pathCell(o.Amount), pathCell(o.Currency), meansCell(providers.Lookup{Means: o.Means}))
+	}
 }

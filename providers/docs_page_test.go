@@ -126,6 +126,7 @@ func page(t *testing.T, p providers.Provider, call, hiccups string) string {
 		b.WriteString(found.String())
 	}
 	feedOf(&b, s)
+	listingOf(&b, s)
 	b.WriteString(s.sources.list())
 	return b.String()
 }

@@ -46,6 +46,7 @@ func sourcesOf(p providers.Provider) (texts []string) {
 		add(r.Source)
 	}
 	add(p.Feed.Source)
+	add(p.Listing.List.Source)
 	add(p.Identity.Source)
 	return texts
 }

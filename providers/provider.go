@@ -79,6 +79,9 @@ type Provider struct {
 	// Feed defines how the provider lists its events.
 	Feed Feed
 
+	// Listing defines how the provider lists the objects that moved money.
+	Listing Listing
+
 	// WebhookSchemes are the schemes from package webhook (webhook.Verifier.Scheme) that sign the provider's events.
 	// Client.WebhookHandler rejects a verifier with another scheme. Empty allows every scheme.
 	WebhookSchemes []string
@@ -288,6 +291,10 @@ func (p Provider) Clone() Provider {
 	p.Events = slices.Clone(p.Events)
 	for i := range p.Events {
 		p.Events[i].Also = slices.Clone(p.Events[i].Also)
+	}
+	p.Listing.Objects = slices.Clone(p.Listing.Objects)
+	for i := range p.Listing.Objects {
+		p.Listing.Objects[i].Means = slices.Clone(p.Listing.Objects[i].Means)
 	}
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {

@@ -16,11 +16,17 @@ func (v *validation) feed() {
 	if f == (Feed{}) {
 		return
 	}
+	v.list(at, f)
+	v.feedRules(at, f)
+}
+
+// list reports contradictions in the facts of a list, and facts that would miss entries.
+func (v *validation) list(at string, f Feed) {
 	v.check(!f.Bound.valid(), at+"Bound", "%v is not one of the constants", f.Bound)
 	v.check(!f.Owner.valid(), at+"Owner", "%v is not one of the constants", f.Owner)
 	v.check(f.Horizon < 0, at+"Horizon", "it is negative")
 	v.check(f.VisibleAfter < 0, at+"VisibleAfter", "it is negative")
-	v.feedHost(at+"Host", v.provider.FeedHost())
+	v.feedHost(at+"Host", v.provider.hostOf(&f))
 	v.feedRequest(at, f)
 	v.feedParameters(at, f)
 	for _, path := range []struct {
@@ -31,7 +37,6 @@ func (v *validation) feed() {
 	}
 	v.check(f.Owner == OfApplication && f.Account == "", at+"Account", "it is empty: the list has the events of several accounts")
 	v.check(f.Owner == OfAccountHeader && len(v.provider.AccountHeaders) == 0, at+"Owner", "the provider has no AccountHeaders")
-	v.feedRules(at, f)
 }
 
 func (v *validation) feedHost(at, host string) {

@@ -87,7 +87,9 @@ func (v *validation) lookup(at string, e Endpoint, look Lookup) {
 	v.check(look.Created != "" && !fieldPath(look.Created), at+"Created", "%q is not a dotted path", look.Created)
 	v.same(at, e, look)
 	v.paging(at+"Next.", look.Items, look.Query, look.Next)
-	v.means(at, look)
+	v.means(at, look.Means)
+	v.check(look.SameShape && !slices.ContainsFunc(look.Means, func(m Meaning) bool { return m.Is == TookEffect }),
+		at+"SameShape", "no state of the object is one that a create answers with: Means has none that is TookEffect")
 	v.check(look.Horizon < 0, at+"Horizon", "it is negative")
 	v.check(e.SecretResponse && (look.SameShape || look.Fetch != ""), at+"SameShape", "the answer is a secret, so that the object is known by its id alone")
 }
@@ -347,14 +349,12 @@ func queryOf(text string) url.Values {
 	return values
 }
 
-func (v *validation) means(at string, look Lookup) {
-	for i, m := range look.Means {
+func (v *validation) means(at string, means []Meaning) {
+	for i, m := range means {
 		field := at + "Means[" + strconv.Itoa(i) + "]"
 		v.check(!fieldPath(m.Field), field+".Field", "%q is not a dotted path", m.Field)
 		v.check(!m.Is.valid(), field+".Is", "%v is not one of the constants", m.Is)
-		v.check(slices.ContainsFunc(look.Means[:i], func(o Meaning) bool { return o.Field == m.Field && (o.Equals == "" || o.Equals == m.Equals) }),
+		v.check(slices.ContainsFunc(means[:i], func(o Meaning) bool { return o.Field == m.Field && (o.Equals == "" || o.Equals == m.Equals) }),
 			field, "it can never match: one before it matches all that it does")
 	}
-	v.check(look.SameShape && !slices.ContainsFunc(look.Means, func(m Meaning) bool { return m.Is == TookEffect }),
-		at+"SameShape", "no state of the object is one that a create answers with: Means has none that is TookEffect")
 }

@@ -1,5 +1,6 @@
 // Package feed reads a provider's list of events, as [providers.Feed] describes the list. [Compile] makes a [Plan] of a
-// table. [Plan.Pages] has the requests for one window, and the events in their answers.
+// table. [Plan.Pages] has the requests for one window, and the events in their answers. [CompileListing] makes a plan of
+// the list of objects, whose entries stand for events.
 //
 // It trusts no filter of a provider: an event outside the window, or of another type, is left out. An event without an
 // id, a time or a type is an error, not left out. Nothing here does I/O. A Plan is safe for concurrent use. Pages must
@@ -46,6 +47,7 @@ func (e *Error) Error() string { return e.Why }
 // Plan is a provider's feed, prepared for reading.
 type Plan struct {
 	provider      *providers.Provider
+	host          string
 	feed          *providers.Feed
 	fields        *tables.Fields
 	before, after string // what is around the event in a webhook's body
@@ -54,21 +56,31 @@ type Plan struct {
 // Compile prepares the feed of a validated table. It returns nil if the provider lists no events. The table must not
 // change afterwards.
 func Compile(p *providers.Provider) (*Plan, error) {
-	f := &p.Feed
-	if f.Path == "" {
+	if p.Feed.Path == "" {
 		return nil, nil
 	}
-	plan := &Plan{provider: p, feed: f, fields: tables.NewFields(f.ID, f.At, f.Type, f.Account)}
+	plan, err := compile(p, &p.Feed, p.FeedHost())
+	if err != nil {
+		return nil, fmt.Errorf("providers: %q: Feed: %w", p.Name, err)
+	}
+	return plan, nil
+}
+
+func compile(p *providers.Provider, f *providers.Feed, host string) (*Plan, error) {
+	plan := &Plan{provider: p, host: host, feed: f, fields: tables.NewFields(f.ID, f.At, f.Type, f.Account)}
 	plan.before, plan.after, _ = strings.Cut(f.As, "{item}")
 	probe := plan.Pages(Window{Until: time.Unix(1, 0), Types: []string{"x"}})
 	if _, err := probe.Next(); err != nil {
-		return nil, fmt.Errorf("providers: %q: Feed: %w", p.Name, err)
+		return nil, err
 	}
 	return plan, nil
 }
 
 // Feed returns the facts that the plan was made of. They must not be changed.
 func (p *Plan) Feed() *providers.Feed { return p.feed }
+
+// Host returns the host of the list.
+func (p *Plan) Host() string { return p.host }
 
 // Limit returns the largest limit of a window, or 0 if requests have none.
 func (p *Plan) Limit() int {
@@ -152,7 +164,7 @@ func (g *Pages) open() (*lookup.Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.at = lookup.PathOf(&url.URL{Scheme: "https", Host: g.plan.provider.FeedHost()}, path)
+	g.at = lookup.PathOf(&url.URL{Scheme: "https", Host: g.plan.host}, path)
 	list := lookup.List{
 		URL: g.at, Items: f.Items, Next: f.Next, Needs: f.Needs, LastID: lookup.LastID(f.Next, f.ID),
 		Long: f.Bound != providers.ByWindow, // there is no shorter list

@@ -103,7 +103,7 @@ var rank = map[providers.Outcome]int{providers.InProgress: 1, providers.Refused:
 func (s *Sweep) objects() map[string]*object {
 	objects := map[string]*object{}
 	for i, item := range s.items {
-		outcome, fresh := outcomeOf(s.look, item.texts)
+		outcome, fresh := OutcomeOf(s.look, item.texts)
 		text, _ := item.texts.Only(s.look.Created)
 		created, dated := TimeOf(text)
 		o := objects[item.ID]
@@ -122,9 +122,9 @@ func (s *Sweep) objects() map[string]*object {
 	return objects
 }
 
-// outcomeOf says what the state of an object means. One whose state the table does not have
+// OutcomeOf says what the state of an object means. One whose state the table does not have
 // took effect, since it is there, but is not fresh.
-func outcomeOf(look *providers.Lookup, texts tables.Texts) (outcome providers.Outcome, fresh bool) {
+func OutcomeOf(look *providers.Lookup, texts tables.Texts) (outcome providers.Outcome, fresh bool) {
 	for _, means := range look.Means {
 		for _, text := range texts.All(means.Field) {
 			if (means.Equals == "" || means.Equals == text) && (means.Is != providers.Refused || allRefused(look, means.Field, texts)) {
@@ -302,7 +302,7 @@ func (s *Sweep) Fetched(f Finding, status int, header http.Header, body []byte) 
 	if why != "" {
 		return Finding{Objects: f.Objects, Exact: f.Exact, Created: f.Created, Why: "the object is listed, but could not be got: " + why}
 	}
-	f.Outcome, f.Fresh = outcomeOf(s.look, s.fields.Read(body))
+	f.Outcome, f.Fresh = OutcomeOf(s.look, s.fields.Read(body))
 	if f.Outcome == untold {
 		return Finding{Objects: f.Objects, Exact: f.Exact, Created: f.Created, Why: whyUntold}
 	}

@@ -25,7 +25,7 @@ func TestARefusalBesideAnotherStateIsNone(t *testing.T) {
 		`{"captures":[{"status":"DECLINED"},{"status":"PENDING"}]}`:  providers.InProgress,
 		`{"captures":[]}`: providers.TookEffect,
 	} {
-		got, _ := outcomeOf(look, tables.NewFields("captures[].status").Read([]byte(text)))
+		got, _ := OutcomeOf(look, tables.NewFields("captures[].status").Read([]byte(text)))
 		assert.Equal(t, want.String(), got.String(), text)
 	}
 }

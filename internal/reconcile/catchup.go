@@ -65,7 +65,7 @@ func CatchUpOf(ctx context.Context) (scope, account string, lists bool) {
 }
 
 // ErrAccount is the error of a source whose credential is not proven to be its account's.
-var ErrAccount = errors.New("no event was read, since the credential is not proven to be the account's")
+var ErrAccount = errors.New("nothing was read, since the credential is not proven to be the account's")
 
 // catchUp is one pass over a provider's list of events. It belongs to one goroutine.
 type catchUp struct {
@@ -96,7 +96,7 @@ func (f *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Prov
 	u := &catchUp{
 		finder: f, plan: plan, source: s,
 		pass:    &Pass{Patient: true, Ends: now.Add(365 * 24 * time.Hour), finder: f, pace: f.feeds[p.KeysUnder]},
-		to:      listFor(p, s),
+		to:      listFor(p, list, s),
 		until:   now.Add(-max(list.VisibleAfter, visibleAfter)).Truncate(time.Second),
 		reached: s.From.Truncate(time.Second), again: map[string]feed.FailedEvent{},
 	}
@@ -138,10 +138,10 @@ func (f *Finder) onClosing(ctx context.Context, onClose func()) (stop func()) {
 	return func() { close(ended) }
 }
 
-// listFor returns the purpose of a request for a list of events.
-func listFor(p *providers.Provider, s *Source) purpose {
+// listFor returns the purpose of a request for a list.
+func listFor(p *providers.Provider, list *providers.Feed, s *Source) purpose {
 	frozen := &journal.Request{Header: http.Header{}}
-	if s.Account != "" && p.Feed.Owner == providers.OfAccountHeader {
+	if s.Account != "" && list.Owner == providers.OfAccountHeader {
 		frozen.Header.Set(p.AccountHeaders[0], s.Account)
 	}
 	route := tables.Route{Provider: p, Endpoint: &providers.Endpoint{}, Listed: true}
@@ -152,11 +152,16 @@ func listFor(p *providers.Provider, s *Source) purpose {
 
 // begin checks that the journal is whole, and that the credential is the account's, before the first page.
 func (u *catchUp) begin(ctx context.Context) error {
-	p := u.to.route.Provider
-	if _, _, err := u.finder.store.RecordEvent(ctx, machine.Heard{Provider: p.KeysUnder, ID: "catch up"}, nil); err != nil {
+	if _, _, err := u.finder.store.RecordEvent(ctx, machine.Heard{Provider: u.to.route.Provider.KeysUnder, ID: "catch up"}, nil); err != nil {
 		return err
 	}
-	host := &url.URL{Scheme: "https", Host: p.FeedHost(), Path: "/"}
+	return u.identify(ctx)
+}
+
+// identify checks that the credential is the account's.
+func (u *catchUp) identify(ctx context.Context) error {
+	p, list := u.to.route.Provider, u.plan.Feed()
+	host := &url.URL{Scheme: "https", Host: u.plan.Host(), Path: "/"}
 	req, err := u.pass.compose(ctx, u.to, &http.Request{Method: http.MethodGet, URL: host, Header: u.to.frozen.Header})
 	if err != nil {
 		return errors.New(describeLook(err))
@@ -164,7 +169,7 @@ func (u *catchUp) begin(ctx context.Context) error {
 	whose := u.finder.identities.whose(req, p, host)
 	u.owner = whose.credential
 	stated := u.source.Account
-	if stated == "" || p.Feed.Owner == providers.OfApplication {
+	if stated == "" || list.Owner == providers.OfApplication {
 		return nil
 	}
 	named, why := "", "the table does not say how the provider identifies an account (providers.Provider.Identity)"
@@ -176,7 +181,7 @@ func (u *catchUp) begin(ctx context.Context) error {
 		return nil
 	case named != "":
 		return fmt.Errorf("%w: it is of another account than %s", ErrAccount, secret.Text(stated))
-	case p.Feed.Owner == providers.OfAccountHeader:
+	case list.Owner == providers.OfAccountHeader:
 		return nil // the header names the account
 	}
 	return fmt.Errorf("%w: %s", ErrAccount, why)

@@ -61,7 +61,7 @@ func (u *catchUp) read(ctx context.Context) error {
 		if err == nil {
 			err = u.handOver(ctx, events)
 		} else {
-			err = fmt.Errorf("the events from %s to %s: %w", u.reached.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), err)
+			err = fmt.Errorf("the list from %s to %s: %w", u.reached.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), err)
 		}
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (u *catchUp) page(ctx context.Context, pages *feed.Pages) (*got, error) {
 			}
 		}
 		if u.pages++; u.pages%reportEvery == 0 {
-			finder.Say(ctx, slog.LevelInfo, core.LogFeedRead, "events are being read",
+			finder.Say(ctx, slog.LevelInfo, core.LogFeedRead, "a list is being read",
 				"provider", u.to.route.Provider.Name, "pages", u.pages, "reached", u.reached, "until", u.until, "read", u.result.Read, "handled", u.result.Handled)
 		}
 		return &answer, nil

@@ -1,0 +1,71 @@
+package feed
+
+import (
+	"fmt"
+
+	"github.com/onceward/onceward/internal/lookup"
+	"github.com/onceward/onceward/internal/tables"
+	"github.com/onceward/onceward/providers"
+)
+
+// Object is what an entry of a list of objects shows. Empty texts are not shown.
+type Object struct {
+	ID, Kind, Reference string
+	Amount, Currency    string // Amount is in the smallest unit
+	State               providers.Outcome
+}
+
+// Objects reads the entries of a list of objects.
+type Objects struct {
+	listing *providers.Listing
+	fields  *tables.Fields
+}
+
+// CompileListing prepares the list of objects of a validated table. It returns nil if the table has no such list. The
+// table must not change afterwards.
+func CompileListing(p *providers.Provider) (*Plan, *Objects, error) {
+	l := &p.Listing
+	if l.List.Path == "" {
+		return nil, nil, nil
+	}
+	plan, err := compile(p, &l.List, p.ListingHost())
+	if err != nil {
+		return nil, nil, fmt.Errorf("providers: %q: Listing: %w", p.Name, err)
+	}
+	paths := []string{l.Kind}
+	for _, o := range l.Objects {
+		paths = append(paths, o.ID, o.Reference, o.Amount, o.Currency)
+		for _, m := range o.Means {
+			paths = append(paths, m.Field)
+		}
+	}
+	return plan, &Objects{l, tables.NewFields(paths...)}, nil
+}
+
+// Read returns the object of an entry. An entry about no object of the table is an object of its own, with the entry's
+// id and type.
+func (r *Objects) Read(entry *Item) (Object, error) {
+	texts, at := r.fields.Read(entry.Body), ""
+	shown, _ := texts.Only(r.listing.Kind)
+	for i := range r.listing.Objects {
+		o := &r.listing.Objects[i]
+		if o.Shows != shown {
+			continue
+		}
+		at = o.ID
+		id, ok := texts.Only(o.ID)
+		if !ok || len(id) > lookup.MaxID {
+			continue
+		}
+		object := Object{ID: id, Kind: o.Kind}
+		object.Reference, _ = texts.Only(o.Reference)
+		object.Amount, _ = texts.Only(o.Amount)
+		object.Currency, _ = texts.Only(o.Currency)
+		object.State, _ = lookup.OutcomeOf(&providers.Lookup{Means: o.Means}, texts)
+		return object, nil
+	}
+	if at != "" {
+		return Object{}, fmt.Errorf("an entry about a %s shows no id at %s", shown, at)
+	}
+	return Object{ID: entry.ID, Kind: entry.Type, State: providers.TookEffect}, nil
+}

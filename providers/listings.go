@@ -1,0 +1,50 @@
+package providers
+
+import "slices"
+
+// stripeListing are the movements of a balance. The transaction's own amount is in the currency of the balance, and of a
+// partial capture it is the authorized one. So the amounts are those of the expanded source.
+var stripeListing = Listing{
+	List: Feed{
+		Path:       "/v1/balance_transactions",
+		Query:      "created[gte]={since}&created[lte]={until}&expand[]=data.source",
+		TimeLayout: "unix",
+		Items:      "data[]",
+		Next:       Paging{Style: PageLastID, Param: "starting_after", More: "has_more", Size: 100},
+		Limit:      "limit",
+		ID:         "id",
+		At:         "created",
+		Type:       "type",
+		Owner:      OfAccountHeader,
+		Needs:      "Balance transactions: Read, and for a restricted key the right to read each kind of object",
+		Source: "stripe-go a1e3932 balancetransaction.go, charge.go, refund.go, payout.go, transfer.go, topup.go [S]; source, and the types: " +
+			"docs.stripe.com/reports/balance-transaction-types [D]; expanding source in the list: stripe.com/docs/expand/use-cases [D]; a partial capture is " +
+			"two transactions: docs.stripe.com/reports/reporting-categories [D]; when one is listed, and the names of the permissions: [?]",
+	},
+	Kind: "source.object",
+	Objects: []ListedObject{
+		stripeMoved("charge", "payment_intent", "payment_intent", "amount_captured", states("source.status", InProgress.of("pending"), Reversed.of("failed"))),
+		stripeMoved("charge", "charge", "id", "amount_captured", states("source.status", InProgress.of("pending"), Refused.of("failed"))),
+		stripeMoved("refund", "refund", "id", "amount", stripeMeans("refund")),
+		stripeMoved("payout", "payout", "id", "amount", stripeMeans("payout")),
+		stripeMoved("transfer", "transfer", "id", "amount", stripeMeans("transfer")),
+		stripeMoved("topup", "topup", "id", "amount", stripeMeans("topup")),
+	},
+}
+
+// stripeMoved is an object that is the source of a transaction.
+func stripeMoved(shows, kind, id, amount string, means []Meaning) ListedObject {
+	return ListedObject{
+		Shows: shows, Kind: kind, ID: "source." + id, Reference: "source.metadata.onceward", Amount: "source." + amount, Currency: "source.currency", Means: means,
+	}
+}
+
+// stripeMeans are the states of a kind by its look-ups, as an expanded source shows them.
+func stripeMeans(kind string) (means []Meaning) {
+	at := slices.IndexFunc(stripeObjects, func(o stripeObject) bool { return o.kind == kind })
+	for _, m := range stripeObjects[at].means {
+		m.Field = "source." + m.Field
+		means = append(means, m)
+	}
+	return means
+}
