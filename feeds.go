@@ -79,7 +79,7 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 		}
 		name := feed.BookmarkOf(p.KeysUnder, f.Scope, f.Account)
 		if first, twice := names[name]; twice {
-			return refuse("Account", fmt.Errorf("Feeds[%d] reads the same list: give one feed all types and one handler", first))
+			return refuse("Account", fmt.Errorf("it reads the list of Feeds[%d]: give one feed all types and one handler", first))
 		}
 		names[name] = i
 		all = append(all, background.Feed{Name: name, Provider: p.KeysUnder, From: f.From, Every: f.Every, Pass: func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {

@@ -59,7 +59,7 @@ func TestStormOfMissedWebhooks(t *testing.T) {
 		if l.lives(t, p, n%2 == 0) {
 			struck++
 		}
-		p.advance(2*time.Minute + time.Duration(random.IntN(int(6*time.Minute))))
+		p.advance(2*time.Minute + time.Duration(random.Int64N(int64(6*time.Minute))))
 	}
 	l.Doom = oncetest.Doom{}
 	l.lives(t, p, true)         // makes the charges that are left
@@ -80,7 +80,7 @@ func TestStormOfMissedWebhooks(t *testing.T) {
 // was killed at the point of its doom.
 func (l *life) lives(t *testing.T, p *provider, up bool) (struck bool) {
 	t.Helper()
-	l.Offset = p.now().Sub(time.Now())
+	l.Offset = time.Until(p.now())
 	ctx, cancel := context.WithTimeout(t.Context(), oncetest.PatienceOfAStorm)
 	defer cancel()
 	child, err := oncetest.StartChild(ctx, l)
