@@ -216,14 +216,16 @@ func (s *Store) transactInSlot(ctx context.Context, r *request, slots chan struc
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for try := 0; ; try++ {
+	for missed := 0; ; {
 		_, err := s.transact(ctx, []*request{r}, WaitLock, true)
 		switch {
 		case err == nil:
 			return r.err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, ErrLocked), errors.Is(err, ErrMissed) && try < tries:
+		case errors.Is(err, ErrLocked): // for as long as ctx allows
+		case errors.Is(err, ErrMissed) && missed < tries:
+			missed++
 		default:
 			return err
 		}

@@ -32,6 +32,18 @@ func TestATransactionThatMissedIsDecidedAnew(t *testing.T) {
 	})
 }
 
+// A caller that waits for a held name is answered, however long the wait was, and if a row has changed meanwhile.
+func TestALongWaitAndThenAMiss(t *testing.T) {
+	history(t, func(t *testing.T, db *faultdb.Database, p *process) {
+		var fates []faultdb.Fate
+		for range 20 {
+			fates = append(fates, faultdb.IsLocked)
+		}
+		db.NextCommits(append(fates, faultdb.Misses)...)
+		p.executed("order-1")
+	})
+}
+
 // A transaction that always misses goes on in parts, and only a request that misses alone fails.
 func TestATransactionThatMissesForeverGoesOnInParts(t *testing.T) {
 	history(t, func(t *testing.T, db *faultdb.Database, p *process) {

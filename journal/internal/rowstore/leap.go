@@ -106,14 +106,16 @@ func (s *Store) leapSeen(ctx context.Context, at time.Time) error {
 // due. The clock moves in the same transaction. A transaction that has decided by the former clock cannot commit
 // afterwards.
 func (s *Store) leap(ctx context.Context, resets bool, leaps func(*store.Clock) bool) (number uint32, err error) {
-	for try := 0; ; try++ {
+	for missed := 0; ; {
 		number, err = s.tryLeap(ctx, resets, leaps)
 		switch {
 		case err == nil:
 			return number, nil
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
-		case errors.Is(err, ErrLocked), errors.Is(err, ErrMissed) && try < tries:
+		case errors.Is(err, ErrLocked):
+		case errors.Is(err, ErrMissed) && missed < tries:
+			missed++
 		default:
 			return 0, err
 		}

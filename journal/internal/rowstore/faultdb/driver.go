@@ -183,6 +183,8 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		return err
 	case fate == Misses:
 		return rowstore.ErrMissed
+	case fate == IsLocked:
+		return rowstore.ErrLocked
 	case fate == Fails:
 		return errBroken
 	case fate == IsFenced:

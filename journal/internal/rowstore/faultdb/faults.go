@@ -15,6 +15,8 @@ const (
 	Lands Fate = iota
 	// Misses rolls back with ErrMissed.
 	Misses
+	// IsLocked rolls back with ErrLocked.
+	IsLocked
 	// Fails rolls back with an error that no row is to blame for.
 	Fails
 	// IsFenced rolls back with ErrFenced.
