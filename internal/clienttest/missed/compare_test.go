@@ -34,7 +34,7 @@ var differences = []planted{
 	}},
 	{name: "missing operation", kind: compare.OnlyThere, plant: func(all []compare.Object, i int) []compare.Object {
 		o := all[i]
-		o.ID, o.Key = "ch_planted", "key-planted"
+		o.ID, o.Key, o.At = "ch_planted", "key-planted", all[len(all)-1].At // a mark from before the first operation proves nothing
 		return append(all, o)
 	}},
 	{name: "second object", kind: compare.SeveralThere, plant: func(all []compare.Object, i int) []compare.Object {
