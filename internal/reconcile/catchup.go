@@ -80,43 +80,49 @@ type catchUp struct {
 	limit   int       // of a page; 0: the plan's
 	pages   int
 
-	passedOver int                         // seconds with more events than can be listed
+	passesOver int                         // how many more seconds with too many events are passed over, and no error
 	again      map[string]feed.FailedEvent // by id, those that are still to be read
 	failed     []feed.FailedEvent
 	result     CaughtUp
 }
 
-// CatchUp makes one pass over the events that a provider lists. The result holds with an error, too.
-func (f *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Provider, s *Source) (CaughtUp, error) {
+// newPass returns a pass over a list from s.From until a time.
+func (f *Finder) newPass(plan *feed.Plan, p *providers.Provider, s *Source, until time.Time) *catchUp {
+	return &catchUp{
+		finder: f, plan: plan, source: s,
+		pass:    &Pass{Patient: true, Ends: f.Now().Add(365 * 24 * time.Hour), finder: f, pace: f.feeds[p.KeysUnder]},
+		to:      listFor(p, plan.Feed(), s),
+		until:   until,
+		reached: s.From.Truncate(time.Second),
+	}
+}
+
+// run takes steps in turn, until one fails, ctx ends or the client is shut down.
+func (u *catchUp) run(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer f.onClosing(ctx, func() { cancel(fault.ErrShutdown) })()
-	list := plan.Feed()
-	now := f.Now()
-	u := &catchUp{
-		finder: f, plan: plan, source: s,
-		pass:    &Pass{Patient: true, Ends: now.Add(365 * 24 * time.Hour), finder: f, pace: f.feeds[p.KeysUnder]},
-		to:      listFor(p, list, s),
-		until:   now.Add(-max(list.VisibleAfter, visibleAfter)).Truncate(time.Second),
-		reached: s.From.Truncate(time.Second), again: map[string]feed.FailedEvent{},
+	defer u.finder.onClosing(ctx, func() { cancel(fault.ErrShutdown) })()
+	for _, step := range steps {
+		switch err := step(ctx); {
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		}
 	}
+	return nil
+}
+
+// CatchUp makes one pass over the events that a provider lists. The result holds with an error, too.
+func (f *Finder) CatchUp(ctx context.Context, plan *feed.Plan, p *providers.Provider, s *Source) (CaughtUp, error) {
+	list, now := plan.Feed(), f.Now()
+	u := f.newPass(plan, p, s, now.Add(-max(list.VisibleAfter, visibleAfter)).Truncate(time.Second))
+	u.passesOver, u.again = maxPassedOver, map[string]feed.FailedEvent{}
 	for _, e := range s.Again {
 		u.again[e.ID] = e
 	}
 	u.result.GapUnknown = list.Horizon == 0
-	err := u.begin(ctx)
-	if err == nil {
-		err = u.skip(ctx)
-	}
-	if err == nil {
-		err = u.read(ctx)
-	}
-	if err == nil {
-		err = u.readAgain(ctx)
-	}
-	if ctx.Err() != nil && err != nil {
-		err = context.Cause(ctx)
-	}
+	err := u.run(ctx, u.begin, u.skip, u.read, u.readAgain)
 	if err == nil && u.result.Read == 0 && f.Empty.Once(journal.Ref{Parent: p.Name, Scope: s.Scope, ID: s.Account}, 0) {
 		f.Say(ctx, slog.LevelWarn, core.LogFeedEmpty, "the provider lists no event; if there must be some, enable the list and grant the permission",
 			"provider", p.Name, "needs", list.Needs)

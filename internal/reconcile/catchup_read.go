@@ -53,7 +53,8 @@ func (u *catchUp) read(ctx context.Context) error {
 				continue
 			}
 			width = time.Second
-			if u.passedOver++; u.passedOver <= maxPassedOver {
+			if u.passesOver > 0 {
+				u.passesOver--
 				u.passOver(ctx, end)
 				err = nil
 			}
