@@ -274,3 +274,36 @@ func TestDocumentedGates(t *testing.T) {
 	}
 	assert.Equal(t, 14, rows)
 }
+
+var (
+	runFlag  = regexp.MustCompile("-(?:run|skip)[ =](?:'([^']+)'|([^\\s`']+))")
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
+)
+
+// Every test that a command names in a document, or in .ci/run, exists.
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, folder := range goFolders(t) {
+		for _, file := range glob(t, path.Join(folder, "*_test.go")) {
+			for _, found := range testFunc.FindAllStringSubmatch(content(t, file), -1) {
+				names = append(names, found[1])
+			}
+		}
+	}
+	all := pages(t)
+	all[".ci/run"] = content(t, ".ci/run")
+	for page, text := range all {
+		for _, flag := range runFlag.FindAllStringSubmatch(text, -1) {
+			for pattern := range strings.SplitSeq(strings.ReplaceAll(flag[1]+flag[2], `\|`, "|"), "|") {
+				if pattern == "^$" || pattern == "NAME" { // no test, and a placeholder
+					continue
+				}
+				name, _, _ := strings.Cut(pattern, "/")
+				matches, err := regexp.Compile(name)
+				require.NoError(t, err, page)
+				assert.True(t, slices.ContainsFunc(names, matches.MatchString), "%s: no test matches %s", page, pattern)
+			}
+		}
+	}
+}
