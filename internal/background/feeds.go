@@ -113,7 +113,9 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 		w.Say(ctx, level, core.LogFeedUnread, "a list of events could not be read to its end; the next pass goes on there",
 			"provider", f.Provider, "source", f.Name, "reached", result.Next, "error", secret.Text(err.Error()))
 	}
-	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap}
+	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap, Noticed: place.Noticed}
+	after.ForgetGap(now)
+	after.AddGap(result.Gap, now)
 	for _, e := range result.Failed {
 		if now.Sub(e.Since) < failsFor {
 			after.Failed = append(after.Failed, e)
@@ -121,9 +123,6 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	}
 	if result.Read > 0 || err != nil {
 		after.Quiet = 0
-	}
-	if result.Gap != [2]time.Time{} {
-		after.Gap = result.Gap
 	}
 	alone, err := w.setBookmark(ctx, marks, b, result.Next, after)
 	pause = f.restAfter(after.Quiet) - w.Now().Sub(now)

@@ -55,7 +55,34 @@ type Place struct {
 	Last   time.Time     `json:"last"`            // when the last pass began
 	Quiet  int           `json:"quiet,omitempty"` // passes without an event since the last event
 	Failed []FailedEvent `json:"failed,omitempty"`
-	Gap    [2]time.Time  `json:"gap,omitzero"` // the latest time whose events can't be read
+
+	Gap     [2]time.Time `json:"gap,omitzero"`     // the time whose events can't be read; of several gaps, from the first to the last
+	Noticed time.Time    `json:"noticed,omitzero"` // when a pass found the latest gap
+}
+
+// gapStays is how long a place keeps a gap. The gap itself may be as old as the provider lists events.
+const gapStays = 30 * 24 * time.Hour
+
+// ForgetGap removes a gap that was found long ago.
+func (p *Place) ForgetGap(now time.Time) {
+	if now.Sub(p.Noticed) > gapStays {
+		p.Gap, p.Noticed = [2]time.Time{}, time.Time{}
+	}
+}
+
+// AddGap adds a gap that a pass has found. The zero gap is none.
+func (p *Place) AddGap(gap [2]time.Time, noticed time.Time) {
+	if gap[1].IsZero() {
+		return
+	}
+	if old := p.Gap; !old[1].IsZero() {
+		gap[0] = slices.MinFunc([]time.Time{old[0], gap[0]}, time.Time.Compare)
+		gap[1] = slices.MaxFunc([]time.Time{old[1], gap[1]}, time.Time.Compare)
+	}
+	p.Gap = gap
+	if noticed.After(p.Noticed) {
+		p.Noticed = noticed
+	}
 }
 
 // PlaceOf reads the note of a bookmark. It returns a new source's place for a note that can't be read.
@@ -83,9 +110,7 @@ func (p Place) Joined(other Place) Place {
 		p.Last = other.Last
 	}
 	p.Quiet = min(p.Quiet, other.Quiet)
-	if other.Gap[1].After(p.Gap[1]) {
-		p.Gap = other.Gap
-	}
+	p.AddGap(other.Gap, other.Noticed)
 	for _, e := range other.Failed {
 		if !slices.ContainsFunc(p.Failed, func(o FailedEvent) bool { return o.ID == e.ID }) {
 			p.Failed = append(p.Failed, e)

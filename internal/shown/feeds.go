@@ -70,8 +70,8 @@ func missed(b *journal.Bookmark, now time.Time) (all []Missed) {
 		return nil
 	}
 	source = Text(source)
-	if gap := place.Gap; !gap[1].IsZero() && now.Sub(gap[1]) <= feedForgets {
-		all = append(all, Missed{Source: source, At: gap[0], Until: gap[1], Since: gap[1],
+	if gap := place.Gap; !gap[1].IsZero() {
+		all = append(all, Missed{Source: source, At: gap[0], Until: gap[1], Since: place.Noticed,
 			What: "events are too old to be read", Do: "compare the operations of that time with what the provider has"})
 	}
 	if now.Sub(b.At) > feedBehind {

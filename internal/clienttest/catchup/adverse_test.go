@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/internal/feed"
 	"github.com/onceward/onceward/internal/listed"
+	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -174,6 +175,47 @@ func TestCatchUpHandsOverARepeatedEventOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{"evt_1"}, got)
 		assert.Equal(t, 1, result.Read)
+	})
+}
+
+// A gap needs attention for thirty days after a pass found the gap, however old its events are. A later gap hides none.
+func TestFeedsNameEachGap(t *testing.T) {
+	gaps := func(t *testing.T, j journal.Journal) (all []shown.Missed) {
+		for m, err := range shown.MissedEvents(t.Context(), j.(journal.Bookmarks), time.Now()) {
+			require.NoError(t, err)
+			all = append(all, m)
+		}
+		return all
+	}
+	virtual(t, "as old as the provider lists events", func(t *testing.T) {
+		j := memory.New()
+		from := time.Now()
+		l := running(t, openBank(t, unlooked, byHeader), j)
+		pass(horizon + day)
+		l.Runs(2 * time.Hour)
+		found := gaps(t, j)
+		require.Len(t, found, 1)
+		assert.WithinDuration(t, from, found[0].At, 0)
+		assert.WithinDuration(t, from.Add(day), found[0].Until, time.Minute)
+		assert.WithinDuration(t, time.Now(), found[0].Since, 3*time.Hour)
+		l.Runs(29 * day)
+		assert.Len(t, gaps(t, j), 1)
+		l.Runs(3 * day)
+		assert.Empty(t, gaps(t, j))
+	})
+	virtual(t, "two", func(t *testing.T) {
+		j := onDisk(t)
+		h, _ := consumer(t, j, 7*day)
+		from := time.Now()
+		l := running(t, openBank(t, unlooked, byHeader), j, func(f *onceward.Feed) { f.Handler = h })
+		for range 2 {
+			pass(10 * day)
+			l.Runs(time.Hour)
+		}
+		found := gaps(t, j)
+		require.Len(t, found, 1)
+		assert.WithinDuration(t, from, found[0].At, 0)
+		assert.WithinDuration(t, from.Add(14*day), found[0].Until, 2*time.Hour)
 	})
 }
 
