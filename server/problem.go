@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // Problem is why a request with a key is not served.
@@ -69,7 +70,8 @@ func (f ietf) Refuse(w http.ResponseWriter, p Problem) {
 
 type stripe struct{}
 
-// Stripe words problems as Stripe's API does, for clients that know it: {"error":{"type":…,"code":…,"message":…}}.
+// Stripe words problems as Stripe's API does, for clients that know it: {"error":{"type":…,"code":…,"message":…}}. A
+// problem that Stripe has no words for is an api_error, whose code is the problem's name, such as onceward_pending.
 func Stripe() Flavour { return stripe{} }
 
 // stripeCodes are the problems that Stripe words in its own way
@@ -94,6 +96,9 @@ func (stripe) Refuse(w http.ResponseWriter, p Problem) {
 	status, kind, code := p.Status, "api_error", ""
 	if is, ok := stripeCodes[p.Name]; ok {
 		status, kind, code = is.status, is.kind, is.code
+	}
+	if code == "" && kind == "api_error" {
+		code = "onceward_" + strings.ReplaceAll(p.Name, "-", "_")
 	}
 	if p.Name == outcomeUnknown.Name {
 		w.Header().Set("Stripe-Should-Retry", "false")

@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strings"
+
+	"github.com/onceward/onceward/internal/core"
+)
+
+// The headers of a request.
+const (
+	operationHeader = "Onceward-Operation"
+	scopeHeader     = "Onceward-Scope"
+)
+
+// The headers of an answer.
+const (
+	stateHeader    = "Onceward-State"
+	replayedHeader = "Onceward-Replayed"
+	dueHeader      = "Onceward-Due"
+)
+
+// proxy is the handler in front of one upstream.
+type proxy struct {
+	upstream Upstream
+	sends    http.RoundTripper // the client's
+	core     *core.Core
+	callers  [][sha256.Size]byte // digests of the credentials
+	forward  *httputil.ReverseProxy
+}
+
+// digest gives credentials one length, so a comparison takes one time.
+func digest(credential []byte) [sha256.Size]byte { return sha256.Sum256(credential) }
+
+// asked is a request's name.
+type asked struct {
+	name, scope string
+	named       bool
+}
+
+type askedKey struct{}
+
+// ServeHTTP checks the caller before anything else.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if problem := p.refuses(r); problem != nil {
+		p.fail(w, problem)
+		return
+	}
+	name, err := p.asked(r.Header)
+	if err != nil {
+		p.fail(w, err)
+		return
+	}
+	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), askedKey{}, name)))
+}
+
+// refuses returns why a request is not the callers' own, or nil.
+func (p *proxy) refuses(r *http.Request) *refusal {
+	if !p.isCaller(r.Header["Authorization"]) {
+		return &refusal{problem: foreignCaller}
+	}
+	switch {
+	case !slices.Contains(p.upstream.Hosts, hostname(r.Host)):
+		return &refusal{problem: foreignHost}
+	case len(r.Header["Origin"]) > 0 || len(r.Header["Sec-Fetch-Site"]) > 0:
+		return &refusal{problem: fromAPage}
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return nil
+	}
+	return &refusal{problem: foreignMethod}
+}
+
+// isCaller compares a request's credential with all of the callers', in the same time for each.
+func (p *proxy) isCaller(values []string) bool {
+	if len(values) != 1 {
+		return false
+	}
+	given, same := digest([]byte(values[0])), 0
+	for i := range p.callers {
+		same |= subtle.ConstantTimeCompare(given[:], p.callers[i][:])
+	}
+	return same == 1
+}
+
+// hostname returns a Host header's name without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// asked returns the name and the scope that a request's headers give.
+func (p *proxy) asked(h http.Header) (asked, error) {
+	names, scopes := h[operationHeader], h[scopeHeader]
+	switch {
+	case len(names) > 1, len(scopes) > 1:
+		return asked{}, &refusal{problem: ambiguous}
+	case len(names) == 1 && names[0] == "":
+		return asked{}, &refusal{problem: ambiguous}
+	case p.upstream.Scope != "" && len(scopes) == 1 && scopes[0] != p.upstream.Scope:
+		return asked{}, &refusal{problem: foreignScope}
+	}
+	a := asked{scope: p.upstream.Scope, named: len(names) == 1}
+	if a.named {
+		a.name = names[0]
+	}
+	if a.scope == "" && len(scopes) == 1 {
+		a.scope = scopes[0]
+	}
+	return a, nil
+}
+
+// rewrite makes the request that goes on: the same path and query, at the upstream, without the proxy's own headers. An
+// answer in a coding that one caller asked for would be recorded for all, so none is asked for.
+func (p *proxy) rewrite(r *httputil.ProxyRequest) {
+	out := *r.In.URL
+	out.Scheme, out.Host, out.User = p.upstream.URL.Scheme, p.upstream.URL.Host, nil
+	r.Out.URL, r.Out.Host = &out, ""
+	strip(r.Out.Header)
+	r.Out.Header.Del("Accept-Encoding")
+}
+
+// strip removes the headers between a caller and the proxy, in any spelling that a server may take for one.
+func strip(h http.Header) {
+	for name := range h {
+		if isOwn(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// isOwn reports whether a header is between a caller and the proxy. Some servers read an underscore as a hyphen.
+func isOwn(name string) bool {
+	const prefix = "onceward"
+	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && (name[len(prefix)] == '-' || name[len(prefix)] == '_')
+}
