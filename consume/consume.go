@@ -1,9 +1,8 @@
 // Package consume runs a function once for each message, however often a broker delivers it.
 //
-// The function writes to the journal's database. The function's writes and the message's mark are one commit. Acknowledge
-// the message if and only if [Consumer.Do] returned no error. On Kafka an acknowledgement is a committed offset, and
-// includes all earlier messages in the partition. So call Do in the order of a partition's offsets. After an error, call
-// Do for the same message again, or begin again at the committed offset. Never commit a later offset before.
+// The function writes to the journal's database. The function's writes and the message's mark are one commit. A queue, such
+// as SQS or RabbitMQ, acknowledges single messages: acknowledge a message if and only if [Consumer.Do] returned no error. A
+// log, such as Kafka or Kinesis, commits an offset, which includes all earlier messages: use [Consumer.InOrder] there.
 //
 // The consumer remembers a message for Options.Keep. Keep has to be longer than the source may deliver the message again.
 package consume
@@ -17,14 +16,11 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/burst"
-	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/receipts"
-	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -40,6 +36,10 @@ type Options struct {
 
 	// Keep is how long a message is remembered after the first delivery, at least a second.
 	Keep time.Duration
+
+	// Together is how many messages InOrder does in one transaction at most, from 1 to 100. Default: 1. Many are faster, and
+	// hold the function's locks for longer. After an error, InOrder calls the function again for the messages before.
+	Together int
 
 	// Begin starts a transaction on the journal's database in the application's own way. Default: the journal's BeginTx.
 	Begin func(context.Context) (journal.Tx, error)
@@ -136,6 +136,10 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	case o.Keep < time.Second: // a bare number, in nanoseconds
 		return nil, fmt.Errorf("consume: Options.Keep is %v: give longer than the source can deliver a message again", o.Keep)
 	}
+	o.Together = cmp.Or(o.Together, 1)
+	if o.Together < 1 || o.Together > maxTogether {
+		return nil, fmt.Errorf("consume: Options.Together is %d: give 1 to %d messages, or leave it out", o.Together, maxTogether)
+	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Begin == nil {
 		o.Begin = store.BeginTx
@@ -152,6 +156,9 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	}
 	return c, nil
 }
+
+// maxTogether limits the locks of a transaction. PostgreSQL has room for 64 for each of its connections by default.
+const maxTogether = 100
 
 // Run removes marks older than Options.Keep, until ctx ends or the journal is closed. Run returns ctx's error, or
 // journal.ErrClosed. Several processes may run Run. Package server's Server.Run on the same journal does the same.
@@ -173,87 +180,18 @@ func (c *Consumer) receiptKey(m *Message) journal.ReceiptKey {
 }
 
 // Do calls do in a transaction, unless do has run for the message before, and commits do's writes with the message's mark.
-// Acknowledge the message if and only if the error is nil. If the broker takes offsets, as Kafka does, commit no later
-// offset in the partition until then. After an error, a new delivery calls do again. Enqueue calls abroad in tx
-// (onceward.Client.Enqueue). do neither commits nor rolls back. A panic in do leaves nothing, and goes on to Do's caller.
+// Acknowledge the message if and only if the error is nil. For a log, such as Kafka's partitions, use InOrder. After an
+// error, a new delivery calls do again. Enqueue calls abroad in tx (onceward.Client.Enqueue). do neither commits nor rolls
+// back. A panic in do leaves nothing, and goes on to Do's caller.
 //
 // The error is ErrBusy, ErrReused, ErrUnknown, ErrInTransaction, do's or the journal's. After the journal's error, the
 // message may be done, and the next delivery shows whether.
 func (c *Consumer) Do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
-	o := Outcome{Consumer: c.opts.Name, Source: m.Source, Err: ErrPanicked}
-	defer func() { c.opts.Observe(ctx, o) }()
-	result, err := c.do(ctx, m, do)
-	o.Result, o.Err = result, err
-	return result, err
-}
-
-func (c *Consumer) do(ctx context.Context, m Message, do func(ctx context.Context, tx journal.Tx) error) (Result, error) {
-	switch {
-	case m.ID == "" || m.Source == "":
-		return "", errors.New("consume: Message.ID or Message.Source is empty: give the message's own identifier and the name of its source")
-	case strings.Contains(m.Source, "\x00") || strings.Contains(m.Replay, "\x00"):
-		return "", errors.New("consume: Message.Source or Message.Replay holds a zero byte")
-	case seam.IsInTransaction(ctx):
-		return "", ErrInTransaction
-	}
-	print := "-"
-	if len(m.Fingerprint) > 0 {
-		sum := sha256.Sum256(m.Fingerprint)
-		print = hex.EncodeToString(sum[:])
-	}
-	ev := machine.ReceiptEvent{
-		Kind: machine.ReceiptReserve, ReceiptKey: c.receiptKey(&m), At: c.now(),
-		Place: c.opts.Name, Fingerprint: print, Keep: c.opts.Keep,
-		Same: func(r *journal.Receipt) (bool, error) {
-			return r.Fingerprint == print || r.Fingerprint == "-" || print == "-", nil // it was not compared then, or is not now
-		},
-	}
-	looked, err := c.receipts.LookReceipt(ctx, ev)
+	results, err := c.pass(ctx, []Message{m}, func(ctx context.Context, tx journal.Tx, _ int) error { return do(ctx, tx) })
 	if err != nil {
-		return "", storeError{err}
+		return "", err
 	}
-	if looked.Decision != machine.Execute {
-		return outcomeOf(looked.Decision)
-	}
-	tx, err := c.opts.Begin(ctx)
-	if err != nil {
-		return "", storeError{err}
-	}
-	defer grace.Rollback(ctx, tx)
-	begun, err := c.receipts.ReceiveTx(ctx, tx, ev)
-	switch {
-	case err != nil:
-		return "", storeError{err}
-	case begun.Decision != machine.Execute:
-		return outcomeOf(begun.Decision)
-	}
-	result := Done
-	if m.Entity != "" {
-		later, err := c.receipts.AdvanceTx(ctx, tx, c.opts.Name+"\x00"+m.Source, m.Entity, m.Seq)
-		if err != nil {
-			return "", storeError{err}
-		}
-		if !later {
-			result = Stale
-		}
-	}
-	if result == Done {
-		if err := do(seam.InTransaction(ctx), tx); err != nil {
-			return "", err
-		}
-	}
-	ev.Kind, ev.Claim, ev.Reserved, ev.Answer = machine.ReceiptComplete, begun.Receipt.Claim, &begun.Receipt, &journal.Answer{}
-	done, err := c.receipts.ReceiveTx(ctx, tx, ev)
-	switch {
-	case err != nil:
-		return "", storeError{err}
-	case done.Decision != machine.Recorded:
-		return "", ErrUnknown
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return "", storeError{err}
-	}
-	return result, nil
+	return results[0], nil
 }
 
 // outcomeOf is what becomes of a delivery whose message is recorded.

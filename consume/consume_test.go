@@ -360,10 +360,12 @@ func TestInvalidOptionsAndMessages(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for want, o := range map[string]consume.Options{
-		"Options.Journal":      {Name: "a", Keep: time.Hour},
-		"Options.Name":         {Journal: b.journal, Name: "A", Keep: time.Hour},
-		"Options.Keep is 0s":   {Journal: b.journal, Name: "a"},
-		"Options.Keep is 15ns": {Journal: b.journal, Name: "a", Keep: 15}, // a message that comes again at once would be done again
+		"Options.Journal":         {Name: "a", Keep: time.Hour},
+		"Options.Name":            {Journal: b.journal, Name: "A", Keep: time.Hour},
+		"Options.Keep is 0s":      {Journal: b.journal, Name: "a"},
+		"Options.Together is -1":  {Journal: b.journal, Name: "a", Keep: time.Hour, Together: -1},
+		"Options.Together is 101": {Journal: b.journal, Name: "a", Keep: time.Hour, Together: 101},
+		"Options.Keep is 15ns":    {Journal: b.journal, Name: "a", Keep: 15}, // a message that comes again at once would be done again
 	} {
 		_, err := consume.New(t.Context(), o)
 		require.ErrorContains(t, err, want)

@@ -27,6 +27,10 @@ type Receipts interface {
 	// records nothing, if tx was ended or broken off without the caller's knowledge.
 	ReceiveTx(ctx context.Context, tx journal.Tx, ev ReceiptEvent) (ReceiptResult, error)
 
+	// ReserveTx applies events of kind ReceiptReserve, at least one, as ReceiveTx applies each. Each has another key. A store
+	// spares round trips if all keys are new.
+	ReserveTx(ctx context.Context, tx journal.Tx, evs []ReceiptEvent) ([]ReceiptResult, error)
+
 	// LookReceipt returns the decision of ReceiveTx by the committed receipt, and changes nothing. In a restored journal,
 	// LookReceipt refuses only to decide Execute.
 	LookReceipt(ctx context.Context, ev ReceiptEvent) (ReceiptResult, error)

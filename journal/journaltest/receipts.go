@@ -135,6 +135,29 @@ var receiptTests = []test{
 		r.isAbsent("key-1")
 		r.serve("key-1", "a", nil)
 	}),
+	receiving("many keys are reserved at once, each as alone", func(t *testing.T, r *receiver) {
+		r.serve("done", "a", nil)
+		r.serve("other", "b", nil)
+		tx := r.tx()
+		var evs []machine.ReceiptEvent
+		for _, key := range []string{"new-1", "done", "new-2", "other"} {
+			evs = append(evs, r.reserve(key, "a"))
+		}
+		results, err := r.receipts.ReserveTx(t.Context(), tx, evs)
+		require.NoError(t, err)
+		for i, want := range []machine.Decision{machine.Execute, machine.Replay, machine.Execute, machine.Misuse} {
+			require.Equal(t, want.String(), results[i].Decision.String())
+		}
+		for _, i := range []int{2, 0} {
+			ev := r.complete(evs[i].Key, results[i].Receipt.Claim, []byte(evs[i].Key))
+			ev.Reserved = &results[i].Receipt
+			r.in(tx, ev, machine.Recorded)
+		}
+		require.NoError(t, tx.Commit(t.Context()))
+		assert.Equal(t, "new-1", string(r.stands("new-1").Answer.Body))
+		assert.Equal(t, "new-2", string(r.stands("new-2").Answer.Body))
+		assert.NotEqual(t, r.stands("new-1").Handle, r.stands("new-2").Handle)
+	}),
 	receiving("another request under the key is a misuse, and another scope's key is its own", func(t *testing.T, r *receiver) {
 		r.serve("key-1", "a", nil)
 		tx := r.tx()

@@ -910,3 +910,72 @@ func TestConsumeOnPostgreSQL(t *testing.T) {
 		assert.Equal(t, 1, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+name+"'"))
 	}
 }
+
+// A connection that is killed in the middle of a batch loses no message of a log, and none is done twice, however many messages
+// share a transaction. A message that another delivery works on ends the batch.
+func TestInOrderOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	cluster := postgrestest.Shared(t)
+	opts := durable(t, cluster)
+	j := openAt(t, cluster.URL(), opts)
+	ledger, rows := ledgerOf(t, cluster, opts)
+	pool := poolAt(t, cluster.URL(), 2)
+	for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "application": begins(pool), "beginner": postgres.Begin(pool)} {
+		for _, together := range []int{1, 3, 100} {
+			name := fmt.Sprint(name, " ", together)
+			c, err := consume.New(t.Context(), consume.Options{Journal: j, Name: "log", Keep: time.Hour, Begin: begin, Together: together})
+			require.NoError(t, err)
+			var messages []consume.Message
+			for i := range 8 {
+				messages = append(messages, consume.Message{ID: fmt.Sprint(i), Source: name})
+			}
+			committed := 0
+			inOrder := func(harm func(ctx context.Context, tx pgx.Tx, i int) error) (done int, err error) {
+				first := committed
+				done, err = c.InOrder(t.Context(), messages[first:], func(ctx context.Context, tx journal.Tx, i int) error {
+					own := tx.Driver().(pgx.Tx)
+					if _, err := own.Exec(ctx, "INSERT INTO "+ledger+" (payee) VALUES ($1)", name); err != nil {
+						return err
+					}
+					return harm(ctx, own, first+i)
+				})
+				committed += done
+				return done, err
+			}
+			harmless := func(context.Context, pgx.Tx, int) error { return nil }
+
+			_, err = inOrder(func(ctx context.Context, tx pgx.Tx, i int) error {
+				if i == 2 {
+					_, err := tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
+					assert.Error(t, err)
+				}
+				return nil // the error is overlooked
+			})
+			require.Error(t, err, name)
+			assert.Equal(t, 2, committed, name)
+			assert.Equal(t, 2, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+name+"'"), name)
+
+			_, err = inOrder(func(ctx context.Context, tx pgx.Tx, i int) error {
+				if i == 4 {
+					_, _ = tx.Exec(ctx, "SELECT 1 / 0") // overlooked, too
+				}
+				return nil
+			})
+			require.ErrorIs(t, err, journal.ErrTxAborted, name)
+			assert.Equal(t, 4, committed, name)
+
+			_, err = c.Do(t.Context(), messages[6], func(context.Context, journal.Tx) error {
+				_, err := inOrder(harmless)
+				assert.ErrorIs(t, err, consume.ErrBusy, name)
+				return errors.New("not today")
+			})
+			require.Error(t, err, name)
+			assert.Equal(t, 6, committed, name)
+
+			_, err = inOrder(harmless)
+			require.NoError(t, err, name)
+			assert.Equal(t, 8, committed, name)
+			assert.Equal(t, 8, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+name+"'"), name)
+		}
+	}
+}

@@ -70,6 +70,13 @@ func (j *Journal) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.Recei
 	return theirs(ctx, "receive a request", result, err)
 }
 
+// ReserveTx applies events of kind ReceiptReserve within tx, as ReceiveTx does, in one round trip if all keys are new. Each
+// event has another key.
+func (j *Journal) ReserveTx(ctx context.Context, tx journal.Tx, evs []machine.ReceiptEvent) ([]machine.ReceiptResult, error) {
+	results, err := j.store.ReserveTx(ctx, tx, evs)
+	return theirs(ctx, "receive messages", results, err)
+}
+
 // LookReceipt returns ReceiveTx's decision for the committed receipt, and changes nothing.
 func (j *Journal) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	result, err := j.store.LookReceipt(ctx, ev)

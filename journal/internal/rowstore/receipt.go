@@ -40,7 +40,17 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.Receipt
 	defer s.notes(ev.At)
 	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
 		written := false
-		if result, written, err = b.receiveUnread(&ev); err == nil && !written {
+		switch {
+		case ev.Kind == machine.ReceiptComplete && ev.Reserved != nil:
+			result, written, err = b.completeUnread(&ev)
+		case ev.Kind == machine.ReceiptReserve, ev.Kind == machine.ReceiptRecord:
+			results, err := b.reserve([]machine.ReceiptEvent{ev})
+			if err == nil {
+				result = results[0]
+			}
+			return err
+		}
+		if err == nil && !written {
 			result, err = b.receive(ev)
 		}
 		return err
@@ -48,33 +58,69 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.Receipt
 	return result, err
 }
 
-// receiveUnread applies an event to the receipt that the caller expects: a new receipt, or the caller's reserved
-// receipt. receiveUnread reports whether the receipt was written.
-func (b *batch) receiveUnread(ev *machine.ReceiptEvent) (result machine.ReceiptResult, written bool, err error) {
-	var was journal.Receipt
-	switch {
-	case ev.Kind == machine.ReceiptComplete && ev.Reserved != nil:
-		was = *ev.Reserved
-	case ev.Kind == machine.ReceiptComplete, ev.Kind == machine.ReceiptResolve:
-		return result, false, nil
+// ReserveTx implements machine.Receipts.
+func (s *Store) ReserveTx(ctx context.Context, tx journal.Tx, evs []machine.ReceiptEvent) (results []machine.ReceiptResult, err error) {
+	if err := s.writable(ctx); err != nil {
+		return nil, err
 	}
+	for i := range evs {
+		if err := s.checkTime(evs[i].At); err != nil {
+			return nil, err
+		}
+	}
+	defer s.notes(evs[0].At)
+	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
+		results, err = b.reserve(evs)
+		return err
+	})
+	return results, err
+}
+
+// reserve applies events of ReceiptReserve or ReceiptRecord, each of another key.
+func (b *batch) reserve(evs []machine.ReceiptEvent) ([]machine.ReceiptResult, error) {
+	results, written, err := b.reserveUnread(evs)
+	for i := range evs {
+		if err == nil && !(written != nil && written[i]) {
+			results[i], err = b.receive(evs[i])
+		}
+	}
+	return results, err
+}
+
+// reserveUnread applies events to new receipts, and says which were written.
+func (b *batch) reserveUnread(evs []machine.ReceiptEvent) (results []machine.ReceiptResult, written []bool, err error) {
+	results = make([]machine.ReceiptResult, len(evs))
+	for i := range evs {
+		b.clock.shows(&evs[i])
+		results[i], err = machine.NextReceipt(journal.Receipt{}, evs[i])
+		if err != nil || results[i].Decision != machine.Execute && results[i].Decision != machine.Recorded {
+			return results, nil, err
+		}
+	}
+	written, err = b.tx.ReserveReceipts(b.ctx, len(evs), func(i int, handle int64) *Receipt {
+		results[i].Receipt.Handle = handle
+		return encodeReceipt(&results[i].Receipt)
+	})
+	if errors.Is(err, ErrMissed) { // the transaction can only be rolled back
+		for i := range evs {
+			if !written[i] {
+				results[i], written[i] = machine.ReceiptResult{Decision: machine.Wait}, true
+			}
+		}
+		err = nil
+	}
+	return results, written, b.fail(err)
+}
+
+// completeUnread applies an event to the receipt that the caller has reserved, and reports whether it was written.
+func (b *batch) completeUnread(ev *machine.ReceiptEvent) (result machine.ReceiptResult, written bool, err error) {
 	b.clock.shows(ev)
-	result, err = machine.NextReceipt(was, *ev)
-	if err != nil || result.Decision != machine.Execute && result.Decision != machine.Recorded {
+	result, err = machine.NextReceipt(*ev.Reserved, *ev)
+	if err != nil || result.Decision != machine.Recorded {
 		return result, false, err
 	}
-	if ev.Kind == machine.ReceiptComplete {
-		result.Receipt.Handle = was.Handle
-		written, err = b.tx.CompleteReceipt(b.ctx, encodeReceipt(&was), encodeReceipt(&result.Receipt))
-	} else {
-		written, err = b.tx.ReserveReceipt(b.ctx, func(handle int64) *Receipt {
-			result.Receipt.Handle = handle
-			return encodeReceipt(&result.Receipt)
-		})
-	}
-	if errors.Is(err, ErrMissed) && ev.Kind != machine.ReceiptComplete {
-		return machine.ReceiptResult{Decision: machine.Wait}, true, nil
-	}
+	result.Receipt.Handle = ev.Reserved.Handle
+	written, err = b.tx.CompleteReceipt(b.ctx, encodeReceipt(ev.Reserved), encodeReceipt(&result.Receipt))
 	return result, written, b.fail(err)
 }
 

@@ -51,12 +51,13 @@ type ReceiptReader interface {
 	CountReceipts(ctx context.Context) (ReceiptCount, error)
 }
 
-// ReceiptWriter writes receipts whose keys its transaction has locked. The first two methods write one unread, to spare
-// round trips. A driver that spares nothing returns false. So does one that finds another receipt than the caller
-// expects, or a key that another transaction works on. Nothing is written then.
+// ReceiptWriter writes receipts whose keys its transaction has locked. The first two methods write receipts unread, to spare
+// round trips. They say which receipts were written. A driver that spares nothing writes none. Nor does a driver write one
+// if it finds another receipt than the caller expects, or a key that another transaction works on.
 type ReceiptWriter interface {
-	// ReserveReceipt locks the key, which has no receipt, and writes one. made returns it for a new handle.
-	ReserveReceipt(ctx context.Context, made func(handle int64) *Receipt) (bool, error)
+	// ReserveReceipts locks n keys, which have no receipts, and writes a receipt for each. made returns the key's receipt for
+	// a new handle. Written is nil if there is none.
+	ReserveReceipts(ctx context.Context, n int, made func(i int, handle int64) *Receipt) (written []bool, err error)
 	// CompleteReceipt replaces a receipt that this transaction has reserved, maybe with the transaction's commit only.
 	CompleteReceipt(ctx context.Context, was, is *Receipt) (bool, error)
 

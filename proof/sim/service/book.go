@@ -99,6 +99,18 @@ func (b *book) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.ReceiptE
 	return b.whole.ReceiveTx(ctx, tx.(*cutTx).Tx, b.keyed(ev))
 }
 
+func (b *book) ReserveTx(ctx context.Context, tx journal.Tx, evs []machine.ReceiptEvent) ([]machine.ReceiptResult, error) {
+	b.process.step()
+	if err := b.Alive(); err != nil {
+		return nil, err
+	}
+	keyed := make([]machine.ReceiptEvent, len(evs))
+	for i, ev := range evs {
+		keyed[i] = b.keyed(ev)
+	}
+	return b.whole.ReserveTx(ctx, tx.(*cutTx).Tx, keyed)
+}
+
 func (b *book) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
 	if err := b.Alive(); err != nil {
 		return machine.ReceiptResult{}, err

@@ -55,8 +55,8 @@ func (v *view) CountReceipts(context.Context) (n rowstore.ReceiptCount, err erro
 	return n, nil
 }
 
-func (t *tx) ReserveReceipt(context.Context, func(int64) *rowstore.Receipt) (bool, error) {
-	return false, nil // there are no round trips to spare
+func (t *tx) ReserveReceipts(context.Context, int, func(int, int64) *rowstore.Receipt) ([]bool, error) {
+	return nil, nil // there are no round trips to spare
 }
 
 func (t *tx) CompleteReceipt(context.Context, *rowstore.Receipt, *rowstore.Receipt) (bool, error) {

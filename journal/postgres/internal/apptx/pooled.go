@@ -21,10 +21,10 @@ type Pooled struct {
 	ctx    context.Context // of Begin
 	pooled *pgxpool.Conn
 	conn   *pgx.Conn
-	begun  pgx.Tx           // as the driver has it; nil if BEGIN is not sent yet
-	last   *pgx.QueuedQuery // goes with COMMIT, and divides by zero if COMMIT must not be done; nil for none
-	failed error            // why BEGIN failed: no statement is sent any more
-	over   atomic.Bool      // the pool has the connection again
+	begun  pgx.Tx             // as the driver has it; nil if BEGIN is not sent yet
+	last   []*pgx.QueuedQuery // go with COMMIT, and divide by zero if COMMIT must not be done
+	failed error              // why BEGIN failed: no statement is sent any more
+	over   atomic.Bool        // the pool has the connection again
 
 	opts             pgx.TxOptions
 	opening, closing []string // statements that follow BEGIN, and those before COMMIT
@@ -54,12 +54,12 @@ var errEnded = errors.New("postgres: receive a request: the transaction that res
 // ErrFailedBefore wraps the error that has ended a transaction: it sends nothing any more.
 var ErrFailedBefore = errors.New("a statement of the transaction has failed before")
 
-// Defers reports whether a statement is sent with COMMIT. It must be the last one.
+// Defers reports whether a statement is sent with COMMIT. It is not if the transaction can't be committed.
 func (t *Pooled) Defers(sql string, args []any) bool {
-	if t.begun == nil || t.last != nil || t.over.Load() {
+	if t.begun == nil || t.over.Load() || t.conn.IsClosed() || t.conn.PgConn().TxStatus() != 'T' {
 		return false
 	}
-	t.last = &pgx.QueuedQuery{SQL: sql, Arguments: args}
+	t.last = append(t.last, &pgx.QueuedQuery{SQL: sql, Arguments: args})
 	return true
 }
 
@@ -113,7 +113,7 @@ func (t *Pooled) start(ctx context.Context) error {
 	return t.usable()
 }
 
-// Commit sends BEGIN too if no statement was sent, so that it fails on a dead connection. If the statement fails that goes with
+// Commit sends BEGIN too if no statement was sent, so that it fails on a dead connection. If a statement fails that goes with
 // COMMIT, the server skips COMMIT.
 func (t *Pooled) Commit(ctx context.Context) error {
 	if t.over.Load() {
@@ -121,13 +121,12 @@ func (t *Pooled) Commit(ctx context.Context) error {
 	}
 	defer t.release()
 	b := new(pgx.Batch)
-	if t.last == nil { // else it says so
+	if len(t.last) == 0 { // else they say so
 		if err := t.start(ctx); err != nil {
 			return committed(err)
 		}
-	} else {
-		b.QueuedQueries = append(b.QueuedQueries, t.last)
 	}
+	b.QueuedQueries = append(b.QueuedQueries, t.last...)
 	for _, sql := range append(slices.Clone(t.closing), "commit") {
 		b.Queue(sql)
 	}

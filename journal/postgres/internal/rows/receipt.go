@@ -181,15 +181,20 @@ func receiptArgs(r *rowstore.Receipt) []any {
 	return []any{r.Handle, []byte(r.Key.Scope), []byte(r.Key.Key), []byte(r.Place), int16(r.State), r.Ends, r.Facts, r.Answer, r.Body, identityOf(r.Key.Scope, r.Key.Key)}
 }
 
-// ReserveReceipt implements rowstore.Tx.
-func (t *tx) ReserveReceipt(ctx context.Context, made func(int64) *rowstore.Receipt) (bool, error) {
-	handle, err := t.ReceiptHandle(ctx)
-	if err != nil {
-		return false, err
+// ReserveReceipts implements rowstore.Tx.
+func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *rowstore.Receipt) ([]bool, error) {
+	written, p := make([]bool, n), t.pipeline()
+	for i := range n {
+		handle, err := t.ReceiptHandle(ctx)
+		if err != nil {
+			return written, err
+		}
+		args := receiptArgs(made(i, handle))
+		args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)), t.d.fleet.Started())
+		p.queue(func(pgx.Rows) error { written[i] = true; return nil }, reserveReceipt, args...)
 	}
-	args := receiptArgs(made(handle))
-	args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)), t.d.fleet.Started())
-	return t.write(ctx, reserveReceipt, args...)
+	_, err := p.send(ctx, t.c)
+	return written, meaning(err)
 }
 
 // CompleteReceipt implements rowstore.Tx.

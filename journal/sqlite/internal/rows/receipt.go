@@ -117,9 +117,9 @@ func receiptArgs(r *rowstore.Receipt) []any {
 	return args
 }
 
-// ReserveReceipt implements rowstore.Tx. To read a receipt first costs no round trip here.
-func (t *tx) ReserveReceipt(context.Context, func(int64) *rowstore.Receipt) (bool, error) {
-	return false, nil
+// ReserveReceipts implements rowstore.Tx. To read a receipt first costs no round trip here.
+func (t *tx) ReserveReceipts(context.Context, int, func(int, int64) *rowstore.Receipt) ([]bool, error) {
+	return nil, nil
 }
 
 // CompleteReceipt implements rowstore.Tx likewise.
