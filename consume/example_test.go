@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,6 +197,75 @@ func ExampleEvents_adyen() {
 	// 204
 	// 204
 	// bookings: 1
+}
+
+// PayPal's IPN comes for each state of a payment, with the same txn_id. A message counts once PayPal has verified it, and then
+// once for each state. A stranger's message, which PayPal does not verify, counts for nothing.
+func ExampleConsumer_WebhookHandler_payPalIPN() {
+	j, end := openLedger("CREATE TABLE ledger (payment TEXT, state TEXT)")
+	defer end()
+	const sent = "payment_status=Pending&txn_id=61E67681CH3238416&mc_gross=42.00"
+	completed := strings.Replace(sent, "Pending", "Completed", 1)
+	payPal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // https://ipnpb.paypal.com/cgi-bin/webscr
+		question, _ := io.ReadAll(r.Body)
+		answer := "INVALID"
+		if message, asks := strings.CutPrefix(string(question), "cmd=_notify-validate&"); asks && (message == sent || message == completed) {
+			answer = "VERIFIED"
+		}
+		fmt.Fprint(w, answer)
+	}))
+	defer payPal.Close()
+	c, err := consume.New(context.Background(), consume.Options{Journal: j, Name: "ipn", Keep: 60 * 24 * time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	asking := &http.Client{Timeout: 10 * time.Second}
+	verify := func(body []byte) error {
+		answer, err := asking.Post(payPal.URL, "application/x-www-form-urlencoded", strings.NewReader("cmd=_notify-validate&"+string(body)))
+		if err != nil {
+			return err // PayPal sends the message again
+		}
+		defer answer.Body.Close()
+		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "VERIFIED" {
+			return errors.Join(errors.New("PayPal does not verify the message"), err)
+		}
+		return nil
+	}
+	identify := func(_ webhook.Message, body []byte) ([]consume.Message, error) {
+		form, err := url.ParseQuery(string(body))
+		if err != nil || form.Get("txn_id") == "" || form.Get("payment_status") == "" {
+			return nil, errors.New("the message is about no payment")
+		}
+		if err := verify(body); err != nil {
+			return nil, err
+		}
+		return []consume.Message{{ID: form.Get("txn_id") + " " + form.Get("payment_status"), Source: "paypal ipn"}}, nil
+	}
+	web := httptest.NewServer(&webhook.Handler{Verifier: webhook.PayPalIPN(), Next: c.WebhookHandler(identify,
+		func(ctx context.Context, tx journal.Tx, m consume.Message, body []byte) error {
+			payment, state, _ := strings.Cut(m.ID, " ")
+			_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO ledger VALUES (?, ?)", payment, state)
+			return err
+		})})
+	defer web.Close()
+	for _, body := range []string{sent, sent, completed, completed, strings.Replace(completed, "42.00", "4200.00", 1)} {
+		answer, err := http.Post(web.URL, "application/x-www-form-urlencoded", strings.NewReader(body))
+		if err != nil {
+			log.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		fmt.Println(answer.StatusCode)
+	}
+	fmt.Println("rows:", lines(j, "ledger"))
+
+	// Output:
+	// 204
+	// 204
+	// 204
+	// 204
+	// 500
+	// rows: 2
 }
 
 func post(hc *http.Client, name, to, kind, body string) {

@@ -2,7 +2,7 @@
 //
 // A function for each provider makes a [Verifier] from the endpoint's secrets: [Stripe], [Adyen], [AdyenPlatform],
 // [Braintree], [Checkout], [Column], [Dwolla], [GoCardless], [Increase], [Klarna], [ModernTreasury], [Mollie],
-// [MollieClassic], [PayPal], [Razorpay], [Shopify], [Square], [Twilio], [Wise] and [WorkOS]. [StandardWebhooks] is
+// [MollieClassic], [PayPal], [PayPalIPN], [Razorpay], [Shopify], [Square], [Twilio], [Wise] and [WorkOS]. [StandardWebhooks] is
 // for every sender that follows the specification, such as Svix and Resend.
 //
 // [Verifier.Verify] takes the request, and the body's bytes exactly as received: a body that was parsed and written again

@@ -43,10 +43,9 @@ func MollieClassic() *Verifier {
 
 const mollieAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-// formOf reads the fields with these names from a form. Each field has to be there once, in no other case, and not empty.
-// Otherwise the form's next reader could take another field. The request has to be a POST, and has to declare a form.
-// Otherwise net/http's parser reads the URL, which nothing signs.
-func formOf(r *http.Request, body []byte, names ...string) (map[string]string, error) {
+// parseForm reads a form. The request has to be a POST, and has to declare a form. Otherwise net/http's parser reads the
+// URL, which nothing signs.
+func parseForm(r *http.Request, body []byte) (url.Values, error) {
 	if r.Method != http.MethodPost {
 		return nil, malformed("the form is not sent by POST")
 	}
@@ -56,6 +55,16 @@ func formOf(r *http.Request, body []byte, names ...string) (map[string]string, e
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
 		return nil, malformed("the form can't be parsed")
+	}
+	return form, nil
+}
+
+// formOf reads the fields with these names from a form. Each field has to be there once, in no other case, and not empty.
+// Otherwise the form's next reader could take another field.
+func formOf(r *http.Request, body []byte, names ...string) (map[string]string, error) {
+	form, err := parseForm(r, body)
+	if err != nil {
+		return nil, err
 	}
 	fields := map[string]string{}
 	for _, name := range names {

@@ -315,6 +315,7 @@ func TestAFormThatIsNotPOSTedIsRefused(t *testing.T) {
 	}{
 		"braintree":      {braintree, signBraintree(secretOfTests, "<notification/>", time.Now()), "bt_payload=Zm9yZ2Vk"},
 		"mollie classic": {webhook.MollieClassic(), postForm("id=tr_7UhSN1zuXS"), "id=../../v2/refunds"},
+		"paypal ipn":     {webhook.PayPalIPN(), postForm("txn_id=1&payment_status=Pending"), "txn_id=2&payment_status=Completed"},
 	} {
 		for _, method := range []string{"", http.MethodGet, http.MethodDelete, http.MethodPut, "post"} {
 			t.Run(name+" "+method, func(t *testing.T) {
@@ -331,6 +332,27 @@ func TestAFormThatIsNotPOSTedIsRefused(t *testing.T) {
 				assert.False(t, reached)
 			})
 		}
+	}
+}
+
+// A message of PayPal's IPN is a form that has not been asked about. It never has an identifier.
+func TestPayPalIPNIsAHint(t *testing.T) {
+	v := webhook.PayPalIPN()
+	for body, good := range map[string]bool{
+		"txn_id=61E67681CH3238416&payment_status=Pending":   true,
+		"txn_id=61E67681CH3238416&payment_status=Completed": true,
+		"txn_type=subscr_signup&subscr_id=S-1":              true, // has no txn_id
+		"cmd=_notify-validate&txn_id=1":                     false,
+		"txn_id=1&cmd=_xclick":                              false,
+		"txn_id=%zz":                                        false,
+	} {
+		m, err := v.Verify(postForm(body), []byte(body))
+		assert.Equal(t, webhook.Message{}, m, "which says that it is no evidence")
+		if good {
+			assert.NoError(t, err, body)
+			_, err = v.Verify(post(body), []byte(body))
+		}
+		assert.ErrorIs(t, err, webhook.ErrMalformed, body)
 	}
 }
 

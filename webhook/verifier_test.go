@@ -291,7 +291,7 @@ func TestVerifiedWithoutIdentifiers(t *testing.T) {
 func TestTheDocumentListsEveryScheme(t *testing.T) {
 	text, err := os.ReadFile("../docs/webhooks.md")
 	require.NoError(t, err)
-	want := map[string]string{"mollie classic": "hint"}
+	want := map[string]string{"mollie classic": "hint", "paypal ipn": "hint"}
 	for _, s := range schemes() {
 		want[s.name] = "evidence"
 		if s.hint {
