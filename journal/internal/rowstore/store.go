@@ -69,6 +69,11 @@ type Options struct {
 
 	// DeliverAtOnce gives each delivery a separate commit. By default the next commit includes the delivery.
 	DeliverAtOnce bool
+
+	// Linger is how long the goroutine that commits waits for the next request before the goroutine ends. A new goroutine
+	// would first grow its stack to what the driver needs. 0 means that it does not wait, so that a journal which is not
+	// closed leaves no goroutine.
+	Linger time.Duration
 }
 
 // Open returns a journal over the driver's database. Close also closes the driver.
