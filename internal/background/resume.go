@@ -59,7 +59,10 @@ func (w *Worker) Resume(ctx context.Context) (Counts, error) {
 	}
 	defer w.Lifecycle.Leave()
 	p := w.newPass(&Counts{}, new(sync.Mutex))
-	err := p.walk(ctx)
+	err := p.awaitExpired(ctx)
+	if err == nil {
+		err = p.walk(ctx)
+	}
 	if err == nil {
 		err = p.reportUnclaimed(ctx)
 	}
@@ -204,6 +207,29 @@ type pass struct {
 func (w *Worker) newPass(total *Counts, counting *sync.Mutex) *pass {
 	now := w.Now()
 	return &pass{worker: w, began: now, started: now, reported: now, total: total, mu: counting, slots: make(chan struct{}, w.Concurrency)}
+}
+
+// awaitExpired waits until the processes that have died are known as dead. Without this wait, a process that ends soon
+// would never find another one dead.
+func (p *pass) awaitExpired(ctx context.Context) error {
+	leases, are := p.worker.Journal.(machine.Expirer)
+	if !are {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.worker.Lifecycle.Closing():
+			cancel(fault.ErrShutdown)
+		case <-ctx.Done():
+		}
+	}()
+	if err := leases.AwaitExpired(ctx); err != nil {
+		return err
+	}
+	p.started = p.worker.Now()
+	return nil
 }
 
 // walk does Resume's work, until no operation with a slot is left.

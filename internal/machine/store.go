@@ -84,3 +84,11 @@ type Clock interface {
 	// is safe for concurrent use.
 	Now() time.Time
 }
+
+// Expirer is a Journal whose sessions expire unless they are renewed. It is optional.
+type Expirer interface {
+	// AwaitExpired waits for sessions of other processes with operations or flows, if the sessions' leases are over. Each
+	// of them then ends, or its process renews it. The wait has a limit of its own. Claim finds the operations of the ended
+	// sessions.
+	AwaitExpired(ctx context.Context) error
+}

@@ -23,6 +23,7 @@ type Journal struct {
 var (
 	_ machine.Store          = (*Journal)(nil)
 	_ machine.Clock          = (*Journal)(nil)
+	_ machine.Expirer        = (*Journal)(nil)
 	_ machine.ClockResetter  = (*Journal)(nil)
 	_ machine.HookKeeper     = (*Journal)(nil)
 	_ journal.StatsReader    = (*Journal)(nil)
@@ -99,6 +100,12 @@ func (j *Journal) Reap(ctx context.Context, ev machine.Event, limit int) (int, e
 func (j *Journal) Join(ctx context.Context) (machine.Session, error) {
 	s, err := j.store.Join(ctx)
 	return s, explain("join", err)
+}
+
+// AwaitExpired waits, 24 seconds at most, while another process's expired session holds operations or flows. See
+// machine.Expirer.
+func (j *Journal) AwaitExpired(ctx context.Context) error {
+	return explain("watch the sessions", j.driver.AwaitExpired(ctx))
 }
 
 // Looks applies ev, of kind EventLook, in one commit to at most limit unknown operations whose look-up is due, the longest

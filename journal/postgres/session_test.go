@@ -3,16 +3,22 @@ package postgres_test
 import (
 	"context"
 	"crypto/rand"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
+	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/providers/providertest"
 )
 
 const soon, tick = 20 * time.Second, 20 * time.Millisecond
@@ -60,6 +66,47 @@ func TestDisconnectedSessionExpires(t *testing.T) {
 	again := join(t, cut)
 	_, err = cut.Apply(t.Context(), begin("more", again))
 	require.NoError(t, err)
+}
+
+// A job that ends by itself finds the operation of a process that died, though the job has not seen this process before.
+func TestResumeTakesOverFromADeadProcess(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	silent := opts
+	postgres.Hasten(&opts)
+	postgres.Still(&silent)
+	charged := make(chan struct{}, 8)
+	box := providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		charged <- struct{}{}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"ch_1","object":"charge"}`)
+	}))
+	t.Cleanup(box.Close)
+	box.Script(providertest.DelayAfter(time.Hour))
+	client := func(j *postgres.Journal) *onceward.Client {
+		c, err := onceward.New(onceward.Config{
+			Journal: j, Providers: []providers.Provider{box.Provider()}, HTTPClient: box.Client(),
+			Authorize: func(r *http.Request) error { r.Header.Set("Authorization", "Bearer sk_test_1"); return nil },
+		})
+		require.NoError(t, err)
+		return c
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, box.URL+"/v1/charges", strings.NewReader("amount=2000&currency=eur"))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	dead := client(open(t, server, silent))
+	gone := make(chan struct{})
+	go func() { defer close(gone); _, _ = dead.Do(req, "order-1") }()
+	defer func() { cancel(); <-gone }()
+	<-charged
+	server.Exec(t, `UPDATE "`+opts.Schema+`".sessions SET expires_at = clock_timestamp() - interval '1 s'`)
+
+	report, err := client(open(t, server, opts)).Resume(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, report.Completed, report)
+	assert.Len(t, box.Effects(), 1)
 }
 
 // The database's clock goes back by hours, as after a failover, right after a process has died. Other processes take

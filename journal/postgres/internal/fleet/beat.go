@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/leased"
@@ -271,6 +272,28 @@ func (f *Fleet) watch(ctx context.Context, conn *pgx.Conn) error {
 			id, beats[id]).Scan(&still)
 		return still, err
 	})
+}
+
+// AwaitExpired waits while another process's session holds something under a lease that is over. It waits no longer than
+// the heartbeat needs to end a session that it has not seen before.
+func (f *Fleet) AwaitExpired(ctx context.Context, pool *pgxpool.Pool) error {
+	pace := f.opts.Pace
+	for limit := time.Now().Add(pace.TTL + 3*pace.Beat); ; {
+		var waits bool
+		err := pool.QueryRow(ctx, f.in("SELECT EXISTS (SELECT 1 FROM {{s}}.sessions h WHERE buried_at IS NULL AND process <> $1 AND "+leaseOver+
+			" AND (EXISTS (SELECT 1 FROM {{s}}.operations WHERE holder = h.id) OR EXISTS (SELECT 1 FROM {{s}}.flows WHERE state = 1 AND holder = h.id)))"), f.member.Load().ID).Scan(&waits)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil || !waits || time.Now().After(limit):
+			return err
+		}
+		select {
+		case <-time.After(pace.Beat / 3):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // silent reports whether the journal waits for answers after a promotion. A dead process gives no answer: the commits

@@ -77,6 +77,14 @@ func (d *Driver) Alive(ids []string) []rowstore.Life {
 	return lives
 }
 
+// AwaitExpired implements machine.Expirer.
+func (d *Driver) AwaitExpired(ctx context.Context) error {
+	if d.opts.Fleet.Existing { // it ends no sessions
+		return nil
+	}
+	return d.fleet.AwaitExpired(ctx, d.pool)
+}
+
 // resign ends all of this process's sessions, and itself. Nothing is left of its lanes but their clock.
 func (d *Driver) resign(ctx context.Context) error {
 	d.fleet.Sessions.LoseAll()
