@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -59,10 +58,6 @@ type Options struct {
 	// operation only if the object must lie within the window, with five minutes for clocks that disagree. Choose
 	// windows that overlap, such as the past week each night.
 	Window Window
-
-	// Back is how long before the window an operation may have been created that was sent, or got its outcome, within it.
-	// It has to be longer than the longest wait for a due time. Default: a week.
-	Back time.Duration
 
 	// Scope selects the operations of one scope. Nil means every scope. Run then reports nothing of other scopes. Unless
 	// the table has KeysPerScope, an object with a mark and without an operation may be another scope's, and is counted
@@ -129,8 +124,6 @@ func (o *Options) check() error {
 		return problem("Window", "it ends before it begins")
 	case w.To.After(time.Now()):
 		return problem("Window", "it ends in the future: what is not over can't be compared")
-	case o.Back < 0:
-		return problem("Back", "it is negative")
 	}
 	known := map[string]bool{}
 	for _, e := range o.Provider.Endpoints {
@@ -147,8 +140,9 @@ func (o *Options) check() error {
 // slack is how far the clocks of the provider and of the journals may be apart.
 const slack = 5 * time.Minute
 
-// Run compares objects with the operations of journals, and changes nothing. It reads the operations of the window, and
-// then the objects one by one. An error of objects ends it: a list that was not read to its end shows nothing.
+// Run compares objects with the operations of journals, and changes nothing. It reads every operation, keeps those of the
+// window, and then reads the objects one by one. An error of objects ends it: a list that was not read to its end shows
+// nothing.
 //
 // Run needs about 800 bytes of memory for each operation of the window. The same is true of an earlier operation without a
 // recorded object, if the list has a mark of it. An object without a finding needs none.
@@ -159,7 +153,6 @@ func Run(ctx context.Context, objects iter.Seq2[Object, error], opts Options) (*
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	opts.Back = cmp.Or(opts.Back, 7*24*time.Hour)
 	r := newRun(&opts)
 	if err := r.readOperations(ctx); err != nil {
 		return nil, err

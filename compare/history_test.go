@@ -56,6 +56,39 @@ func TestCopyOfAJournalByMark(t *testing.T) {
 	assert.Equal(t, []int{6, 6}, []int{r.Operations, r.Matched})
 }
 
+// If a copy has no outcome of the operation, the finding names the copy, with and without a mark in the list.
+func TestCopyOfAJournalWithoutAnOutcome(t *testing.T) {
+	for _, key := range []string{"", "key-invoice-1"} {
+		a, b := open(t), open(t)
+		a.pays("invoice-1", at(10), sent{object: "charge ch_1"})
+		b.doubts("invoice-1", at(10), sent{})
+		o := charge("ch_1", at(10))
+		o.Key = key
+		r := compared(t, options(a, b), o)
+		require.Equal(t, []string{"unsettled!"}, kinds(r))
+		assert.Equal(t, 1, r.Findings[0].Journal)
+	}
+}
+
+// Two programs give two operations the same name. Each has a finding, and a person accepts each by itself.
+func TestOneNameInTwoJournals(t *testing.T) {
+	a, b := open(t), open(t)
+	a.pays("invoice-0", at(9), sent{object: "charge ch_0"})
+	a.pays("invoice-1", at(10), sent{key: "ka"})
+	b.pays("invoice-1", at(10), sent{key: "kb"})
+	a.doubts("invoice-2", at(10), sent{key: "kc"})
+	b.doubts("invoice-2", at(10), sent{key: "kd"})
+	o := charge("ch_0", at(9))
+	o.Key = "key-invoice-0"
+	opts := options(a, b)
+	r := compared(t, opts, o)
+	require.ElementsMatch(t, []string{"only_here!", "only_here!", "unsettled", "unsettled"}, kinds(r))
+	opts.Known = []string{r.Findings[0].ID}
+	r = compared(t, opts, o)
+	assert.False(t, r.OK())
+	assert.Equal(t, 1, r.Hidden)
+}
+
 // A declined try of an operation that took effect later is no finding, wherever it is listed.
 func TestDeclinedTryFirst(t *testing.T) {
 	b := open(t)

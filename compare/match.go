@@ -29,7 +29,7 @@ type run struct {
 	otherAccounts              bool // an operation of another account was seen
 	read                       int
 
-	firstObject *time.Time // when the first operation with an object was created; nil: not looked for yet
+	firstObject time.Time // when the first operation with an object was created, in any journal and scope
 	known, said map[string]bool
 	report      *Report
 }
@@ -40,7 +40,7 @@ func newRun(opts *Options) *run {
 		foreign: opts.Scope != nil && !opts.Provider.KeysPerScope,
 		objects: map[string][]*operation{}, keys: map[string][]*operation{}, references: map[string][]*operation{},
 		listed: map[string]bool{}, known: map[string]bool{}, said: map[string]bool{},
-		report: &Report{Since: opts.Window.From.Add(-opts.Back), NotCompared: map[string]int{}, Unlisted: map[string]int{}, OnlyThere: map[string]Sum{}, empty: opts.AllowEmpty},
+		report: &Report{NotCompared: map[string]int{}, Unlisted: map[string]int{}, OnlyThere: map[string]Sum{}, empty: opts.AllowEmpty},
 	}
 	r.router, _ = tables.NewRouter([]providers.Provider{opts.Provider}) // which check has validated
 	for i := range opts.Provider.Endpoints {
@@ -124,7 +124,8 @@ func (r *run) object(ctx context.Context, o *Object) error {
 				return err
 			}
 			if one == nil && inside {
-				return r.unmatched(ctx, o, others)
+				r.unmatched(o, others)
+				return nil
 			}
 		}
 		if one == nil {
@@ -291,54 +292,22 @@ func (r *run) refresh(ctx context.Context, one *operation) error {
 const ofOthers = "objects that may be of other scopes, accounts or modes"
 
 // unmatched judges an object without an operation. others says that another scope, account or mode has one.
-func (r *run) unmatched(ctx context.Context, o *Object, others bool) error {
-	if o.Key == "" && o.Reference == "" && !others {
-		if r.foreign {
-			r.report.NotCompared[ofOthers]++
-			return nil
-		}
+func (r *run) unmatched(o *Object, others bool) {
+	switch {
+	case o.Key == "" && o.Reference == "" && !others && !r.foreign:
 		sum := r.report.OnlyThere[cmp.Or(o.Kind, journal.NoKind)]
 		sum.add(o.Money)
 		r.report.OnlyThere[cmp.Or(o.Kind, journal.NoKind)] = sum
-		return nil
-	}
-	switch {
 	case others || r.foreign:
 		r.report.NotCompared[ofOthers]++
-		return nil
-	case r.firstObject == nil:
-		if err := r.findFirstObject(ctx); err != nil {
-			return err
-		}
-	}
-	if r.firstObject.IsZero() || o.At.Before(*r.firstObject) {
+	case r.firstObject.IsZero(), o.At.Before(r.firstObject):
 		r.report.NotCompared["objects made before the first operation with an object (before Config.Reconcile, or reaped)"]++
-		return nil
+	default:
+		r.find(Finding{
+			Kind: OnlyThere, Grave: r.opts.Alone, Object: nameOf(o.Kind, o.ID), There: o.Money, At: o.At,
+			Why: "the object has a mark, and no journal has its operation: is a journal missing, or was one lost?",
+		}, nameOf(o.Kind, o.ID))
 	}
-	r.find(Finding{
-		Kind: OnlyThere, Grave: r.opts.Alone, Object: nameOf(o.Kind, o.ID), There: o.Money, At: o.At,
-		Why: "the object has a mark, and no journal has its operation: is a journal missing, or was one lost?",
-	}, nameOf(o.Kind, o.ID))
-	return nil
-}
-
-// findFirstObject finds when the first operation with an object was created, in any journal.
-func (r *run) findFirstObject(ctx context.Context) error {
-	r.firstObject = new(time.Time)
-	for i, j := range r.opts.Journals {
-		for op, err := range j.List(ctx, journal.Filter{Provider: r.provider}) {
-			if err != nil {
-				return fmt.Errorf("compare: journal %d: %w", i, err)
-			}
-			if op.Object != "" {
-				if r.firstObject.IsZero() || op.CreatedAt.Before(*r.firstObject) {
-					*r.firstObject = op.CreatedAt
-				}
-				break
-			}
-		}
-	}
-	return nil
 }
 
 // finish judges the operations that no object was listed for.
@@ -358,7 +327,7 @@ func (r *run) finish(ctx context.Context) error {
 				r.find(Finding{
 					Kind: Unsettled, Ref: one.ref, Journal: one.journal, Object: one.object(), Here: one.money, At: one.firstSent,
 					Why: "the operation has no outcome here, and the list has no object of it",
-				}, one.ref.Scope, one.ref.Parent, one.ref.ID)
+				}, one.ref.Scope, one.ref.Parent, one.ref.ID, one.key)
 			}
 		case one.standing == executed && one.expects:
 			if err := r.missing(ctx, one); err != nil {
@@ -405,7 +374,7 @@ func (r *run) missing(ctx context.Context, one *operation) error {
 		why += ": fetch the object before you act"
 	}
 	r.find(Finding{Kind: OnlyHere, Grave: true, Ref: one.ref, Journal: one.journal, Object: one.object(), Here: one.money, At: one.firstSent, Why: why},
-		one.ref.Scope, one.ref.Parent, one.ref.ID, one.object())
+		one.ref.Scope, one.ref.Parent, one.ref.ID, one.key, one.object())
 	return nil
 }
 

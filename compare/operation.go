@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/core"
 	"github.com/onceward/onceward/internal/reconcile"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/journal"
@@ -52,44 +53,18 @@ type operation struct {
 	declined        *Object // a try that the provider refused, of an operation without a recorded object
 }
 
-// manyOlder is how many operations in a row have to be too old before the reading ends: a clock that was wrong may have
-// made some of them seem so.
-const manyOlder = 256
-
-// readOperations reads the operations of the window from every journal.
+// readOperations reads every operation of the journals: the order of their handles is not that of time if several
+// processes write one journal.
 func (r *run) readOperations(ctx context.Context) error {
 	modes := map[string]bool{}
 	for i, j := range r.opts.Journals {
-		older := 0
-		filter := journal.Filter{Provider: r.provider, Scope: r.opts.Scope}
-		rest, err := inSpans(ctx, j, filter, func() bool { return older >= manyOlder }, func(op *journal.Operation) error {
-			if older++; !op.CreatedAt.Before(r.report.Since) {
-				older = 0
+		for op, err := range j.List(ctx, journal.Filter{Provider: r.provider}) {
+			if err == nil {
+				err = r.readOperation(ctx, i, &op, modes)
 			}
-			if r.read++; r.opts.Progress != nil && r.read%1000 == 0 {
-				r.opts.Progress(r.read, 0)
+			if err != nil {
+				return fmt.Errorf("compare: journal %d: %w", i, err)
 			}
-			if !r.touches(op) {
-				return nil
-			}
-			inWindow := r.inWindow(op)
-			if other := r.otherThanListed(op); other != "" {
-				if inWindow {
-					r.report.NotCompared[other]++
-				}
-				return nil
-			}
-			if inWindow && op.Mode != "" {
-				modes[op.Mode] = true
-			}
-			return r.hold(ctx, i, op)
-		})
-		if err == nil && rest > 0 {
-			filter.Before = rest
-			err = r.countUnsettled(ctx, j, filter)
-		}
-		if err != nil {
-			return fmt.Errorf("compare: journal %d: %w", i, err)
 		}
 	}
 	if r.opts.Mode == "" && len(modes) > 1 {
@@ -98,72 +73,43 @@ func (r *run) readOperations(ctx context.Context) error {
 	return nil
 }
 
-// handles is how many handles are read at once.
-const handles = 512
-
-// inSpans calls each for operations, newest first, in spans of handles, until enough says so at the end of a span. It
-// returns the first handle of the last span, or 0 if nothing is left. A list names a damaged operation only at its end, and so does
-// each span.
-func inSpans(ctx context.Context, j journal.Journal, filter journal.Filter, enough func() bool, each func(*journal.Operation) error) (rest int64, err error) {
-	filter.Newest = true
-	span := int64(handles)
-	for newest, err := range j.List(ctx, journal.Filter{Newest: true, Limit: 1}) {
-		if err != nil {
-			return 0, err
-		}
-		filter.After = max(0, newest.Handle-span)
+func (r *run) readOperation(ctx context.Context, in int, op *journal.Operation, modes map[string]bool) error {
+	if r.read++; r.opts.Progress != nil && r.read%1000 == 0 {
+		r.opts.Progress(r.read, 0)
 	}
-	for {
-		found := false
-		for op, err := range j.List(ctx, filter) {
-			if err == nil {
-				err = each(&op)
-			}
-			if err != nil {
-				return 0, err
-			}
-			found = true
-		}
-		switch {
-		case filter.After == 0:
-			return 0, nil
-		case enough():
-			return filter.After + 1, nil // a bound is exclusive
-		}
-		if span *= 2; found {
-			span = handles
-		}
-		filter.Before, filter.After = filter.After+1, max(0, filter.After-span)
+	if op.Object != "" {
+		r.firstObject = core.Sooner(r.firstObject, op.CreatedAt)
 	}
+	if r.opts.Scope != nil && op.Scope != *r.opts.Scope || !r.touches(op) {
+		return nil
+	}
+	inWindow := r.inWindow(op)
+	if other := r.otherThanListed(op); other != "" {
+		if inWindow {
+			r.report.NotCompared[other]++
+		}
+		return nil
+	}
+	if inWindow && op.Mode != "" {
+		modes[op.Mode] = true
+	}
+	return r.hold(ctx, in, op)
 }
 
 func (r *run) inWindow(op *journal.Operation) bool {
 	return r.opts.Window.has(op.FirstSentAt) || r.opts.Window.has(op.SettledAt)
 }
 
-func (r *run) countUnsettled(ctx context.Context, j journal.Journal, filter journal.Filter) error {
-	filter.States = []journal.State{journal.StatePending, journal.StateInFlight, journal.StateUnknown}
-	for op, err := range j.List(ctx, filter) {
-		if err != nil {
-			return err
-		}
-		if r.otherThanListed(&op) == "" && !op.FirstSentAt.IsZero() {
-			r.report.UnsettledBefore++
-		}
-	}
-	return nil
-}
-
 // touches reports whether the operation's object may lie in the window, or its outcome does.
 func (r *run) touches(op *journal.Operation) bool {
-	if op.FirstSentAt.IsZero() {
-		return op.Key != "" && op.CreatedAt.Before(r.opts.Window.To) // another program may have sent its key
+	began := cmp.Or(op.FirstSentAt, op.CreatedAt) // if it was not sent here, another program may have sent its key
+	switch {
+	case op.FirstSentAt.IsZero() && op.Key == "", !began.Before(r.opts.Window.To.Add(slack)):
+		return false
+	case op.State == journal.StateCompleted, op.State == journal.StateCancelled:
+		return !op.SettledAt.Before(r.opts.Window.From.Add(-slack))
 	}
-	ended := op.SettledAt
-	if op.State == journal.StateCompleted || op.State == journal.StateCancelled {
-		return op.FirstSentAt.Before(r.opts.Window.To.Add(slack)) && !ended.Before(r.opts.Window.From.Add(-slack))
-	}
-	return op.FirstSentAt.Before(r.opts.Window.To.Add(slack))
+	return true
 }
 
 // otherThanListed says why the list is not about the operation, or "".

@@ -20,10 +20,6 @@ type Report struct {
 	// Objects is how many objects of the window the provider listed. An object that is listed twice counts twice.
 	Objects int
 
-	// Since is the time since when all operations were read, by their creation (Options.Back). An operation that was
-	// created before and sent in the window, such as one that was due weeks ahead, may not be in the counts.
-	Since time.Time
-
 	// NotCompared counts the operations, amounts and objects that could not be compared, by the reason.
 	NotCompared map[string]int
 
@@ -35,8 +31,7 @@ type Report struct {
 	// use dashboards and other programs.
 	OnlyThere map[string]Sum
 
-	// UnsettledBefore is how many operations without an outcome were created before the operations that were read
-	// (Options.Back).
+	// UnsettledBefore is how many operations without an outcome were sent before the window.
 	UnsettledBefore int
 
 	// Findings are the differences, those of objects in the order of the list, then those of operations, first sent

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -276,9 +275,6 @@ func TestOperationsByOutcomeToo(t *testing.T) {
 	b := open(t)
 	early := b.begins("early", at(-30*24), sent{})
 	b.doubts("oldest", at(-20*24), sent{})
-	for i := range 520 {
-		b.cancels(fmt.Sprint("between-", i), at(-19*24), sent{})
-	}
 	monday := b.begins("monday", at(-72), sent{})
 	b.doubts("older", at(-50), sent{})
 	b.completes(early, at(9), sent{object: "charge ch_0"})
@@ -286,15 +282,13 @@ func TestOperationsByOutcomeToo(t *testing.T) {
 	b.completes(monday, at(11), sent{object: "charge ch_1"})
 	opts := options(b)
 	r := compared(t, opts, charge("ch_2", at(10)))
-	assert.Equal(t, []int{2, 1}, []int{r.Operations, r.Matched}, "Back is a week")
-	assert.Equal(t, map[string]int{"operations whose object may lie outside the window": 1}, r.NotCompared)
+	assert.Equal(t, []int{3, 1}, []int{r.Operations, r.Matched})
+	assert.Equal(t, map[string]int{"operations whose object may lie outside the window": 2}, r.NotCompared)
 	assert.Equal(t, 2, r.UnsettledBefore)
 
 	opts.Window.From = at(-7 * 24)
 	r = compared(t, opts, charge("ch_2", at(10)))
 	assert.Contains(t, kinds(r), "only_here!", "a window that overlaps has the whole time of it")
-	opts.Back = 40 * 24 * time.Hour
-	assert.Equal(t, 3, compared(t, opts, charge("ch_2", at(10))).Operations)
 }
 
 // An operation is only here if its kind is listed, and the provider doesn't have the object by its id.

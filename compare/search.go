@@ -61,14 +61,14 @@ func (one *operation) copies(other *operation) bool {
 	return one.journal != other.journal && one.ref.Scope == other.ref.Scope && one.key == other.key && (one.key != "" || one.ref == other.ref)
 }
 
-// copiesOf returns the same operation in other journals, if it took effect there and has no other object.
+// copiesOf returns the same operation in other journals, if it took effect or has no outcome there, and has no other object.
 func (r *run) copiesOf(one *operation, o *Object) (all []*operation) {
 	among := r.keys[one.key]
 	if one.key == "" {
 		among = slices.Concat(r.objects[o.ID], r.references[one.reference])
 	}
 	for _, other := range among {
-		if other.copies(one) && other.standing == executed && slices.Contains([]string{"", o.ID}, cmp.Or(other.id, other.seen)) && !slices.Contains(all, other) {
+		if other.copies(one) && other.standing != none && slices.Contains([]string{"", o.ID}, cmp.Or(other.id, other.seen)) && !slices.Contains(all, other) {
 			all = append(all, other)
 		}
 	}

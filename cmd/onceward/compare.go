@@ -25,7 +25,6 @@ import (
 // comparison is the result of comparing a list with journals.
 type comparison struct {
 	OK              bool           `json:"ok" doc:"no finding is grave, each kind is listed, and something was matched"`
-	Since           time.Time      `json:"since" doc:"operations that were created before were not all read (--back)"`
 	From            time.Time      `json:"from"`
 	To              time.Time      `json:"to"`
 	Operations      int            `json:"operations" doc:"of the window, that should have an object at the provider"`
@@ -80,7 +79,6 @@ func (r *comparison) table(t *table) {
 		}
 	}
 	t.line(verdict)
-	t.line("operations: those that were created since " + r.Since.Format(time.RFC3339))
 	for _, kind := range slices.Sorted(maps.Keys(r.Unlisted)) {
 		t.line(fmt.Sprintf("the list has no %s, and %d operations should have one: name the kinds that are listed by --kind", shown.Text(kind), r.Unlisted[kind]))
 	}
@@ -134,7 +132,6 @@ func moneyOf(m compare.Money) *money {
 type comparing struct {
 	provider, from, to, scope, account, mode, known string
 	kinds, also                                     []string
-	back                                            time.Duration
 	alone, allowEmpty                               bool
 }
 
@@ -165,14 +162,13 @@ func (c *command) compareCommand() *cobra.Command {
 	flags.StringVar(&of.scope, "scope", "", "operations of this scope alone; --scope= for those without one")
 	flags.StringVar(&of.account, "account", "", "the account that is listed: the value of the provider's account header")
 	flags.StringVar(&of.mode, "mode", "", "the mode of the credential that the list is of, such as live")
-	flags.DurationVar(&of.back, "back", 7*24*time.Hour, "read operations that were created so long before the window, or later")
 	flags.BoolVar(&of.alone, "alone", false, "no other program marks objects in this account: a mark without an operation is grave")
 	flags.BoolVar(&of.allowEmpty, "allow-empty", false, "agree if no operation should have an object")
 	return cmd
 }
 
 func (of *comparing) options(cmd *cobra.Command) (opts compare.Options, err error) {
-	opts = compare.Options{Back: of.back, Account: of.account, Mode: of.mode, Kinds: of.kinds, Alone: of.alone, AllowEmpty: of.allowEmpty}
+	opts = compare.Options{Account: of.account, Mode: of.mode, Kinds: of.kinds, Alone: of.alone, AllowEmpty: of.allowEmpty}
 	for _, p := range known() {
 		if strings.EqualFold(p.Name, of.provider) {
 			opts.Provider = p
@@ -292,7 +288,7 @@ func (c *command) compare(ctx context.Context, all []store, opts compare.Options
 
 func (c *command) comparisonOf(ctx context.Context, all []store, r *compare.Report, w compare.Window) (*comparison, error) {
 	out := &comparison{
-		OK: r.OK(), Since: r.Since.UTC(), From: w.From, To: w.To, Operations: r.Operations, Matched: r.Matched, AmountsCompared: r.AmountsCompared, Objects: r.Objects,
+		OK: r.OK(), From: w.From, To: w.To, Operations: r.Operations, Matched: r.Matched, AmountsCompared: r.AmountsCompared, Objects: r.Objects,
 		NotCompared: r.NotCompared, Unlisted: r.Unlisted, OnlyThere: map[string]sum{}, UnsettledBefore: r.UnsettledBefore,
 		Findings: []finding{}, Hidden: r.Hidden, Omitted: r.Omitted,
 	}
