@@ -36,8 +36,8 @@ func TestP1NobodyPaysWithTheBackgroundsCredential(t *testing.T) {
 		"another credential":  {http.StatusForbidden, header("Authorization", "Bearer sk_test_of_a_stranger")},
 		"a part of it":        {http.StatusForbidden, header("Authorization", key[:len(key)-1])},
 		"two credentials":     {http.StatusForbidden, header("Authorization", key, key)},
-		"another host":        {http.StatusMisdirectedRequest, func(r *http.Request) { r.Host = "evil.example.com:8420" }},
-		"no host":             {http.StatusMisdirectedRequest, func(r *http.Request) { r.Host = "" }},
+		"another host":        {http.StatusForbidden, func(r *http.Request) { r.Host = "evil.example.com:8420" }},
+		"no host":             {http.StatusForbidden, func(r *http.Request) { r.Host = "" }},
 		"an origin":           {http.StatusForbidden, header("Origin", "https://evil.example.com")},
 		"a page":              {http.StatusForbidden, header("Sec-Fetch-Site", "same-origin")},
 		"a preflight":         {http.StatusForbidden, func(r *http.Request) { r.Method = http.MethodOptions }},
@@ -250,7 +250,7 @@ func TestP10TheUpstreamIsFixed(t *testing.T) {
 	s := b.ask(elsewhere)
 	assert.NotEmpty(t, s.id(), "the target's host does not count")
 	s = b.ask(charge(name("invoice-2"), func(r *http.Request) { r.Host = "evil.example.com" }))
-	assert.Equal(t, http.StatusMisdirectedRequest, s.status)
+	assert.Equal(t, http.StatusForbidden, s.status)
 
 	s = b.ask(post("/v1/../v1/charges", "amount=1", name("invoice-3")))
 	require.Len(t, b.requests(), 2)

@@ -13,10 +13,11 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// The problems. None has a status that an SDK takes for an answer, for a login or for a decline.
+// The problems. None has a status that an SDK takes for an answer, for a login or for a decline. Nor is any a 421, which
+// fetch of Node asks again by itself.
 var (
 	foreignCaller = server.Problem{Name: "refused", Status: http.StatusForbidden, Detail: "The proxy does not know this credential. Nothing was sent."}
-	foreignHost   = server.Problem{Name: "refused", Status: http.StatusMisdirectedRequest, Detail: "The proxy is not served under this host name. Nothing was sent."}
+	foreignHost   = server.Problem{Name: "refused", Status: http.StatusForbidden, Detail: "The proxy is not served under this host name. Nothing was sent."}
 	fromAPage     = server.Problem{Name: "refused", Status: http.StatusForbidden, Detail: "The proxy takes no request from a page in a browser. Nothing was sent."}
 	foreignMethod = server.Problem{Name: "refused", Status: http.StatusForbidden, Detail: "The proxy takes GET, HEAD, POST, PUT, PATCH and DELETE. Nothing was sent."}
 	foreignScope  = server.Problem{Name: "refused", Status: http.StatusForbidden, Detail: "This listener serves another scope than the one in Onceward-Scope. Nothing was sent."}

@@ -41,7 +41,7 @@ type Upstream struct {
 	// SDKs make. Default elsewhere: none.
 	MadeUp func(key string) bool
 
-	// Hosts are the accepted Host headers, without ports. Others get a 421, so no page in a browser reaches the proxy
+	// Hosts are the accepted Host headers, without ports. Others get a 403, so no page in a browser reaches the proxy
 	// under a name of its own. Default: the loopback interface's names, and the provider's.
 	Hosts []string
 
