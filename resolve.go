@@ -50,7 +50,7 @@ func (c *Client) Resolve(ctx context.Context, seen Seen, resolution Resolution, 
 		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", ErrOpenTransaction)
 	}
 	op, err := c.core.Journal.Get(ctx, seen.Ref)
-	if err != nil {
+	if err != nil && (!errors.Is(err, journal.ErrSealed) || resolution == SendAgain) { // whose next key depends on the URL
 		return Operation{}, fmt.Errorf("onceward: resolve an operation: %w", err)
 	}
 	ev := machine.Event{

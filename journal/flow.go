@@ -74,6 +74,10 @@ type Flow struct {
 	Tombstone bool // ended, and the input and the steps were reaped
 
 	Steps []StepRecord // by Seq
+
+	// SealedBy names the key that this process lacks. The sealed fields are then zero: Input, InputDigest, GivenUpFor,
+	// Cause, History and the results of steps. Empty means that no key is missing.
+	SealedBy string
 }
 
 // FlowFailure is one failed run of a flow.

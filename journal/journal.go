@@ -12,7 +12,8 @@ import (
 //
 // A client records operations by further methods of this module's stores. New refuses a Journal without these methods.
 type Journal interface {
-	// Get returns the whole operation, with bodies, or ErrNotFound.
+	// Get returns the whole operation, with bodies, or ErrNotFound. If a key is missing, Get returns the other fields with
+	// ErrSealed.
 	Get(ctx context.Context, ref Ref) (Operation, error)
 
 	// List yields operations without request and answer bodies. List reads in pages, so a slow reader pins nothing. If
@@ -60,6 +61,9 @@ var (
 	// ErrRestored means that the journal was copied, or restored from a backup, and may have a gap. Nothing is sent
 	// until the journal is adopted.
 	ErrRestored = errors.New("journal: restored or copied")
+	// ErrSealed means that this process lacks a key of the journal. The error names the key. Nothing is sent, and nothing
+	// is lost: a process with the key goes on.
+	ErrSealed = errors.New("journal: sealed, and this process lacks the key")
 )
 
 // ErrInvalidEvent is in the error's chain if an event is incomplete, or can't happen to an operation in this state.

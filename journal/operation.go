@@ -210,6 +210,10 @@ type Operation struct {
 
 	// Newer holds a newer release's fields, in the store's encoding, or nil. A later write keeps these fields.
 	Newer []byte
+
+	// SealedBy names the key that this process lacks. The fields sealed with the key are then zero: the fields of Request,
+	// the headers and bodies of answers, Fingerprint, Compare, LastAnswer and digests. Empty means that no key is missing.
+	SealedBy string
 }
 
 // NeverLeft reports whether no attempt of the present generation may have left. NeverLeft is not the opposite of

@@ -52,6 +52,10 @@ type Receipt struct {
 	// means: there is no answer, or the answer has expired and was reaped.
 	Answer *Answer
 	Cause  string // who resolved the receipt, and why; else ""
+
+	// SealedBy names the key that this process lacks. Fingerprint, and the header and body of Answer, are then zero. Empty
+	// means that no key is missing.
+	SealedBy string
 }
 
 // ReceiptFilter selects receipts. The zero value selects all.

@@ -151,7 +151,7 @@ func (c *Core) Read(ctx context.Context, ref journal.Ref) (journal.Operation, er
 
 // IsUndone reports whether err, of an event that takes a claim back, leaves nothing more to take back.
 func IsUndone(err error) bool {
-	return err == nil || errors.Is(err, journal.ErrNotFound) || seam.Certain(err) && !errors.Is(err, journal.ErrRestored)
+	return err == nil || errors.Is(err, journal.ErrNotFound) || seam.Certain(err) && !errors.Is(err, journal.ErrRestored) && !errors.Is(err, journal.ErrSealed)
 }
 
 // Composer returns a composer of requests from the frozen request. They carry the credentials of caller, or the

@@ -17,7 +17,7 @@ import (
 // Certain reports whether a journal's error proves that nothing was recorded.
 func Certain(err error) bool {
 	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrSessionLost) ||
-		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrInvalidEvent)
+		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrSealed) || errors.Is(err, journal.ErrInvalidEvent)
 }
 
 // traceParent is one of version 00, or of a later one that begins alike: nothing else is kept, so

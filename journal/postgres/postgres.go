@@ -166,7 +166,7 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 	}
 	j := &Journal{driver: d, opts: opts}
 	if opts.ReadOnly {
-		j.store, err = rowstore.OpenToRead(ctx, d, ErrReadOnly)
+		j.store, err = rowstore.OpenToRead(ctx, d, nil, ErrReadOnly)
 	} else {
 		j.store, err = rowstore.Open(ctx, d, rowstore.Options{Logger: opts.Logger, Committed: opts.Committed})
 	}

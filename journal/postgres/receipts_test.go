@@ -394,7 +394,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	r := begun.Receipt
 	r.SettledAt = r.CreatedAt
-	facts, _, _ := format.EncodeReceipt(&r, math.MaxInt64)
+	facts, _, _ := format.Codec{}.EncodeReceipt(&r, math.MaxInt64, nil)
 	server.Exec(t, fmt.Sprintf("UPDATE %s.receipts SET facts = '\\x%x'", schema, facts))
 	violations, err := j.Verify(t.Context())
 	require.NoError(t, err)

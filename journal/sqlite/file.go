@@ -67,7 +67,7 @@ func openToRead(path string, opts Options) (*Journal, error) {
 	if err := d.Refuses(opts.Deployment); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	s, err := rowstore.OpenToRead(context.Background(), d, fmt.Errorf("%w: %s; open it without Options.ReadOnly", ErrReadOnly, real))
+	s, err := rowstore.OpenToRead(context.Background(), d, nil, fmt.Errorf("%w: %s; open it without Options.ReadOnly", ErrReadOnly, real))
 	if err != nil {
 		return nil, errors.Join(conn.Explain(real, "open", err), d.Close())
 	}

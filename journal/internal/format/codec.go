@@ -9,19 +9,24 @@ import (
 
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/seal"
 )
 
 // The parts of an operation that SQL does not select by are kept in three BLOBs: facts, request and answer. Each
 // begins with the number of its format. JSON would not do: it replaces the bytes of a header value that are not
 // UTF-8.
-const version = 1
+const (
+	version = 1
+	// sealedVersion is of values whose private fields are in a box behind the others.
+	sealedVersion = 2
+)
 
 // ErrDamaged is returned for a stored value that this package did not write.
 var ErrDamaged = errors.New("a stored value is damaged, or of a newer format")
 
 // facts appends the fields that no index needs, but for the request and the answer.
-func (e *encoder) facts(op *journal.Operation) {
-	e.byte(version)
+func (e *encoder) facts(op *journal.Operation, format byte) {
+	e.byte(format)
 	e.bools(op.MayHaveRun, op.Found.MayHaveRun, op.WindowClosed, op.Told, op.ByHand, op.Terms.Guard, op.KeyCarried, op.Key == op.ID)
 	e.bools(op.Failed, op.Found.Failed, op.DueOwn, op.BodyWithheld, op.Alias != (journal.Ref{}), op.Resolved != nil, hasSeen(op), hasExtras(op))
 	if op.Key != op.ID {
@@ -61,8 +66,8 @@ func (e *encoder) facts(op *journal.Operation) {
 	}
 }
 
-func (d *decoder) facts(op *journal.Operation) {
-	d.format()
+func (d *decoder) facts(op *journal.Operation) (sealed bool) {
+	sealed = d.format()
 	var sameKey, alias, resolved, seen, extras bool
 	d.bools(&op.MayHaveRun, &op.Found.MayHaveRun, &op.WindowClosed, &op.Told, &op.ByHand, &op.Terms.Guard, &op.KeyCarried, &sameKey)
 	d.bools(&op.Failed, &op.Found.Failed, &op.DueOwn, &op.BodyWithheld, &alias, &resolved, &seen, &extras)
@@ -97,104 +102,191 @@ func (d *decoder) facts(op *journal.Operation) {
 	d.seen(op, seen)
 	d.extras(op, extras)
 	settleWake(op)
+	return sealed
 }
 
-// EncodeRequest leaves out the body. It encodes whether there is a body, since SQLite reads an empty BLOB back as
-// NULL. It also encodes whether the body is stored compressed, and its checksum.
-func EncodeRequest(r journal.Request, compressed bool) []byte {
-	e := encoder{buf: make([]byte, 0, 256)}
-	e.byte(version)
+// EncodeRequest returns the request of that operation without its body, and the body as it is stored. The head encodes
+// whether there is a body, since SQLite reads an empty BLOB back as NULL. The head also encodes whether the body is
+// compressed, and its checksum. The checksum of a sealed body is its box's.
+func (c Codec) EncodeRequest(of journal.Ref, r *journal.Request) (head, body []byte) {
+	stored, compressed := Compress(r.Body)
+	e := encoder{buf: make([]byte, 0, 256+seal.Overhead)}
+	e.byte(c.version())
 	e.bools(r.Body != nil, compressed)
-	e.sum(r.Body)
+	if c.Ring == nil {
+		e.sum(r.Body)
+		e.request(r)
+		return withSum(e.buf), stored
+	}
+	s := ofOperation("request", of, 0)
+	stored = c.sealBody(stored, s)
+	e.sum(stored)
+	private := encoder{buf: make([]byte, 0, 256)}
+	private.request(r)
+	return withSum(c.seal(e.buf, private.buf, s, e.buf)), stored
+}
+
+func (e *encoder) request(r *journal.Request) {
 	e.string(r.Method)
 	e.string(r.URL)
 	e.string(r.Host)
 	e.header(r.Header)
 	e.strings(r.WithheldHeaders)
 	e.strings(r.WithheldQuery)
-	return seal(e.buf)
 }
 
-// DecodeRequest adds the stored body to the request. If stored is nil, the request has an empty body or none. A nil b
-// is the request of a tombstone, which has none any more.
-func DecodeRequest(b, stored []byte) (r journal.Request, err error) {
-	if b, err = unseal(b); b == nil {
-		return r, err
+// DecodeRequest adds the stored body to the request of that operation. If stored is nil, the request has an empty body
+// or none. A nil b is the request of a tombstone, which has none any more. If the codec lacks a key, by is the key's ID,
+// and what it seals is zero.
+func (c Codec) DecodeRequest(of journal.Ref, b, stored []byte) (r journal.Request, by string, err error) {
+	if b, err = withoutSum(b); b == nil {
+		return r, "", err
 	}
+	s := ofOperation("request", of, 0)
 	d := decoder{buf: b}
-	d.format()
+	sealed := d.format()
 	var body, compressed bool
 	d.bools(&body, &compressed)
-	if r.Body, err = decodeBody(body, stored, compressed, d.sum()); err != nil {
-		return journal.Request{}, err
+	if r.Body, by, err = c.decodeBody(body, stored, compressed, d.sum(), sealed, s); err != nil {
+		return journal.Request{}, "", err
 	}
-	r.Method = d.string()
-	r.URL = d.string()
-	r.Host = d.string()
-	r.Header = d.header()
-	r.WithheldHeaders = d.strings()
-	r.WithheldQuery = d.strings()
-	return r, d.end()
+	if by, err = c.private(&d, b, sealed, s, by); by == "" && err == nil {
+		r.Method = d.string()
+		r.URL = d.string()
+		r.Host = d.string()
+		r.Header = d.header()
+		r.WithheldHeaders = d.strings()
+		r.WithheldQuery = d.strings()
+		err = d.end()
+	}
+	if err == nil && !sealed && !c.readsClear() {
+		err = ErrClear
+	}
+	return r, by, err
 }
 
-func decodeBody(there bool, stored []byte, compressed bool, want uint32) ([]byte, error) {
+// decodeBody returns a body. want is the checksum in the head.
+func (c Codec) decodeBody(there bool, stored []byte, compressed bool, want uint32, sealed bool, s subject) (body []byte, by string, err error) {
 	switch {
+	case len(stored) > 0 && sealed && Sum(stored) != want:
+		return nil, "", ErrDamaged
+	case len(stored) > 0 && sealed:
+		if stored, by, err = c.open(stored, s.body(), nil); by == "" && err == nil {
+			body, err = expand(stored, compressed)
+		}
+		return body, by, err
 	case len(stored) > 0:
 		body, err := expand(stored, compressed)
 		if err == nil && Sum(body) != want {
-			return nil, ErrDamaged
+			return nil, "", ErrDamaged
 		}
-		return body, err
+		return body, "", err
 	case there:
-		return []byte{}, nil
+		return []byte{}, "", nil
 	}
-	return nil, nil
+	return nil, "", nil
 }
 
-// EncodeAnswer leaves out the body as EncodeRequest does.
-func EncodeAnswer(a *journal.Answer, compressed bool) []byte {
+// EncodeAnswer returns the answer to that operation as EncodeRequest does.
+func (c Codec) EncodeAnswer(of journal.Ref, a *journal.Answer) (head, body []byte) {
+	return c.encodeAnswer(ofOperation("answer", of, a.Generation), a)
+}
+
+func (c Codec) encodeAnswer(s subject, a *journal.Answer) (head, body []byte) {
+	stored, compressed := Compress(a.Body)
+	if c.Ring == nil {
+		return encodeAnswer(a, compressed), stored
+	}
+	stored = c.sealBody(stored, s)
+	e := encoder{buf: make([]byte, 0, 256+seal.Overhead)}
+	e.answer(sealedVersion, a, compressed, stored)
+	private := encoder{buf: make([]byte, 0, 256)}
+	private.answerPrivate(a)
+	return withSum(c.seal(e.buf, private.buf, s, e.buf)), stored
+}
+
+// encodeAnswer returns a clear answer without its body.
+func encodeAnswer(a *journal.Answer, compressed bool) []byte {
 	e := encoder{buf: make([]byte, 0, 256)}
-	e.byte(version)
+	e.answer(version, a, compressed, a.Body)
+	e.answerPrivate(a)
+	return withSum(e.buf)
+}
+
+// answer appends what is never sealed. summed is what the body's checksum is of.
+func (e *encoder) answer(format byte, a *journal.Answer, compressed bool, summed []byte) {
+	e.byte(format)
 	e.bools(a.Body != nil, a.Omitted, a.Cut, a.Refused, a.ByHand, compressed, a.Replaced != nil, a.Found)
-	e.sum(a.Body)
+	e.sum(summed)
 	e.int(int64(a.Generation))
 	e.int(int64(a.Status))
+}
+
+func (e *encoder) answerPrivate(a *journal.Answer) {
 	e.string(a.Pointer)
 	e.header(a.Header)
 	e.header(a.Trailer)
 	if a.Replaced != nil {
 		replaced := *a.Replaced
 		replaced.Replaced = nil
-		e.bytes(EncodeAnswer(&replaced, false))
-		e.bytes(replaced.Body)
+		e.nested(&replaced)
 	}
-	return seal(e.buf)
 }
 
-// DecodeAnswer gives the answer a body as DecodeRequest does.
-func DecodeAnswer(b, stored []byte) (a *journal.Answer, err error) {
+// nested appends an answer with its body, neither compressed nor sealed by itself.
+func (e *encoder) nested(a *journal.Answer) {
+	e.bytes(encodeAnswer(a, false))
+	e.bytes(a.Body)
+}
+
+// DecodeAnswer gives the answer to that operation a body as DecodeRequest does.
+func (c Codec) DecodeAnswer(of journal.Ref, b, stored []byte) (a *journal.Answer, by string, err error) {
+	return c.decodeAnswer(ofOperation("answer", of, 0), b, stored)
+}
+
+func (c Codec) decodeAnswer(s subject, b, stored []byte) (a *journal.Answer, by string, err error) {
 	a = new(journal.Answer)
-	if b, err = unseal(b); err != nil {
-		return nil, err
+	if b, err = withoutSum(b); err != nil {
+		return nil, "", err
 	}
 	d := decoder{buf: b}
-	d.format()
+	sealed := d.format()
 	var body, compressed, replaced bool
 	d.bools(&body, &a.Omitted, &a.Cut, &a.Refused, &a.ByHand, &compressed, &replaced, &a.Found)
-	if a.Body, err = decodeBody(body, stored, compressed, d.sum()); err != nil {
-		return nil, err
-	}
+	sum := d.sum()
 	a.Generation = d.count()
 	a.Status = d.count()
+	if s.of == "answer" {
+		s.number = int64(a.Generation)
+	}
+	if a.Body, by, err = c.decodeBody(body, stored, compressed, sum, sealed, s); err != nil {
+		return nil, "", err
+	}
+	if by, err = c.private(&d, b, sealed, s, by); err != nil || by != "" {
+		return a, by, err
+	}
 	a.Pointer = d.string()
 	a.Header = d.header()
 	a.Trailer = d.header()
 	if replaced {
-		if a.Replaced, err = DecodeAnswer(d.bytes(), d.bytes()); err != nil {
-			return nil, err
-		}
+		a.Replaced = d.nested()
 	}
-	return a, d.end()
+	if err = d.end(); err == nil && !sealed && !c.readsClear() && hasPayload(a) {
+		err = ErrClear
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return a, "", nil
+}
+
+// nested reads what encoder.nested wrote.
+func (d *decoder) nested() *journal.Answer {
+	a, by, err := Codec{}.decodeAnswer(subject{}, d.bytes(), d.bytes())
+	if err != nil || by != "" {
+		d.fail()
+	}
+	return a
 }
 
 // encoder appends varints and strings that carry their length. Lists begin with
@@ -286,10 +378,16 @@ func (d *decoder) end() error {
 	return nil
 }
 
-func (d *decoder) format() {
-	if d.byte() != version {
+// format reports whether what follows is sealed.
+func (d *decoder) format() (sealed bool) {
+	switch d.byte() {
+	case version:
+	case sealedVersion:
+		return true
+	default:
 		d.fail()
 	}
+	return false
 }
 
 func (d *decoder) byte() byte {

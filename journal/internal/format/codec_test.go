@@ -47,7 +47,7 @@ func TestOperationsComeBackAsTheyWere(t *testing.T) {
 	sameKey := anOperation()
 	sameKey.Key = sameKey.ID
 	for name, want := range map[string]journal.Operation{"all": anOperation(), "none": {}, "same key": sameKey} {
-		got, err := ReadOperation(AppendOperation(nil, &want))
+		got, _, err := Codec{}.ReadOperation(Codec{}.AppendOperation(nil, &want, nil))
 		require.NoError(t, err, name)
 		assert.Equal(t, want, got, name)
 	}
@@ -55,7 +55,7 @@ func TestOperationsComeBackAsTheyWere(t *testing.T) {
 
 // Every field of an operation is in the facts, or beside them in its record or its row.
 func TestOperationsFieldsAreAllKept(t *testing.T) {
-	columns := []string{"Handle", "Naming", "Provider", "Request", "State", "Holder", "SettledAt", "WakeAt", "LookAt", "Answer", "Delivered", "Tombstone"}
+	columns := []string{"Handle", "Naming", "Provider", "Request", "State", "Holder", "SettledAt", "WakeAt", "LookAt", "Answer", "Delivered", "Tombstone", "SealedBy"}
 	facts := reflect.ValueOf(anOperation())
 	for i := range facts.NumField() {
 		name := facts.Type().Field(i).Name
@@ -65,8 +65,8 @@ func TestOperationsFieldsAreAllKept(t *testing.T) {
 
 func TestTruncatedOrLongerDataIsRefused(t *testing.T) {
 	op := anOperation()
-	request := EncodeRequest(journal.Request{Header: http.Header{"A": {"b"}}, WithheldQuery: []string{"token"}}, false)
-	answer := EncodeAnswer(&journal.Answer{Header: http.Header{"A": {"b"}}, Pointer: "ch_1"}, false)
+	request, _ := Codec{}.EncodeRequest(op.Ref, &journal.Request{Header: http.Header{"A": {"b"}}, WithheldQuery: []string{"token"}})
+	answer, _ := Codec{}.EncodeAnswer(op.Ref, &journal.Answer{Header: http.Header{"A": {"b"}}, Pointer: "ch_1"})
 	refused := func(b []byte, decode func([]byte) error) {
 		assert.NoError(t, decode(b))
 		assert.ErrorIs(t, decode(append([]byte{}, append(b, 0)...)), ErrDamaged)
@@ -76,47 +76,58 @@ func TestTruncatedOrLongerDataIsRefused(t *testing.T) {
 	}
 	sealed := func(b []byte, decode func([]byte) error) {
 		refused(b, decode)
-		newer := append([]byte{version + 1}, b[1:]...)
+		newer := append([]byte{sealedVersion + 1}, b[1:]...)
 		assert.ErrorIs(t, decode(newer), ErrDamaged)
 	}
-	refused(AppendOperation(nil, &op), func(b []byte) error { _, err := ReadOperation(b); return err })
-	sealed(request, func(b []byte) error { _, err := DecodeRequest(b, nil); return err })
-	sealed(answer, func(b []byte) error { _, err := DecodeAnswer(b, nil); return err })
+	refused(Codec{}.AppendOperation(nil, &op, nil), func(b []byte) error { _, _, err := Codec{}.ReadOperation(b); return err })
+	sealed(request, func(b []byte) error { _, _, err := Codec{}.DecodeRequest(op.Ref, b, nil); return err })
+	sealed(answer, func(b []byte) error { _, _, err := Codec{}.DecodeAnswer(op.Ref, b, nil); return err })
 }
 
 // unsealed leaves out the sum.
 func unsealed(b []byte) []byte { return b[:len(b)-SumSize] }
 
 func TestATombstoneHasNoRequest(t *testing.T) {
-	r, err := DecodeRequest(nil, nil)
+	r, _, err := Codec{}.DecodeRequest(journal.Ref{}, nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, journal.Request{}, r)
 }
 
 // FuzzDecode encodes each record that it can decode again. The result decodes to the same record.
 func FuzzDecode(f *testing.F) {
+	var c Codec
+	var of journal.Ref
 	op := anOperation()
-	f.Add(AppendOperation(nil, &op))
-	f.Add(AppendOperation(nil, new(journal.Operation)))
-	f.Add(unsealed(EncodeRequest(journal.Request{Method: "POST", Header: http.Header{"A": {"b", ""}, "C": nil}, Body: []byte{}, WithheldHeaders: []string{}}, false)))
-	f.Add(unsealed(EncodeAnswer(&journal.Answer{Status: 201, Header: http.Header{}, Trailer: http.Header{"X": {"y"}}, Cut: true}, false)))
+	request, _ := c.EncodeRequest(of, &journal.Request{Method: "POST", Header: http.Header{"A": {"b", ""}, "C": nil}, Body: []byte{}, WithheldHeaders: []string{}})
+	answer, _ := c.EncodeAnswer(of, &journal.Answer{Status: 201, Header: http.Header{}, Trailer: http.Header{"X": {"y"}}, Cut: true})
+	ring := Codec{Ring: aRing(f, "k1")}
+	sealed, _ := ring.EncodeRequest(of, &journal.Request{Method: "POST"})
+	f.Add(c.AppendOperation(nil, &op, nil))
+	f.Add(c.AppendOperation(nil, new(journal.Operation), nil))
+	f.Add(ring.AppendOperation(nil, &op, nil))
+	f.Add(unsealed(request))
+	f.Add(unsealed(answer))
+	f.Add(unsealed(sealed))
 	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if op, err := ReadOperation(b); err == nil {
-			again, err := ReadOperation(AppendOperation(nil, &op))
+		if op, box, err := c.ReadOperation(b); err == nil {
+			again, kept, err := c.ReadOperation(c.AppendOperation(nil, &op, box))
 			require.NoError(t, err)
 			require.Equal(t, op, again)
+			require.Equal(t, box, kept)
 		}
-		b = seal(b)
-		if r, err := DecodeRequest(b, nil); err == nil && b != nil {
-			again, err := DecodeRequest(EncodeRequest(r, false), nil)
+		b = withSum(b)
+		if r, by, err := c.DecodeRequest(of, b, nil); err == nil && b != nil && by == "" {
+			again, _, err := c.DecodeRequest(of, head(c.EncodeRequest(of, &r)), nil)
 			require.NoError(t, err)
 			require.Equal(t, r, again)
 		}
-		if a, err := DecodeAnswer(b, nil); err == nil {
-			again, err := DecodeAnswer(EncodeAnswer(a, false), nil)
+		if a, by, err := c.DecodeAnswer(of, b, nil); err == nil && by == "" {
+			again, _, err := c.DecodeAnswer(of, head(c.EncodeAnswer(of, a)), nil)
 			require.NoError(t, err)
 			require.Equal(t, a, again)
 		}
 	})
 }
+
+func head(b, _ []byte) []byte { return b }

@@ -5,13 +5,13 @@ import "encoding/binary"
 // EncodeEpoch seals an epoch with the journal's identity. Every epoch is as long as any
 // other, so that its row stays where it is.
 func EncodeEpoch(identity string, epoch int64) []byte {
-	sealed := seal(binary.LittleEndian.AppendUint64([]byte(identity), uint64(epoch)))
+	sealed := withSum(binary.LittleEndian.AppendUint64([]byte(identity), uint64(epoch)))
 	return sealed[len(identity):]
 }
 
 // DecodeEpoch reads what EncodeEpoch made with the same identity.
 func DecodeEpoch(identity string, b []byte) (int64, error) {
-	b, err := unseal(append([]byte(identity), b...))
+	b, err := withoutSum(append([]byte(identity), b...))
 	if err != nil || len(b) != len(identity)+8 {
 		return 0, ErrDamaged
 	}

@@ -76,8 +76,7 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 	case tagRow:
 		e.buf = append(e.buf, op.Row...)
 	case tagAnswer:
-		e.bytes(EncodeAnswer(op.LastAnswer, false))
-		e.bytes(op.LastAnswer.Body)
+		e.nested(op.LastAnswer)
 	}
 }
 
@@ -103,10 +102,7 @@ func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 	case tagRow:
 		op.Row, d.buf = string(d.buf), nil
 	case tagAnswer:
-		var err error
-		if op.LastAnswer, err = DecodeAnswer(d.bytes(), d.bytes()); err != nil {
-			d.fail()
-		}
+		op.LastAnswer = d.nested()
 	default:
 		return false
 	}

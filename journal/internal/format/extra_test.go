@@ -29,10 +29,10 @@ func TestRecordsOfEarlierReleases(t *testing.T) {
 	all := []journal.Operation{anOperation(), without(anOperation()), sameKey, {}}
 	require.Len(t, lines, len(all))
 	for i, want := range all {
-		assert.Equal(t, lines[i], hex.EncodeToString(AppendOperation(nil, &want)))
+		assert.Equal(t, lines[i], hex.EncodeToString(Codec{}.AppendOperation(nil, &want, nil)))
 		written, err := hex.DecodeString(lines[i])
 		require.NoError(t, err)
-		got, err := ReadOperation(written)
+		got, _, err := Codec{}.ReadOperation(written)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
@@ -43,11 +43,11 @@ func TestRecordsOfEarlierReleases(t *testing.T) {
 func TestFieldsOfANewerReleaseAreKept(t *testing.T) {
 	op := without(anOperation())
 	op.Newer = []byte{0x80, 0x08, 2, 'o', 'n'}
-	got, err := ReadOperation(AppendOperation(nil, &op))
+	got, _, err := Codec{}.ReadOperation(Codec{}.AppendOperation(nil, &op, nil))
 	require.NoError(t, err)
 	assert.Equal(t, op.Newer, got.Newer)
 	got.Enqueued, got.NotAfter = true, op.CreatedAt
-	again, err := ReadOperation(AppendOperation(nil, &got))
+	again, _, err := Codec{}.ReadOperation(Codec{}.AppendOperation(nil, &got, nil))
 	require.NoError(t, err)
 	assert.Equal(t, got, again)
 }

@@ -1,13 +1,16 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/seal"
 )
 
 // flowFacts are what is kept of a flow without a column of its own.
@@ -25,11 +28,29 @@ type flowFacts struct {
 	Created    int64                 `json:"created"`
 	Updated    int64                 `json:"updated"`
 	Parked     int64                 `json:"parked_since,omitempty"`
+	Box        []byte                `json:"sealed,omitempty"` // Input, GivenUpFor, Cause and History
 }
 
-// EncodeFlowFacts encodes what is kept of a flow without a column of its own, and the sum of
-// its row.
-func EncodeFlowFacts(f journal.Flow) []byte {
+// flowPrivate is what a flow's box has.
+type flowPrivate struct {
+	Input      string                `json:"input_digest"`
+	GivenUpFor string                `json:"given_up_for,omitempty"`
+	Cause      string                `json:"cause,omitempty"`
+	History    []journal.FlowFailure `json:"history,omitempty"`
+}
+
+// ofFlow is the subject of a flow's box.
+func ofFlow(ref journal.Ref) subject { return subject{"flow", ref.Scope, ref.Parent, ref.ID, 0} }
+
+// StoredFlow are a flow's private parts as they are stored.
+type StoredFlow struct {
+	Box   []byte // nil: the fields are in clear
+	Input []byte
+}
+
+// EncodeFlow returns the facts of a flow, with the checksum of its row, and the input. stored has the row's parts before,
+// when the flow was was. A part stays as it is stored, also without its key, unless its fields have changed.
+func (c Codec) EncodeFlow(f, was *journal.Flow, stored StoredFlow) (encoded, input []byte) {
 	facts := flowFacts{
 		Key: f.Key, Input: f.InputDigest, Trace: f.Trace, Inbound: f.InboundEndpoint, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause,
 		Failures: f.Failures, History: f.History, Created: f.CreatedAt.UnixMilli(), Updated: f.UpdatedAt.UnixMilli(),
@@ -40,8 +61,27 @@ func EncodeFlowFacts(f journal.Flow) []byte {
 	if !f.ParkedSince.IsZero() {
 		facts.Parked = f.ParkedSince.UnixMilli()
 	}
-	encoded, _ := json.Marshal(facts) // strings, numbers and times: it can't fail
-	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, &f, Due(&f)))
+	if input = f.Input; stored.Box != nil && !f.Tombstone {
+		input = stored.Input
+	} else if c.Ring != nil {
+		input = c.sealBody(input, ofFlow(f.Ref))
+	}
+	switch {
+	case stored.Box != nil && samePrivateFlow(f, was):
+		facts.Box = stored.Box
+	case c.Ring != nil:
+		private, _ := json.Marshal(flowPrivate{f.InputDigest, f.GivenUpFor, f.Cause, f.History})
+		facts.Box = c.seal(nil, private, ofFlow(f.Ref), nil)
+	}
+	if facts.Box != nil {
+		facts.Input, facts.GivenUpFor, facts.Cause, facts.History = "", "", "", nil
+	}
+	encoded, _ = json.Marshal(facts) // strings, numbers and times: it can't fail
+	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f, Due(f), input)), input
+}
+
+func samePrivateFlow(a, b *journal.Flow) bool {
+	return a.InputDigest == b.InputDigest && a.GivenUpFor == b.GivenUpFor && a.Cause == b.Cause && slices.Equal(a.History, b.History)
 }
 
 // Due is the time in a flow's column due_at. A flow that is put off for long has its due time mirrored at 1970, as in Wake.
@@ -53,8 +93,8 @@ func Due(f *journal.Flow) time.Time {
 }
 
 // sumOfFlow is the sum of facts and of everything else that is in the flow's row.
-func sumOfFlow(facts []byte, f *journal.Flow, due time.Time) uint32 {
-	e := encoder{buf: make([]byte, 0, 256+len(f.Input))}
+func sumOfFlow(facts []byte, f *journal.Flow, due time.Time, input []byte) uint32 {
+	e := encoder{buf: make([]byte, 0, 256+len(input))}
 	e.int(f.Handle)
 	for _, s := range [...]string{f.Scope, f.Parent, f.ID, f.Function.Name, f.Holder} {
 		e.string(s)
@@ -65,18 +105,19 @@ func sumOfFlow(facts []byte, f *journal.Flow, due time.Time) uint32 {
 	e.int(f.Claim)
 	e.time(due)
 	e.time(f.EndedAt)
-	e.bytes(f.Input)
+	e.bytes(input)
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// DecodeFlow adds the facts to a flow with the values of its columns. DueAt is the column's, see Due. If the checksum is
-// wrong, DecodeFlow adds the facts all the same, and returns ErrSum.
-func DecodeFlow(f *journal.Flow, sealed []byte) error {
-	encoded := sealed[:max(0, len(sealed)-SumSize)]
-	whole := SumIn(sealed) == sumOfFlow(encoded, f, f.DueAt)
+// DecodeFlow adds the facts and the input to a flow with the values of its columns, and returns the box of its private
+// fields, or nil. DueAt is the column's, see Due. If the codec lacks a key, f.SealedBy has the key's ID. If the checksum
+// is wrong, DecodeFlow adds the clear facts all the same, and returns ErrSum.
+func (c Codec) DecodeFlow(f *journal.Flow, summed, input []byte) (box []byte, err error) {
+	encoded := summed[:max(0, len(summed)-SumSize)]
+	whole := SumIn(summed) == sumOfFlow(encoded, f, f.DueAt, input)
 	var facts flowFacts
 	if err := json.Unmarshal(encoded, &facts); err != nil {
-		return errors.Join(ErrDamaged, err)
+		return nil, errors.Join(ErrDamaged, err)
 	}
 	f.Key, f.InputDigest, f.Undoing, f.GivenUpFor = facts.Key, facts.Input, facts.Undoing, facts.GivenUpFor
 	f.Trace, f.InboundEndpoint = facts.Trace, facts.Inbound
@@ -91,13 +132,63 @@ func DecodeFlow(f *journal.Flow, sealed []byte) error {
 	if f.PutOff() {
 		f.DueAt = mirrored(f.DueAt)
 	}
-	if !whole {
-		return ErrSum
+	switch {
+	case !whole:
+		return facts.Box, ErrSum
+	case facts.Box != nil:
+		return facts.Box, c.openFlow(f, facts.Box, input)
+	case !c.readsClear():
+		return nil, ErrClear
 	}
-	return nil
+	f.Input = bytes.Clone(input)
+	return nil, nil
 }
 
-// StepSum is the checksum of a step's row.
+// openFlow adds a flow's private parts.
+func (c Codec) openFlow(f *journal.Flow, box, input []byte) error {
+	plain, by, err := c.open(box, ofFlow(f.Ref), nil)
+	if f.SealedBy = by; err != nil || by != "" {
+		return err
+	}
+	var private flowPrivate
+	if json.Unmarshal(plain, &private) != nil {
+		return ErrDamaged
+	}
+	f.InputDigest, f.GivenUpFor, f.Cause, f.History = private.Input, private.GivenUpFor, private.Cause, private.History
+	if len(input) > 0 {
+		f.Input, f.SealedBy, err = c.open(input, ofFlow(f.Ref).body(), nil)
+	}
+	return err
+}
+
+func ofStep(flow journal.Ref, seq int) subject {
+	return subject{"step", flow.Scope, flow.Parent, flow.ID, int64(seq)}
+}
+
+// EncodeStep returns the result of a flow's step as it is stored.
+func (c Codec) EncodeStep(flow journal.Ref, s *journal.StepRecord) []byte {
+	if c.Ring == nil {
+		return s.Result
+	}
+	return c.sealBody(s.Result, ofStep(flow, s.Seq))
+}
+
+// DecodeStep decodes the result of a flow's step, in place. If the codec lacks a key, by is the key's ID, and the result
+// is nil. No clear result, which is JSON, has the form of a box.
+func (c Codec) DecodeStep(flow journal.Ref, s *journal.StepRecord) (by string, err error) {
+	_, sealed := seal.KeyOf(s.Result)
+	switch {
+	case len(s.Result) == 0:
+		s.Result = nil
+	case sealed:
+		s.Result, by, err = c.open(s.Result, ofStep(flow, s.Seq).body(), nil)
+	case !c.readsClear():
+		err = ErrClear
+	}
+	return by, err
+}
+
+// StepSum is the checksum of a step's row, whose result is as it is stored.
 func StepSum(flow int64, s journal.StepRecord) int64 {
 	e := encoder{buf: make([]byte, 0, 64+len(s.Name)+len(s.Result))}
 	for _, n := range [...]int64{flow, int64(s.Seq), int64(s.Kind), int64(s.Position), s.At.UnixMilli()} {

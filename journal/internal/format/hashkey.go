@@ -20,11 +20,11 @@ func NewHashKey() (k HashKey) {
 }
 
 // Sealed is the key as it is stored.
-func (k HashKey) Sealed() []byte { return seal(k[:]) }
+func (k HashKey) Sealed() []byte { return withSum(k[:]) }
 
 // UnsealHashKey reads what Sealed made.
 func UnsealHashKey(sealed []byte) (k HashKey, err error) {
-	b, err := unseal(sealed)
+	b, err := withoutSum(sealed)
 	if err != nil || len(b) != len(k) {
 		return k, ErrDamaged
 	}
@@ -62,11 +62,11 @@ func (k *HashKey) OfHeard(heard machine.Heard) []byte {
 		b = append(b, part...)
 	}
 	hash := sha256.Sum256(b)
-	return seal(hash[:16])
+	return withSum(hash[:16])
 }
 
 // IsHeard tells whether OfHeard made it.
 func IsHeard(sealed []byte) bool {
-	hash, err := unseal(sealed)
+	hash, err := withoutSum(sealed)
 	return err == nil && len(hash) == 16
 }

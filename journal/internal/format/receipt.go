@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
@@ -18,6 +19,11 @@ type receiptFacts struct {
 	Expires     int64  `json:"expires"`
 	Refused     int64  `json:"refused"`
 	Cause       string `json:"cause,omitempty"`
+	Box         []byte `json:"sealed,omitempty"` // Fingerprint
+}
+
+func ofReceipt(of string, key journal.ReceiptKey) subject {
+	return subject{of: of, scope: key.Scope, id: key.Key}
 }
 
 // ReceiptEnds is when something of the receipt is to be reaped next: its answer, or else its row.
@@ -28,16 +34,22 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 	return r.ExpiresAt
 }
 
-// EncodeReceipt encodes the facts of a receipt, with a checksum of its row, and its answer. The row ends then.
-func EncodeReceipt(r *journal.Receipt, ends int64) (facts, answer, body []byte) {
-	facts, _ = json.Marshal(receiptFacts{ // numbers and strings: it can't fail
-		Claim: r.Claim, Fingerprint: r.Fingerprint, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt),
-		Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause,
-	})
+// EncodeReceipt encodes the facts of a receipt, with a checksum of its row, and its answer. The row ends then. box, if not
+// nil, has the fingerprint as it is stored. It stays, also without its key.
+func (c Codec) EncodeReceipt(r *journal.Receipt, ends int64, box []byte) (facts, answer, body []byte) {
+	f := receiptFacts{
+		Claim: r.Claim, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt), Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause, Box: box,
+	}
+	switch {
+	case box != nil:
+	case c.Ring != nil:
+		f.Box = c.seal(nil, []byte(r.Fingerprint), ofReceipt("receipt", r.ReceiptKey), nil)
+	default:
+		f.Fingerprint = r.Fingerprint
+	}
+	facts, _ = json.Marshal(f) // numbers and strings: it can't fail
 	if r.Answer != nil {
-		var compressed bool
-		body, compressed = Compress(r.Answer.Body)
-		answer = EncodeAnswer(r.Answer, compressed)
+		answer, body = c.encodeAnswer(ofReceipt("receipt answer", r.ReceiptKey), r.Answer)
 	}
 	return binary.LittleEndian.AppendUint32(facts, receiptSum(r, ends, facts, answer)), answer, body
 }
@@ -54,22 +66,38 @@ func receiptSum(r *journal.Receipt, ends int64, facts, answer []byte) uint32 {
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// DecodeReceipt adds the facts to a receipt with the values of its columns, and the answer without its body. It returns
-// ErrDamaged for a row that was not written so.
-func DecodeReceipt(r *journal.Receipt, ends int64, facts, answer []byte) (err error) {
+// DecodeReceipt adds the facts to a receipt with the values of its columns, and the answer without its body. It returns the
+// fingerprint's box, or nil. If the codec lacks a key, r.SealedBy has the key's ID. It returns ErrDamaged for a row that was
+// not written so.
+func (c Codec) DecodeReceipt(r *journal.Receipt, ends int64, facts, answer []byte) (box []byte, err error) {
 	n := len(facts) - SumSize
 	if n < 0 || SumIn(facts) != receiptSum(r, ends, facts[:n], answer) {
-		return ErrDamaged
+		return nil, ErrDamaged
 	}
 	var f receiptFacts
 	if json.Unmarshal(facts[:n], &f) != nil {
-		return ErrDamaged
+		return nil, ErrDamaged
 	}
 	r.Claim, r.Fingerprint, r.Cause = f.Claim, f.Fingerprint, f.Cause
 	r.CreatedAt, r.SettledAt, r.ExpiresAt, r.RefusedUntil = moment(f.Created), moment(f.Settled), moment(f.Expires), moment(f.Refused)
-	if answer != nil {
-		r.Answer, err = DecodeAnswer(answer, nil)
+	if f.Box != nil {
+		var plain []byte
+		plain, r.SealedBy, err = c.open(f.Box, ofReceipt("receipt", r.ReceiptKey), nil)
+		r.Fingerprint = string(plain)
+	} else if !c.readsClear() {
+		err = ErrClear
 	}
+	if answer != nil && err == nil {
+		err = c.DecodeReceiptAnswer(r, answer, nil)
+	}
+	return f.Box, err
+}
+
+// DecodeReceiptAnswer adds the answer with its body.
+func (c Codec) DecodeReceiptAnswer(r *journal.Receipt, answer, body []byte) (err error) {
+	var by string
+	r.Answer, by, err = c.decodeAnswer(ofReceipt("receipt answer", r.ReceiptKey), answer, body)
+	r.SealedBy = cmp.Or(r.SealedBy, by)
 	return err
 }
 

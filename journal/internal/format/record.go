@@ -1,16 +1,21 @@
 package format
 
-import "github.com/onceward/onceward/journal"
+import (
+	"cmp"
 
-// Record is a whole operation whose request and answer are encoded.
+	"github.com/onceward/onceward/journal"
+)
+
+// Record is a whole operation whose request and answer are encoded by the codec.
 type Record struct {
+	Codec
 	Op                                journal.Operation // without Request and Answer
 	Request, Body, Answer, AnswerBody []byte
 }
 
-// Operation decodes it. Nothing of the result is shared.
+// Operation decodes it. Nothing of the result is shared. If the codec lacks a key, Operation.SealedBy has the key's ID.
 func (k *Record) Operation() (journal.Operation, error) {
-	if !k.Op.Tombstone && (Lacks(k.Request, k.Body) || Lacks(k.Answer, k.AnswerBody)) {
+	if !k.Op.Tombstone && (k.Request == nil || Lacks(k.Request, k.Body) || Lacks(k.Answer, k.AnswerBody)) {
 		return journal.Operation{}, ErrDamaged
 	}
 	return k.decode()
@@ -18,21 +23,23 @@ func (k *Record) Operation() (journal.Operation, error) {
 
 func (k *Record) decode() (journal.Operation, error) {
 	op := Unshared(k.Op)
+	var request, answer string
 	var err error
-	if op.Request, err = DecodeRequest(k.Request, k.Body); err != nil {
+	if op.Request, request, err = k.DecodeRequest(op.Ref, k.Request, k.Body); err != nil {
 		return journal.Operation{}, err
 	}
 	if k.Answer != nil {
-		if op.Answer, err = DecodeAnswer(k.Answer, k.AnswerBody); err != nil {
+		if op.Answer, answer, err = k.DecodeAnswer(op.Ref, k.Answer, k.AnswerBody); err != nil {
 			return journal.Operation{}, err
 		}
 	}
+	op.SealedBy = cmp.Or(op.SealedBy, request, answer)
 	return op, nil
 }
 
 // WithoutBodies is Operation without the bodies.
 func (k *Record) WithoutBodies() (journal.Operation, error) {
-	op, err := (&Record{Op: k.Op, Request: k.Request, Answer: k.Answer}).decode()
+	op, err := (&Record{Codec: k.Codec, Op: k.Op, Request: k.Request, Answer: k.Answer}).decode()
 	// What tells of an empty body is kept beside the bodies.
 	op.Request.Body = nil
 	if op.Answer != nil {
@@ -50,8 +57,9 @@ func (k *Record) WithoutBodies() (journal.Operation, error) {
 	return op, err
 }
 
-// AppendOperation appends the operation, all but its request and answer.
-func AppendOperation(b []byte, op *journal.Operation) []byte {
+// AppendOperation appends the operation, all but its request and answer. box, if not nil, has the private fields as they
+// are stored. It stays, also without its key.
+func (c Codec) AppendOperation(b []byte, op *journal.Operation, box []byte) []byte {
 	e := encoder{buf: b}
 	e.int(op.Handle)
 	e.byte(byte(op.Naming))
@@ -64,12 +72,23 @@ func AppendOperation(b []byte, op *journal.Operation) []byte {
 	e.string(op.Holder)
 	e.time(recordedWake(op))
 	e.time(op.SettledAt)
-	e.facts(op)
-	return e.buf
+	if box == nil && (c.Ring == nil || op.Tombstone && !hasPrivate(op)) {
+		e.facts(op, version)
+		return e.buf
+	}
+	public := withoutPrivate(op)
+	e.facts(&public, sealedVersion)
+	if box != nil {
+		return append(e.buf, box...)
+	}
+	private := encoder{buf: make([]byte, 0, 256)}
+	private.private(op)
+	return c.seal(e.buf, private.buf, ofOperation("operation", op.Ref, 0), nil)
 }
 
-// ReadOperation reads what AppendOperation has appended. It returns ErrDamaged for any other bytes.
-func ReadOperation(b []byte) (op journal.Operation, err error) {
+// ReadOperation reads what AppendOperation has appended, and returns the box of the private fields, which is nil if they
+// are in clear. If the codec lacks the box's key, op.SealedBy has the key's ID. It returns ErrDamaged for any other bytes.
+func (c Codec) ReadOperation(b []byte) (op journal.Operation, box []byte, err error) {
 	d := decoder{buf: b}
 	op.Handle = d.int()
 	op.Naming = journal.Naming(d.byte())
@@ -82,6 +101,19 @@ func ReadOperation(b []byte) (op journal.Operation, err error) {
 	op.Holder = d.string()
 	SetWake(&op, d.time())
 	op.SettledAt = d.time()
-	d.facts(&op)
-	return op, d.end()
+	switch sealed := d.facts(&op); {
+	case d.failed:
+		return op, nil, ErrDamaged
+	case !sealed && !c.readsClear() && !op.Tombstone:
+		return op, nil, ErrClear
+	case !sealed:
+		return op, nil, d.end()
+	}
+	private, by, err := c.open(d.buf, ofOperation("operation", op.Ref, 0), nil)
+	if op.SealedBy = by; err != nil || by != "" {
+		return op, d.buf, err
+	}
+	own := decoder{buf: private}
+	own.private(&op)
+	return op, d.buf, own.end()
 }

@@ -88,11 +88,7 @@ func (e *encoder) seen(op *journal.Operation) {
 	if op.Withdrawn != nil {
 		e.resolved(op.Withdrawn)
 	}
-	e.length(len(op.Compare), op.Compare == nil)
-	for _, f := range op.Compare {
-		e.string(f.Name)
-		e.string(f.Value)
-	}
+	e.fields(op.Compare)
 	e.length(len(op.Rounds), op.Rounds == nil)
 	for _, r := range op.Rounds {
 		e.int(int64(r.Generation))
@@ -124,12 +120,7 @@ func (d *decoder) seen(op *journal.Operation, there bool) {
 	if withdrawn {
 		op.Withdrawn = d.resolved()
 	}
-	if n := d.length(); n >= 0 {
-		op.Compare = make([]journal.Field, 0, n)
-		for range n {
-			op.Compare = append(op.Compare, journal.Field{Name: d.string(), Value: d.string()})
-		}
-	}
+	op.Compare = d.fields()
 	if n := d.length(); n >= 0 {
 		op.Rounds = make([]journal.Round, 0, n)
 		for range n {
@@ -142,6 +133,26 @@ func (d *decoder) seen(op *journal.Operation, there bool) {
 			op.Evidence = append(op.Evidence, d.evidence())
 		}
 	}
+}
+
+func (e *encoder) fields(list []journal.Field) {
+	e.length(len(list), list == nil)
+	for _, f := range list {
+		e.string(f.Name)
+		e.string(f.Value)
+	}
+}
+
+func (d *decoder) fields() []journal.Field {
+	n := d.length()
+	if n < 0 {
+		return nil
+	}
+	list := make([]journal.Field, 0, n)
+	for range n {
+		list = append(list, journal.Field{Name: d.string(), Value: d.string()})
+	}
+	return list
 }
 
 func (e *encoder) resolved(r *journal.Resolved) {
@@ -170,8 +181,7 @@ func (e *encoder) evidence(v *journal.Evidence) {
 	e.byte(byte(v.Basis))
 	e.bools(v.Answer != nil)
 	if v.Answer != nil {
-		e.bytes(EncodeAnswer(v.Answer, false))
-		e.bytes(v.Answer.Body)
+		e.nested(v.Answer)
 	}
 }
 
@@ -188,10 +198,7 @@ func (d *decoder) evidence() (v journal.Evidence) {
 	var answer bool
 	d.bools(&answer)
 	if answer {
-		var err error
-		if v.Answer, err = DecodeAnswer(d.bytes(), d.bytes()); err != nil {
-			d.fail()
-		}
+		v.Answer = d.nested()
 	}
 	return v
 }

@@ -22,16 +22,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Sum is the CRC-32C of b.
 func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// seal appends the sum of b to it. Of nothing, it makes nothing.
-func seal(b []byte) []byte {
+// withSum appends the sum of b to it. Of nothing, it makes nothing.
+func withSum(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
 	}
 	return binary.LittleEndian.AppendUint32(b, Sum(b))
 }
 
-// unseal returns what was sealed, nil for nil, or ErrDamaged.
-func unseal(sealed []byte) ([]byte, error) {
+// withoutSum returns what withSum was given, nil for nil, or ErrDamaged.
+func withoutSum(sealed []byte) ([]byte, error) {
 	if sealed == nil {
 		return nil, nil
 	}

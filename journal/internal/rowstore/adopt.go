@@ -9,7 +9,6 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 )
 
 // Adopt ends the restored state. Every operation without an answer counts as sent, and cancelled operations become
@@ -150,7 +149,7 @@ func (a *adoption) page(b *batch, page []Position, p *prepared) error {
 			_, err = b.decide(e, p)
 		}
 		switch {
-		case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+		case skips(err) && b.broken == nil:
 			a.damaged = cmp.Or(a.damaged, err)
 		case err != nil:
 			return err

@@ -2,6 +2,7 @@ package rowstore
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -17,7 +18,8 @@ import (
 // prepared is an event whose parts its caller has encoded.
 type prepared struct {
 	machine.Event
-	name            Digest // of Ref
+	name            Digest      // of Ref
+	of              journal.Ref // the operation that the parts are encoded for
 	request, answer *Part
 	answered        journal.Answer // that answer encodes
 }
@@ -30,21 +32,33 @@ func (s *Store) prepare(ev machine.Event) *prepared {
 		own.Header, own.Trailer, own.Body = ev.Answer.Header.Clone(), ev.Answer.Trailer.Clone(), bytes.Clone(ev.Answer.Body)
 		p.Event.Answer = &own
 	}
-	if ev.Intent != nil {
-		body, compressed := format.Compress(ev.Intent.Request.Body)
-		p.request = &Part{Head: format.EncodeRequest(ev.Intent.Request, compressed), Body: body}
-	}
 	if ev.Kind == machine.EventComplete && ev.Answer != nil {
 		p.answered = *ev.Answer
 		p.answered.Generation = ev.Generation
-		p.answer = encodeAnswer(&p.answered)
 	}
+	p.encode(s.codec, ev.Ref)
 	return p
 }
 
-func encodeAnswer(a *journal.Answer) *Part {
-	body, compressed := format.Compress(a.Body)
-	return &Part{Head: format.EncodeAnswer(a, compressed), Body: body}
+// encode encodes the event's parts for an operation.
+func (p *prepared) encode(c format.Codec, of journal.Ref) {
+	p.of = of
+	if p.Intent != nil {
+		p.request = encodeRequest(c, of, &p.Intent.Request)
+	}
+	if p.Kind == machine.EventComplete && p.Answer != nil {
+		p.answer = encodeAnswer(c, of, &p.answered)
+	}
+}
+
+func encodeRequest(c format.Codec, of journal.Ref, r *journal.Request) *Part {
+	head, body := c.EncodeRequest(of, r)
+	return &Part{head, body}
+}
+
+func encodeAnswer(c format.Codec, of journal.Ref, a *journal.Answer) *Part {
+	head, body := c.EncodeAnswer(of, a)
+	return &Part{head, body}
 }
 
 // size returns how many bytes of parts the event brings.
@@ -82,7 +96,7 @@ type outcome struct {
 
 // apply applies an event after it has seen the caller's clock.
 func (b *batch) apply(p *prepared) (*outcome, error) {
-	if err := b.mayApply(p.Kind); err != nil {
+	if err := b.mayApply(p); err != nil {
 		return nil, err
 	}
 	if store.NeedsSession(p.Kind) {
@@ -103,12 +117,17 @@ func (b *batch) apply(p *prepared) (*outcome, error) {
 	return b.decide(e, p)
 }
 
-// mayApply returns ErrRestored if the event would send, decide or forget by records with a possible gap.
-func (b *batch) mayApply(kind machine.EventKind) error {
-	if store.NeedsTrust(kind) {
-		return b.head.trusted()
+// mayApply returns ErrRestored if the event would send, decide or forget by records with a possible gap. Without a key of a
+// sealed journal, mayApply returns ErrSealed for such an event. A late answer is recorded without a key too.
+func (b *batch) mayApply(p *prepared) error {
+	if !store.NeedsTrust(p.Kind) {
+		return nil
 	}
-	return nil
+	err := b.head.trusted()
+	if err == nil && (needsKey(p.Kind) || p.Kind == machine.EventResolve && p.Answer != nil) {
+		err = b.s.hasKey(&b.head)
+	}
+	return err
 }
 
 // rival returns another operation that has one of the intent's names. Such a rival prevents the event's begin.
@@ -126,7 +145,8 @@ func (b *batch) rival(e *entry, p *prepared) (*entry, error) {
 			return nil, err
 		}
 		if holder != nil && machine.YieldsTo(&op, &holder.now.op) {
-			return holder, b.readWhole(holder)
+			_, err := b.opened(holder)
+			return holder, err
 		}
 	}
 	return nil, nil
@@ -150,6 +170,9 @@ func (b *batch) decide(e *entry, p *prepared) (*outcome, error) {
 	}
 	out := b.clock.outcome(p.At)
 	ev := p.Event
+	if op.SealedBy != "" {
+		ev.LastAnswer = nil // it can't go beside what no one here can read
+	}
 	ev.Last, ev.Unconfirmed, ev.Ahead = out.last, out.unconfirmed, out.ahead
 	if ev.Taken, err = b.taken(&op, &ev); err != nil {
 		return nil, err
@@ -190,6 +213,11 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 		return op, false, nil
 	}
 	op = e.now.op
+	if needsKey(p.Kind) || p.Kind == machine.EventResolve && op.State == journal.StateInFlight && len(op.Evidence) > 0 {
+		if err := sealedOperation(&op); err != nil {
+			return op, false, err
+		}
+	}
 	if readsLife(p.Kind, &op) {
 		live, err = b.live(op.Holder)
 		if err != nil && !(p.Kind == machine.EventAdopt && errors.Is(err, journal.ErrRestored)) { // its process runs elsewhere, or no more
@@ -200,11 +228,19 @@ func (b *batch) asNextReads(e *entry, p *prepared) (op journal.Operation, live b
 	if !replaces && p.Kind != machine.EventClaim && p.Kind != machine.EventBegin && p.Kind != machine.EventLook {
 		return op, live, nil
 	}
-	if err := b.readWhole(e); err != nil {
-		return op, live, err
-	}
-	op, err = e.now.operation(true)
+	op, err = b.opened(e)
 	return op, live, err
+}
+
+// opened returns an entry's whole operation, or ErrSealed.
+func (b *batch) opened(e *entry) (op journal.Operation, err error) {
+	if err = b.readWhole(e); err != nil {
+		return op, err
+	}
+	if op, err = e.now.operation(b.s.codec, true); err == nil {
+		err = sealedOperation(&op)
+	}
+	return op, err
 }
 
 // readsLife reports whether an event of this kind depends on whether the operation's holder lives.
@@ -242,7 +278,15 @@ func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *
 		next.Handle = e.handle
 	}
 	now := e.now.after(next)
+	if now.box == nil { // it was left out, or the private fields have changed
+		if err := sealedOperation(&now.op); err != nil {
+			return e, err
+		}
+	}
 	now.told = b.leaps.Number
+	if b.s.codec.Ring != nil && next.Ref != p.of { // the event has another name of it, or none
+		p.encode(b.s.codec, next.Ref)
+	}
 	switch {
 	case asked:
 		now.request, now.requestSum = p.request, format.SumIn(p.request.Head)
@@ -250,7 +294,7 @@ func (b *batch) record(e *entry, p *prepared, op, next *journal.Operation, out *
 	case next.Tombstone && !op.Tombstone:
 		now.request, now.answer, now.requestSum, now.answerSum, now.whole = nil, nil, 0, 0, true
 	case answered:
-		now.answer = p.answerOf(next.Answer)
+		now.answer = p.answerOf(b.s.codec, next)
 		now.answerSum = format.SumIn(now.answer.Head)
 	}
 	b.set(e, now)
@@ -277,32 +321,40 @@ func (it *item) after(next *journal.Operation) *item {
 	if it != nil {
 		*now = *it
 	}
+	if now.box != nil && !format.SamePrivate(&it.op, next) {
+		now.box = nil
+	}
 	now.op = *next
 	now.op.Request, now.op.Answer = journal.Request{}, nil
+	if next.Tombstone && next.SealedBy != "" {
+		now.box, now.op.SealedBy = nil, "" // nothing is left of the request, not even sealed
+	}
 	return now
 }
 
 // answerOf returns the encoded answer. An answer that Next kept unchanged is the caller's encoded answer.
-func (p *prepared) answerOf(a *journal.Answer) *Part {
-	if p.answer != nil && reflect.DeepEqual(a, &p.answered) {
+func (p *prepared) answerOf(c format.Codec, next *journal.Operation) *Part {
+	if p.answer != nil && reflect.DeepEqual(next.Answer, &p.answered) {
 		return p.answer
 	}
-	return encodeAnswer(a)
+	return encodeAnswer(c, next.Ref, next.Answer)
 }
 
 // result decodes the outcome for its caller.
-func (o *outcome) result() (machine.Result, error) {
+func (o *outcome) result(c format.Codec) (machine.Result, error) {
 	result := machine.Result{Decision: o.decision, Last: o.last, Unconfirmed: o.unconfirmed}
 	if o.it == nil {
 		return result, nil
 	}
 	result.Operation = format.Unshared(o.it.op)
+	var request, answer string // keys that are missing
 	var err error
 	switch {
 	case o.request != nil:
 		result.Operation.Request = *o.request
 	case o.it.whole && o.decision != machine.Recorded:
-		if result.Operation.Request, err = format.DecodeRequest(o.it.request.bytes()); err != nil {
+		head, body := o.it.request.bytes()
+		if result.Operation.Request, request, err = c.DecodeRequest(o.it.op.Ref, head, body); err != nil {
 			return machine.Result{}, err
 		}
 	}
@@ -310,8 +362,10 @@ func (o *outcome) result() (machine.Result, error) {
 	case o.answer != nil:
 		result.Operation.Answer = o.answer
 	case o.it.whole && o.it.answer != nil:
-		result.Operation.Answer, err = format.DecodeAnswer(o.it.answer.bytes())
+		head, body := o.it.answer.bytes()
+		result.Operation.Answer, answer, err = c.DecodeAnswer(o.it.op.Ref, head, body)
 	}
+	result.Operation.SealedBy = cmp.Or(result.Operation.SealedBy, request, answer)
 	return result, err
 }
 

@@ -82,16 +82,16 @@ func (b *batch) take(asked Keys, found Found) {
 		case !e.locked:
 			continue
 		}
-		e.read(row)
+		e.read(b.s.codec, row)
 	}
 }
 
 // read is the entry as the transaction has it.
-func (e *entry) read(row *Row) {
+func (e *entry) read(c format.Codec, row *Row) {
 	if e.locked = row.Locked; e.locked {
 		return
 	}
-	if e.base, e.err = decode(row); e.err == nil && row.Whole {
+	if e.base, e.err = decode(c, row); e.err == nil && row.Whole {
 		e.err = e.base.fill(row)
 	}
 	e.now = e.base
@@ -257,7 +257,7 @@ func (b *batch) revert() {
 func (b *batch) changes() (changes []*Change) {
 	removed := 0
 	for _, e := range b.order {
-		c := e.change(&b.s.key)
+		c := e.change(b.s.codec, &b.s.key)
 		if c == nil {
 			continue
 		}
@@ -270,7 +270,7 @@ func (b *batch) changes() (changes []*Change) {
 	return changes
 }
 
-func (e *entry) change(key *format.HashKey) *Change {
+func (e *entry) change(codec format.Codec, key *format.HashKey) *Change {
 	if e.base == e.now {
 		return nil
 	}
@@ -281,7 +281,7 @@ func (e *entry) change(key *format.HashKey) *Change {
 			c.LeaveMarks = []int64{key.OfMark(byte(m.By), m.Value)}
 		}
 	} else {
-		c.Row = e.now.encode()
+		c.Row = e.now.encode(codec)
 		c.Request, c.Answer = e.now.partsNew(e.base)
 	}
 	if !e.now.isNamedAs(e.base) {

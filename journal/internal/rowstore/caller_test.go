@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
+	"github.com/onceward/onceward/seal"
 )
 
 // process is a process that uses a journal in a database.
@@ -49,10 +50,13 @@ func (w *warnings) count() int {
 	return strings.Count(w.text.String(), "\n")
 }
 
-func newProcess(t *testing.T, db *faultdb.Database) *process {
+func newProcess(t *testing.T, db *faultdb.Database) *process { return newSealer(t, db, nil) }
+
+// newSealer returns a process with a ring, which may be nil.
+func newSealer(t *testing.T, db *faultdb.Database, ring *seal.Ring) *process {
 	t.Helper()
 	log := new(warnings)
-	j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Seal: ring})
 	require.NoError(t, err)
 	s, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -3,13 +3,11 @@ package rowstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
 )
 
@@ -49,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, ev machine.Event, limit int) ([]machi
 		case err != nil && len(all) == 0:
 			return nil, err
 		case err != nil: // a caller gets those of the earlier transactions
-			return results(all)
+			return s.results(all)
 		}
 		all, passed = append(all, c.outs...), cmp.Or(passed, c.passed)
 		if most, after = limit-len(all), c.after; c.more {
@@ -58,14 +56,14 @@ func (s *Store) Claim(ctx context.Context, ev machine.Event, limit int) ([]machi
 		if len(all) == 0 {
 			return nil, passed
 		}
-		return results(all)
+		return s.results(all)
 	}
 }
 
-func results(outs []*outcome) ([]machine.Result, error) {
+func (s *Store) results(outs []*outcome) ([]machine.Result, error) {
 	all := make([]machine.Result, 0, len(outs))
 	for _, out := range outs {
-		r, err := out.result()
+		r, err := out.result(s.codec)
 		if err != nil {
 			return all, err
 		}
@@ -87,7 +85,7 @@ type claim struct {
 }
 
 func (c *claim) run() error {
-	if err := c.b.head.trusted(); err != nil {
+	if err := c.b.maySend(); err != nil {
 		return err
 	}
 	if err := c.b.s.sessions.require(c.p.Session); err != nil {
@@ -207,7 +205,7 @@ func (c *claim) one(handle int64) error {
 		return nil
 	}
 	e, err := c.b.entries[handle].usable()
-	if errors.Is(err, format.ErrDamaged) {
+	if skips(err) {
 		c.passed = err
 	}
 	if err != nil || e == nil || !c.wants(&e.now.op) {
@@ -215,7 +213,7 @@ func (c *claim) one(handle int64) error {
 	}
 	out, err := c.b.decide(e, c.p)
 	switch {
-	case errors.Is(err, format.ErrDamaged) && c.b.broken == nil:
+	case skips(err) && c.b.broken == nil:
 		c.passed = err
 	case err != nil:
 		return err

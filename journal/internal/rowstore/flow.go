@@ -1,10 +1,9 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/onceward/onceward/internal/machine"
@@ -23,17 +22,24 @@ func (b *batch) applyFlow(ev machine.FlowEvent, lock Lock) (result machine.FlowR
 		if row.Locked {
 			return result, errHeld
 		}
-		if f, err = decodeFlow(row); err != nil {
+		if f, err = decodeFlow(b.s.codec, row); err != nil {
 			return result, err
 		}
 		if ev.Ref != (journal.Ref{}) && f.Ref != ev.Ref {
 			return result, fmt.Errorf("flow %d has another name: %w", f.Handle, format.ErrDamaged)
 		}
+		if ev.Kind != machine.FlowEventReap && ev.Kind != machine.FlowEventClock && f.SealedBy != "" {
+			return result, sealedFlow(&f)
+		}
 	}
-	return b.nextFlow(f, ev)
+	return b.nextFlow(row, f, ev)
 }
 
-func (b *batch) nextFlow(f journal.Flow, ev machine.FlowEvent) (result machine.FlowResult, err error) {
+func sealedFlow(f *journal.Flow) error {
+	return fmt.Errorf("flow %d: %w", f.Handle, format.Sealed(f.SealedBy))
+}
+
+func (b *batch) nextFlow(row *Flow, f journal.Flow, ev machine.FlowEvent) (result machine.FlowResult, err error) {
 	live := false
 	if f.State == journal.FlowStateRunning && (ev.Kind == machine.FlowEventBegin || ev.Kind == machine.FlowEventClaim || ev.Kind == machine.FlowEventGiveUp) {
 		if live, err = b.live(f.Holder); err != nil {
@@ -46,16 +52,19 @@ func (b *batch) nextFlow(f journal.Flow, ev machine.FlowEvent) (result machine.F
 	}
 	var steps []journal.StepRecord
 	if f.Handle != 0 && (decision == machine.Execute || decision == machine.Replay) {
-		// Before the flow is written: one whose steps are damaged is no one's.
-		if steps, err = stepsOf(b.ctx, b.tx, f.Handle); err != nil {
-			if !errors.Is(err, format.ErrDamaged) {
+		// Before the flow is written: one whose steps are damaged or sealed is no one's.
+		if steps, err = b.s.stepsOf(b.ctx, b.tx, &f); err == nil && f.SealedBy != "" {
+			err = sealedFlow(&f)
+		}
+		if err != nil {
+			if !skips(err) {
 				err = b.fail(err)
 			}
 			return result, err
 		}
 	}
 	if decision == machine.Execute || decision == machine.Recorded {
-		if err := b.putFlow(&f, &next, ev); err != nil {
+		if err := b.putFlow(row, &f, &next, ev); err != nil {
 			return result, b.fail(err)
 		}
 	}
@@ -65,8 +74,8 @@ func (b *batch) nextFlow(f journal.Flow, ev machine.FlowEvent) (result machine.F
 	return machine.FlowResult{Flow: next, Decision: decision}, nil
 }
 
-// putFlow writes the next flow and the event's steps.
-func (b *batch) putFlow(f, next *journal.Flow, ev machine.FlowEvent) (err error) {
+// putFlow writes the next flow and the event's steps. row is the flow's row, or nil.
+func (b *batch) putFlow(row *Flow, f, next *journal.Flow, ev machine.FlowEvent) (err error) {
 	b.keep = true
 	insert := f.State == journal.FlowStateAbsent
 	if insert {
@@ -75,7 +84,7 @@ func (b *batch) putFlow(f, next *journal.Flow, ev machine.FlowEvent) (err error)
 		}
 	}
 	if ev.Kind != machine.FlowEventRecord {
-		if err := b.tx.PutFlow(b.ctx, encodeFlow(&b.s.key, next), insert); err != nil {
+		if err := b.tx.PutFlow(b.ctx, b.s.encodeFlow(row, f, next), insert); err != nil {
 			return err
 		}
 	}
@@ -87,16 +96,23 @@ func (b *batch) putFlow(f, next *journal.Flow, ev machine.FlowEvent) (err error)
 	}
 	steps := make([]Step, len(ev.Steps))
 	for i, s := range ev.Steps {
+		s.Result = b.s.codec.EncodeStep(next.Ref, &s)
 		steps[i] = Step{s, format.StepSum(next.Handle, s)}
 	}
 	return b.tx.AddSteps(b.ctx, next.Handle, steps)
 }
 
-func encodeFlow(key *format.HashKey, f *journal.Flow) *Flow {
+// encodeFlow returns a flow's row. stored is the row that was, of the flow as it was, or nil.
+func (s *Store) encodeFlow(stored *Flow, was, f *journal.Flow) *Flow {
 	row := &Flow{
-		Handle: f.Handle, Name: NameDigest(key, f.Ref), Ref: f.Ref, Function: f.Function, State: uint8(f.State), Holder: f.Holder,
-		Tombstone: f.Tombstone, Claim: f.Claim, Facts: format.EncodeFlowFacts(*f), Input: f.Input,
+		Handle: f.Handle, Name: NameDigest(&s.key, f.Ref), Ref: f.Ref, Function: f.Function, State: uint8(f.State), Holder: f.Holder,
+		Tombstone: f.Tombstone, Claim: f.Claim,
 	}
+	var parts format.StoredFlow
+	if stored != nil {
+		parts = format.StoredFlow{Box: stored.box, Input: stored.Input}
+	}
+	row.Facts, row.Input = s.codec.EncodeFlow(f, was, parts)
 	if due := format.Due(f); !due.IsZero() {
 		row.HasDue, row.Due = true, due.UnixMilli()
 	}
@@ -106,13 +122,10 @@ func encodeFlow(key *format.HashKey, f *journal.Flow) *Flow {
 	return row
 }
 
-func decodeFlow(row *Flow) (journal.Flow, error) {
+func decodeFlow(c format.Codec, row *Flow) (journal.Flow, error) {
 	f := journal.Flow{
 		Handle: row.Handle, Ref: row.Ref, Function: row.Function, State: journal.FlowState(row.State), Holder: row.Holder,
 		Tombstone: row.Tombstone, Claim: row.Claim,
-	}
-	if len(row.Input) > 0 {
-		f.Input = slices.Clone(row.Input)
 	}
 	if row.HasDue {
 		f.DueAt = time.UnixMilli(row.Due).UTC()
@@ -120,23 +133,25 @@ func decodeFlow(row *Flow) (journal.Flow, error) {
 	if row.HasEnded {
 		f.EndedAt = time.UnixMilli(row.Ended).UTC()
 	}
-	err := format.DecodeFlow(&f, row.Facts)
-	if err != nil {
+	var err error
+	if row.box, err = c.DecodeFlow(&f, row.Facts, row.Input); err != nil {
 		err = fmt.Errorf("flow %d: %w", row.Handle, err)
 	}
 	return f, err
 }
 
-// stepsOf reads a flow's steps.
-func stepsOf(ctx context.Context, r FlowReader, handle int64) (steps []journal.StepRecord, err error) {
-	rows, err := r.Steps(ctx, handle)
+// stepsOf reads a flow's steps. If a key is missing, f.SealedBy has it.
+func (s *Store) stepsOf(ctx context.Context, r FlowReader, f *journal.Flow) (steps []journal.StepRecord, err error) {
+	rows, err := r.Steps(ctx, f.Handle)
 	for _, row := range rows {
-		if format.StepSum(handle, row.StepRecord) != row.Sum {
-			return nil, fmt.Errorf("flow %d: %w", handle, format.ErrSum)
+		if format.StepSum(f.Handle, row.StepRecord) != row.Sum {
+			return nil, fmt.Errorf("flow %d: %w", f.Handle, format.ErrSum)
 		}
-		if len(row.Result) == 0 {
-			row.Result = nil
+		by, err := s.codec.DecodeStep(f.Ref, &row.StepRecord)
+		if err != nil {
+			return nil, fmt.Errorf("flow %d: %w", f.Handle, err)
 		}
+		f.SealedBy = cmp.Or(f.SealedBy, by)
 		steps = append(steps, row.StepRecord)
 	}
 	return steps, err

@@ -58,9 +58,11 @@ func (b *batch) mayApplyFlow(ev *machine.FlowEvent) error {
 	switch ev.Kind {
 	case machine.FlowEventBegin, machine.FlowEventGiveUp, machine.FlowEventRetry:
 		if ev.Claim == 0 {
-			return b.head.trusted()
+			return b.maySend()
 		}
-	case machine.FlowEventClaim, machine.FlowEventReap:
+	case machine.FlowEventClaim:
+		return b.maySend()
+	case machine.FlowEventReap:
 		return b.head.trusted()
 	}
 	return nil

@@ -25,6 +25,8 @@ type Flow struct {
 
 	// Locked says that another transaction holds the row. Only Handle is set then.
 	Locked bool
+
+	box []byte // in Facts, once they were decoded; nil: none
 }
 
 // Step is a step's record with its checksum.

@@ -30,10 +30,12 @@ func (s *Store) GetFlow(ctx context.Context, ref journal.Ref) (f journal.Flow, e
 		if row == nil {
 			return journal.ErrNotFound
 		}
-		if f, err = decodeFlow(row); err != nil {
+		if f, err = decodeFlow(s.codec, row); err != nil {
 			return err
 		}
-		f.Steps, err = stepsOf(ctx, r, f.Handle)
+		if f.Steps, err = s.stepsOf(ctx, r, &f); err == nil && f.SealedBy != "" {
+			err = sealedFlow(&f)
+		}
 		return err
 	})
 	return f, err
@@ -57,7 +59,7 @@ func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.S
 				from, before := scan, passed
 				err = s.source.Read(ctx, func(r Reader) (err error) {
 					scan, passed = from, before
-					page, more, err = flowsOf(ctx, r, &scan, &filter, &passed)
+					page, more, err = s.flowsOf(ctx, r, &scan, &filter, &passed)
 					return err
 				})
 			}
@@ -78,7 +80,7 @@ func (s *Store) ListFlows(ctx context.Context, filter journal.FlowFilter) iter.S
 }
 
 // flowsOf reads a page, passes over damaged flows, and moves the scan behind the page.
-func flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *journal.FlowFilter, passed *error) (page []journal.Flow, more bool, err error) {
+func (s *Store) flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *journal.FlowFilter, passed *error) (page []journal.Flow, more bool, err error) {
 	rows, err := r.Flows(ctx, *scan)
 	if err != nil {
 		return nil, false, err
@@ -89,12 +91,12 @@ func flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *journal.Flow
 		} else if filter.ByDue {
 			scan.After.Key = row.Due
 		}
-		f, err := decodeFlow(row)
+		f, err := decodeFlow(s.codec, row)
 		if err == nil && !selectsFlow(filter, &f) {
 			continue
 		}
 		if err == nil {
-			f.Steps, err = stepsOf(ctx, r, f.Handle)
+			f.Steps, err = s.stepsOf(ctx, r, &f)
 		}
 		if passes(err, passed) {
 			continue
@@ -206,7 +208,7 @@ func (c *flowClaim) take() error {
 		result, err := c.b.applyFlow(ev, TryLock)
 		switch {
 		case errors.Is(err, errHeld):
-		case errors.Is(err, format.ErrDamaged) && c.b.broken == nil:
+		case skips(err) && c.b.broken == nil:
 			c.passed = cmp.Or(c.passed, passedOver(err))
 		case err != nil:
 			return c.b.fail(err)
@@ -251,7 +253,7 @@ func (b *batch) eachFlow(scan FlowScan, f func(*Flow, *journal.Flow, error) (mor
 			case FlowsEnded:
 				scan.After.Key = row.Ended
 			}
-			if is, err := decodeFlow(row); !f(row, &is, err) {
+			if is, err := decodeFlow(b.s.codec, row); !f(row, &is, err) {
 				return nil
 			}
 		}

@@ -32,7 +32,9 @@ func (s *Store) Get(ctx context.Context, ref journal.Ref) (op journal.Operation,
 		if e == nil {
 			return journal.ErrNotFound
 		}
-		op, err = e.now.operation(true)
+		if op, err = e.now.operation(s.codec, true); err == nil {
+			err = sealedOperation(&op)
+		}
 		return err
 	})
 	return op, err
@@ -65,7 +67,7 @@ func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Op
 		from, before := scan, passed
 		err = s.source.Read(ctx, func(r Reader) error {
 			scan, passed = from, before
-			ops, last, err = page(ctx, r, &scan, &f, size, &passed)
+			ops, last, err = s.page(ctx, r, &scan, &f, size, &passed)
 			return err
 		})
 		read = last
@@ -75,7 +77,7 @@ func (s *Store) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Op
 
 // page reads size operations that the filter selects, passes over damaged operations, and moves the scan behind the
 // page. The fewer operations the filter selects, the more page reads at once.
-func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int, passed *error) (ops []journal.Operation, last bool, err error) {
+func (s *Store) page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int, passed *error) (ops []journal.Operation, last bool, err error) {
 	for scan.Limit = size; ; scan.Limit = min(2*scan.Limit, listPage) {
 		places, err := r.Scan(ctx, *scan)
 		if err != nil {
@@ -91,7 +93,7 @@ func page(ctx context.Context, r Reader, scan *Scan, f *journal.Filter, size int
 			} else {
 				scan.After = at
 			}
-			op, is, err := selected(rows[at.Handle], f)
+			op, is, err := selected(s.codec, rows[at.Handle], f)
 			if err != nil && !passes(err, passed) {
 				return nil, false, err
 			}
@@ -132,17 +134,17 @@ func load(ctx context.Context, r Reader, places []Position, keys Keys) (map[int6
 
 // selected returns a row's operation, if the filter selects the operation. row is nil if the row was removed
 // meanwhile.
-func selected(row *Row, f *journal.Filter) (op journal.Operation, is bool, err error) {
+func selected(c format.Codec, row *Row, f *journal.Filter) (op journal.Operation, is bool, err error) {
 	if row == nil {
 		return op, false, nil
 	}
-	it, err := decode(row)
+	it, err := decode(c, row)
 	if err == nil {
 		err = it.fillHeads(row)
 	}
 	if err != nil || !store.Selects(f, &it.op) {
 		return op, false, err
 	}
-	op, err = it.operation(false)
+	op, err = it.operation(c, false)
 	return op, err == nil, err
 }

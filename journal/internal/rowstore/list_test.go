@@ -51,7 +51,7 @@ func TestListsReadNoBodies(t *testing.T) {
 		}
 		p.executed("in flight")
 		w := &weighed{Driver: db.Open()}
-		j, err := rowstore.OpenToRead(t.Context(), w, errToRead)
+		j, err := rowstore.OpenToRead(t.Context(), w, nil, errToRead)
 		require.NoError(t, err)
 		defer j.Close()
 		listed := 0

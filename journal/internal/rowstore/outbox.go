@@ -68,7 +68,7 @@ func (s *Store) applyIn(ctx context.Context, theirs journal.Tx, ev machine.Event
 	if err != nil {
 		return machine.Result{}, err
 	}
-	return out.result()
+	return out.result(s.codec)
 }
 
 // notes shows the journal a caller's clock that came with the application's transaction. The transaction moves no
@@ -108,10 +108,10 @@ func (s *Store) tryIn(ctx context.Context, theirs journal.Tx, keys Keys, run fun
 		return err
 	}
 	defer tx.Rollback()
-	if err := head.trusted(); err != nil {
+	b := newBatch(ctx, s, tx, head, WaitLock, true)
+	if err := b.maySend(); err != nil {
 		return err
 	}
-	b := newBatch(ctx, s, tx, head, WaitLock, true)
 	b.clock = s.clock.glance(&head)
 	if b.leaps, err = decodeLeaps(head.Leaps); err != nil {
 		return err

@@ -36,7 +36,7 @@ func TestStoreThatOnlyReads(t *testing.T) {
 		for n := range many {
 			p.executed(fmt.Sprint("invoice-", n))
 		}
-		j, err := rowstore.OpenToRead(t.Context(), changing{db.Open()}, errToRead)
+		j, err := rowstore.OpenToRead(t.Context(), changing{db.Open()}, nil, errToRead)
 		require.NoError(t, err)
 		listed := 0
 		for op, err := range j.List(t.Context(), journal.Filter{}) {
@@ -67,7 +67,7 @@ func TestStoreThatOnlyReads(t *testing.T) {
 
 // Each method that writes returns the given error, whatever it is called with.
 func TestStoreThatOnlyReadsRefusesToWrite(t *testing.T) {
-	j, err := rowstore.OpenToRead(t.Context(), faultdb.New().Open(), errToRead)
+	j, err := rowstore.OpenToRead(t.Context(), faultdb.New().Open(), nil, errToRead)
 	require.NoError(t, err)
 	defer j.Close()
 	ctx := t.Context()

@@ -41,7 +41,7 @@ func (s *Store) ReceiveTx(ctx context.Context, tx journal.Tx, ev machine.Receipt
 	err = s.decideIn(ctx, tx, nil, func(b *batch) (err error) {
 		written := false
 		switch {
-		case ev.Kind == machine.ReceiptComplete && ev.Reserved != nil:
+		case ev.Kind == machine.ReceiptComplete && ev.Reserved != nil && s.codec.Ring == nil: // no box is sealed twice alike
 			result, written, err = b.completeUnread(&ev)
 		case ev.Kind == machine.ReceiptReserve, ev.Kind == machine.ReceiptRecord:
 			results, err := b.reserve([]machine.ReceiptEvent{ev})
@@ -99,7 +99,7 @@ func (b *batch) reserveUnread(evs []machine.ReceiptEvent) (results []machine.Rec
 	}
 	written, err = b.tx.ReserveReceipts(b.ctx, len(evs), func(i int, handle int64) *Receipt {
 		results[i].Receipt.Handle = handle
-		return encodeReceipt(&results[i].Receipt)
+		return b.encodeReceipt(nil, &results[i].Receipt)
 	})
 	if errors.Is(err, ErrMissed) { // the transaction can only be rolled back
 		for i := range evs {
@@ -120,7 +120,7 @@ func (b *batch) completeUnread(ev *machine.ReceiptEvent) (result machine.Receipt
 		return result, false, err
 	}
 	result.Receipt.Handle = ev.Reserved.Handle
-	written, err = b.tx.CompleteReceipt(b.ctx, encodeReceipt(ev.Reserved), encodeReceipt(&result.Receipt))
+	written, err = b.tx.CompleteReceipt(b.ctx, b.encodeReceipt(nil, ev.Reserved), b.encodeReceipt(nil, &result.Receipt))
 	return result, written, b.fail(err)
 }
 
@@ -142,13 +142,16 @@ func (b *batch) receipt(key journal.ReceiptKey) (found FoundReceipt, is journal.
 		return found, is, b.fail(err)
 	}
 	if found.Receipt != nil {
-		is, err = decodeReceipt(found.Receipt)
+		is, err = decodeReceipt(b.s.codec, found.Receipt)
 	}
 	return found, is, err
 }
 
 // receiveOn is receive for a known receipt.
 func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev machine.ReceiptEvent) (machine.ReceiptResult, error) {
+	if ev.Kind != machine.ReceiptReap && ev.Kind != machine.ReceiptResolve && was.SealedBy != "" {
+		return machine.ReceiptResult{}, sealedReceipt(&was)
+	}
 	b.clock.shows(&ev)
 	result, err := machine.NextReceipt(was, ev)
 	switch {
@@ -162,12 +165,12 @@ func (b *batch) receiveOn(found FoundReceipt, was journal.Receipt, ev machine.Re
 		if result.Receipt.Handle, err = b.tx.ReceiptHandle(b.ctx); err != nil {
 			return result, b.fail(err)
 		}
-		err = b.tx.InsertReceipt(b.ctx, encodeReceipt(&result.Receipt))
+		err = b.tx.InsertReceipt(b.ctx, b.encodeReceipt(nil, &result.Receipt))
 	case result.Receipt.State == journal.ReceiptAbsent:
 		err = b.tx.RemoveReceipt(b.ctx, was.Handle)
 	default:
 		result.Receipt.Handle = was.Handle
-		err = b.tx.UpdateReceipt(b.ctx, encodeReceipt(&result.Receipt))
+		err = b.tx.UpdateReceipt(b.ctx, b.encodeReceipt(boxOf(found.Receipt, &was, &result.Receipt), &result.Receipt))
 	}
 	if errors.Is(err, ErrMissed) {
 		return machine.ReceiptResult{Decision: machine.Wait}, nil
@@ -187,25 +190,38 @@ func (c *clock) shows(ev *machine.ReceiptEvent) (passed time.Time) {
 	return seen.Passed(ev.At)
 }
 
-// encodeReceipt returns a receipt's row. A reserved receipt is never to be reaped.
-func encodeReceipt(r *journal.Receipt) *Receipt {
+func sealedReceipt(r *journal.Receipt) error {
+	return fmt.Errorf("receipt %d: %w", r.Handle, format.Sealed(r.SealedBy))
+}
+
+// boxOf returns the box of a receipt's row, if the next receipt has the same fingerprint.
+func boxOf(row *Receipt, was, next *journal.Receipt) []byte {
+	if was.Fingerprint != next.Fingerprint {
+		return nil
+	}
+	return row.box
+}
+
+// encodeReceipt returns a receipt's row, with the box of a fingerprint that stays. A reserved receipt is never to be
+// reaped.
+func (b *batch) encodeReceipt(box []byte, r *journal.Receipt) *Receipt {
 	ends := format.ReceiptEnds(r).UnixMilli()
 	if r.State == journal.ReceiptReserved {
 		ends = math.MaxInt64
 	}
-	facts, answer, body := format.EncodeReceipt(r, ends)
+	facts, answer, body := b.s.codec.EncodeReceipt(r, ends, box)
 	return &Receipt{Handle: r.Handle, Key: r.ReceiptKey, Place: r.Place, State: uint8(r.State), Ends: ends, Facts: facts, Answer: answer, Body: body}
 }
 
 // decodeReceipt reads a receipt and the receipt's body.
-func decodeReceipt(row *Receipt) (journal.Receipt, error) {
-	r, err := decodeReceiptLight(row)
+func decodeReceipt(c format.Codec, row *Receipt) (journal.Receipt, error) {
+	r, err := decodeReceiptLight(c, row)
 	switch {
 	case err != nil || row.Answer == nil:
 	case format.Lacks(row.Answer, row.Body):
 		err = fmt.Errorf("receipt %d lacks its body: %w", row.Handle, format.ErrDamaged)
 	default:
-		if r.Answer, err = format.DecodeAnswer(row.Answer, row.Body); err != nil {
+		if err = c.DecodeReceiptAnswer(&r, row.Answer, row.Body); err != nil {
 			err = fmt.Errorf("receipt %d: %w", row.Handle, err)
 		}
 	}
@@ -213,10 +229,10 @@ func decodeReceipt(row *Receipt) (journal.Receipt, error) {
 }
 
 // decodeReceiptLight is decodeReceipt without the answer's body.
-func decodeReceiptLight(row *Receipt) (journal.Receipt, error) {
+func decodeReceiptLight(c format.Codec, row *Receipt) (journal.Receipt, error) {
 	r := journal.Receipt{Handle: row.Handle, ReceiptKey: row.Key, Place: row.Place, State: journal.ReceiptState(row.State)}
-	err := format.DecodeReceipt(&r, row.Ends, row.Facts, row.Answer)
-	if err != nil {
+	var err error
+	if row.box, err = c.DecodeReceipt(&r, row.Ends, row.Facts, row.Answer); err != nil {
 		err = fmt.Errorf("receipt %d: %w", row.Handle, err)
 	}
 	return r, err

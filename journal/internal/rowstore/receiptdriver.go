@@ -18,6 +18,8 @@ type Receipt struct {
 	Body          []byte
 
 	Own bool // this transaction has written it, as far as the database can tell
+
+	box []byte // in Facts, once they were decoded; nil: none
 }
 
 // FoundReceipt is what a key has.

@@ -19,6 +19,9 @@ func (s *Store) LookReceipt(ctx context.Context, ev machine.ReceiptEvent) (resul
 		return result, err
 	}
 	err = s.readReceipt(ctx, ev.ReceiptKey, func(rd Reader, r journal.Receipt) error {
+		if r.SealedBy != "" {
+			return sealedReceipt(&r)
+		}
 		s.clock.shows(&ev)
 		if result, err = machine.NextReceipt(r, ev); err != nil || result.Decision != machine.Execute {
 			return err
@@ -37,7 +40,7 @@ func (s *Store) readReceipt(ctx context.Context, key journal.ReceiptKey, f func(
 		found, err := rd.Receipt(ctx, key)
 		var r journal.Receipt
 		if err == nil && found.Receipt != nil {
-			r, err = decodeReceipt(found.Receipt)
+			r, err = decodeReceipt(s.codec, found.Receipt)
 		}
 		if err != nil {
 			return err
@@ -51,6 +54,9 @@ func (s *Store) GetReceipt(ctx context.Context, key journal.ReceiptKey) (r journ
 	err = s.readReceipt(ctx, key, func(_ Reader, is journal.Receipt) error {
 		if r = is; r.State == journal.ReceiptAbsent {
 			return fmt.Errorf("%w: receipt", journal.ErrNotFound)
+		}
+		if r.SealedBy != "" {
+			return sealedReceipt(&r)
 		}
 		return nil
 	})
@@ -103,7 +109,7 @@ func (s *Store) receiptPage(ctx context.Context, scan *ReceiptScan, f *journal.R
 		if scan.After.Handle = row.Handle; scan.Newest {
 			scan.After.Handle, scan.Before = f.After, row.Handle
 		}
-		r, err := decodeReceiptLight(row)
+		r, err := decodeReceiptLight(s.codec, row)
 		if passes(err, passed) {
 			continue
 		}

@@ -34,13 +34,13 @@ func (s *Store) Looks(ctx context.Context, ev machine.Event, limit int) ([]machi
 	if len(outs) == 0 {
 		return nil, damaged
 	}
-	return results(outs)
+	return s.results(outs)
 }
 
 // looks claims due look-ups, the longest due first. looks skips damaged rows and rows that other transactions hold.
 // damaged is the first damaged row's error. looks stops once the bodies reach the byte limit.
 func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err error) {
-	if err := b.head.trusted(); err != nil {
+	if err := b.maySend(); err != nil {
 		return nil, nil, err
 	}
 	if err := b.see(p.At); err != nil {
@@ -57,7 +57,7 @@ func (b *batch) looks(p *prepared, limit int) (outs []*outcome, damaged, err err
 				return outs, damaged, nil
 			}
 			switch out, size, err := b.look(at.Handle, p); {
-			case errors.Is(err, format.ErrDamaged) && b.broken == nil:
+			case skips(err) && b.broken == nil:
 				damaged = cmp.Or(damaged, passedOver(err))
 			case err != nil:
 				return nil, nil, err
@@ -92,7 +92,7 @@ func (b *batch) look(handle int64, p *prepared) (out *outcome, size int, err err
 	case err != nil || e == nil || !store.LookIsDue(p.Event, &e.now.op):
 		return nil, 0, err
 	}
-	op, err := e.now.operation(true) // its caller gets the whole of it
+	op, err := b.opened(e) // its caller gets the whole of it
 	if err != nil {
 		return nil, 0, err
 	}
@@ -127,13 +127,13 @@ func (s *Store) RecordEvent(ctx context.Context, heard machine.Heard, evs []mach
 	if err != nil || !first || len(evs) == 0 {
 		return nil, first && err == nil, err
 	}
-	all, err = results(outs)
+	all, err = s.results(outs)
 	return all, first, err
 }
 
 // hear applies a heard event's changes the first time. Without changes, hear remembers nothing.
 func (b *batch) hear(digest []byte, ps []*prepared) (outs []*outcome, first bool, err error) {
-	if err := b.head.trusted(); err != nil {
+	if err := b.maySend(); err != nil {
 		return nil, false, err
 	}
 	after := b.clock.glance(&Head{})
@@ -193,7 +193,7 @@ func (s *Store) FindBy(ctx context.Context, provider string, by machine.By, valu
 		}
 		slices.Sort(handles)
 		for page := range slices.Chunk(slices.Compact(handles), listPage) {
-			more, err := matching(ctx, r, page, known, provider, by, value)
+			more, err := s.matching(ctx, r, page, known, provider, by, value)
 			if err != nil {
 				return err
 			}
@@ -229,14 +229,14 @@ func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
 
 // matching returns the provider's operations that have the value. matching passes over damaged operations that are
 // not known to have the value's mark. Otherwise one damaged operation would keep events from all others.
-func matching(ctx context.Context, r Reader, handles, known []int64, provider string, by machine.By, value string) (matches []machine.Match, err error) {
+func (s *Store) matching(ctx context.Context, r Reader, handles, known []int64, provider string, by machine.By, value string) (matches []machine.Match, err error) {
 	found, err := r.Find(ctx, Keys{Handles: handles, Heads: true})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found.Rows, func(a, b *Row) int { return int(a.Handle - b.Handle) })
 	for _, row := range found.Rows {
-		it, err := decode(row)
+		it, err := decode(s.codec, row)
 		if err == nil {
 			err = it.fillHeads(row)
 		}
@@ -249,7 +249,10 @@ func matching(ctx context.Context, r Reader, handles, known []int64, provider st
 		if _, is := machine.RoundBy(&it.op, by, value); !is || it.op.Provider != provider {
 			continue
 		}
-		op, err := it.operation(false)
+		op, err := it.operation(s.codec, false)
+		if err == nil {
+			err = sealedOperation(&op)
+		}
 		if err != nil {
 			return nil, err
 		}

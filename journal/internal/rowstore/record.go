@@ -28,6 +28,7 @@ type item struct {
 	request, answer       *Part             // nil if there is none, or it was not read
 	requestSum, answerSum uint32
 	told                  uint32 // the number of the latest leap of the clock that the operation was told
+	box                   []byte // the private fields, as they are stored; nil if they are in clear, or have changed
 	whole                 bool   // both parts were read
 }
 
@@ -65,10 +66,10 @@ func onlyKeyInFlight(op *journal.Operation) bool {
 }
 
 // encode returns the item's row, with the parts that were read or are new.
-func (it *item) encode() *Row {
+func (it *item) encode(c format.Codec) *Row {
 	r := columns(&it.op)
 	r.Request, r.Answer = it.request, it.answer
-	b := format.AppendOperation(make([]byte, 0, 320+len(it.op.Fingerprint)), &it.op)
+	b := c.AppendOperation(make([]byte, 0, 384+len(it.op.Fingerprint)+len(it.box)), &it.op, it.box)
 	b = binary.LittleEndian.AppendUint32(b, it.told)
 	b = binary.LittleEndian.AppendUint32(b, it.requestSum)
 	b = binary.LittleEndian.AppendUint32(b, it.answerSum)
@@ -90,8 +91,8 @@ func columns(op *journal.Operation) Row {
 
 // decode reads a row. decode returns ErrDamaged if the record, or a column beside the record, differs from the
 // written one.
-func decode(r *Row) (*item, error) {
-	it, err := decodeRecord(r)
+func decode(c format.Codec, r *Row) (*item, error) {
+	it, err := decodeRecord(c, r)
 	if err == nil && !it.isIn(r) {
 		return nil, damaged(r.Handle, format.ErrSum)
 	}
@@ -106,14 +107,14 @@ func (it *item) isIn(r *Row) bool {
 }
 
 // decodeRecord is decode without a look at the columns.
-func decodeRecord(r *Row) (*item, error) {
+func decodeRecord(c format.Codec, r *Row) (*item, error) {
 	n := len(r.Record) - 4*format.SumSize
 	if n < 0 || format.SumIn(r.Record) != format.Sum(r.Record[:n+3*format.SumSize]) {
 		return nil, damaged(r.Handle, format.ErrSum)
 	}
-	op, err := format.ReadOperation(r.Record[:n])
+	op, box, err := c.ReadOperation(r.Record[:n:n])
 	numbers := r.Record[n:]
-	it := &item{op: op, told: binary.LittleEndian.Uint32(numbers), requestSum: binary.LittleEndian.Uint32(numbers[4:]), answerSum: binary.LittleEndian.Uint32(numbers[8:])}
+	it := &item{op: op, box: box, told: binary.LittleEndian.Uint32(numbers), requestSum: binary.LittleEndian.Uint32(numbers[4:]), answerSum: binary.LittleEndian.Uint32(numbers[8:])}
 	if err == nil && it.op.Handle != r.Handle {
 		err = format.ErrSum // it is another's
 	}
@@ -157,9 +158,9 @@ func (p *Part) bytes() (head, body []byte) {
 	return p.Head, p.Body
 }
 
-// operation returns the operation with its parts, which must have been read.
-func (it *item) operation(bodies bool) (journal.Operation, error) {
-	k := format.Record{Op: it.op}
+// operation returns the operation with its parts, which must have been read. If c lacks a key, Operation.SealedBy has it.
+func (it *item) operation(c format.Codec, bodies bool) (journal.Operation, error) {
+	k := format.Record{Codec: c, Op: it.op}
 	k.Request, k.Body = it.request.bytes()
 	k.Answer, k.AnswerBody = it.answer.bytes()
 	read := k.WithoutBodies

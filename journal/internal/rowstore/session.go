@@ -33,6 +33,9 @@ func (s *Store) Join(ctx context.Context) (machine.Session, error) {
 	if err := s.trusted(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.sealed(ctx); err != nil {
+		return nil, err
+	}
 	id, err := s.driver.Join(ctx)
 	if err != nil {
 		return nil, err

@@ -17,16 +17,17 @@ func (s *Store) ReadStats(ctx context.Context) (stats journal.Stats, err error) 
 	}
 	err = s.source.Read(ctx, func(r Reader) error {
 		stats = journal.Stats{}
-		if err := count(ctx, r, &stats, s.now()); err != nil {
+		if err := s.count(ctx, r, &stats); err != nil {
 			return err
 		}
-		stats.OldestPending, err = oldestPending(ctx, r)
+		stats.OldestPending, err = s.oldestPending(ctx, r)
 		return err
 	})
 	return stats, err
 }
 
-func count(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) error {
+func (s *Store) count(ctx context.Context, r Reader, stats *journal.Stats) error {
+	now := s.now()
 	totals, err := r.Totals(ctx)
 	if err != nil {
 		return err
@@ -58,11 +59,11 @@ func count(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) e
 	// See journal.Operation.NeedsAttention. A pending operation with its own reason has a Wake below 0.
 	stats.NeedsAttention = rows(0) - rows(2) + rows(4) + rows(5) - rows(6) + rows(9)
 	stats.OldestUnknown, stats.OldestUndelivered = settledAt(counts[5]), settledAt(counts[8])
-	return countFlows(ctx, r, stats, now)
+	return s.countFlows(ctx, r, stats, now)
 }
 
 // countFlows reads running flows and flows that are set aside, since their columns lack the time of the change.
-func countFlows(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) error {
+func (s *Store) countFlows(ctx context.Context, r Reader, stats *journal.Stats, now time.Time) error {
 	n, err := r.CountFlows(ctx, now.Add(-journal.AttentionAfter).UnixMilli())
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func countFlows(ctx context.Context, r Reader, stats *journal.Stats, now time.Ti
 			}
 			for _, row := range rows {
 				scan.After.Handle = row.Handle
-				f, err := decodeFlow(row)
+				f, err := decodeFlow(s.codec, row)
 				if err == nil && f.NeedsAttention(now) != "" {
 					stats.NeedsAttention++
 				}
@@ -101,7 +102,7 @@ func settledAt(c Count) time.Time {
 }
 
 // oldestPending returns when the oldest pending operation was begun.
-func oldestPending(ctx context.Context, r Reader) (oldest time.Time, err error) {
+func (s *Store) oldestPending(ctx context.Context, r Reader) (oldest time.Time, err error) {
 	for scan := (Scan{Index: Pending, By: math.MaxInt64, Limit: 1}); ; {
 		places, err := r.Scan(ctx, scan)
 		if err != nil || len(places) == 0 {
@@ -113,7 +114,7 @@ func oldestPending(ctx context.Context, r Reader) (oldest time.Time, err error) 
 			return oldest, err
 		}
 		for _, row := range found.Rows {
-			if it, err := decode(row); err == nil {
+			if it, err := decode(s.codec, row); err == nil {
 				return it.op.CreatedAt, nil
 			}
 		}

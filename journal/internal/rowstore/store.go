@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
+	"github.com/onceward/onceward/seal"
 )
 
 // Store is a journal over a driver.
@@ -20,6 +21,7 @@ type Store struct {
 	driver   Driver // nil: the store only reads
 	refusal  error  // of methods that write then
 	key      format.HashKey
+	codec    format.Codec
 	opts     Options
 	most     int         // bytes of bodies in the results of Looks
 	noting   atomic.Bool // a clock that came with a transaction of the application's is about to be seen
@@ -74,16 +76,19 @@ type Options struct {
 	// would first grow its stack to what the driver needs. 0 means that it does not wait, so that a journal which is not
 	// closed leaves no goroutine.
 	Linger time.Duration
+
+	Seal     *seal.Ring // seals payloads; nil means that they are in clear
+	Existing bool       // the journal is another program's: it is not sealed here for the first time, and opens without keys
 }
 
-// Open returns a journal over the driver's database. Close also closes the driver.
+// Open returns a journal over the driver's database. Close also closes the driver. Open returns ErrSealed if the ring lacks
+// the journal's keys.
 func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
-	tx, head, _, err := d.Begin(ctx, Keys{})
+	head, err := mark(ctx, d, &opts)
 	if err != nil {
 		return nil, err
 	}
-	tx.Rollback()
-	s := newStore(d, &head)
+	s := newStore(d, &head, opts.Seal)
 	s.driver, s.opts, s.most = d, opts, mostBytes
 	if opts.Logger != nil {
 		s.log = opts.Logger
@@ -96,7 +101,7 @@ func Open(ctx context.Context, d Driver, opts Options) (*Store, error) {
 
 // OpenToRead returns a journal that only reads, and starts nothing. Methods that write return refusal. Close also
 // closes the source.
-func OpenToRead(ctx context.Context, src Source, refusal error) (*Store, error) {
+func OpenToRead(ctx context.Context, src Source, ring *seal.Ring, refusal error) (*Store, error) {
 	var head Head
 	err := src.Read(ctx, func(r Reader) (err error) {
 		head, err = r.Head(ctx)
@@ -105,13 +110,13 @@ func OpenToRead(ctx context.Context, src Source, refusal error) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(src, &head)
+	s := newStore(src, &head, ring)
 	s.refusal = refusal
 	return s, nil
 }
 
-func newStore(src Source, head *Head) *Store {
-	s := &Store{source: src, key: head.Key, log: slog.New(slog.DiscardHandler)}
+func newStore(src Source, head *Head, ring *seal.Ring) *Store {
+	s := &Store{source: src, key: head.Key, codec: format.Codec{Ring: ring}, log: slog.New(slog.DiscardHandler)}
 	s.life, s.end = context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.ctx, s.cancel = ctx, func() { cancel(journal.ErrClosed) }
@@ -169,7 +174,7 @@ func (s *Store) Apply(ctx context.Context, ev machine.Event) (machine.Result, er
 	if err != nil {
 		return machine.Result{}, err
 	}
-	return out.result()
+	return out.result(s.codec)
 }
 
 // ride notes a delivery for the next commit. Only a great many make one.

@@ -188,7 +188,7 @@ func (w *sweep) tellRows(ctx context.Context, l *leaps) error {
 		var untold []int64
 		err := w.s.source.Read(ctx, func(r Reader) (err error) {
 			if page, err = r.Scan(ctx, Scan{Index: Unanswered, After: Position{Handle: after}, Limit: sweepPage}); err == nil {
-				untold, err = untoldOf(ctx, r, page, l)
+				untold, err = untoldOf(ctx, w.s.codec, r, page, l)
 			}
 			return err
 		})
@@ -207,14 +207,14 @@ func (w *sweep) tellRows(ctx context.Context, l *leaps) error {
 }
 
 // untoldOf returns a page's operations that leaps change. Every caller gets an error for a damaged operation.
-func untoldOf(ctx context.Context, r Reader, page []Position, l *leaps) (untold []int64, err error) {
+func untoldOf(ctx context.Context, c format.Codec, r Reader, page []Position, l *leaps) (untold []int64, err error) {
 	var keys Keys
 	for _, at := range page {
 		keys.Handles = append(keys.Handles, at.Handle)
 	}
 	found, err := r.Find(ctx, keys)
 	for _, row := range found.Rows {
-		if it, err := decode(row); err == nil && l.told(it) != it {
+		if it, err := decode(c, row); err == nil && l.told(it) != it {
 			untold = append(untold, row.Handle)
 		}
 	}
@@ -251,7 +251,7 @@ func (w *sweep) tellFlows(ctx context.Context, l *leaps) error {
 		var untold []int64
 		for _, row := range rows {
 			scan.After = Position{Key: row.Due, Handle: row.Handle}
-			if f, err := decodeFlow(row); err == nil && l.changesFlow(&f) {
+			if f, err := decodeFlow(w.s.codec, row); err == nil && l.changesFlow(&f) {
 				untold = append(untold, row.Handle)
 			}
 		}

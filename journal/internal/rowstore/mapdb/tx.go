@@ -219,7 +219,8 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	if err := t.put(ctx, changes); err != nil {
 		return err
 	}
-	if head.Restored != t.head.Restored && db.head.Restored != t.head.Restored || db.head.Leaps != t.head.Leaps {
+	if head.Restored != t.head.Restored && db.head.Restored != t.head.Restored || db.head.Leaps != t.head.Leaps ||
+		head.Sealed != t.head.Sealed && db.head.Sealed != t.head.Sealed {
 		return rowstore.ErrMissed
 	}
 	db.merge(&t.changed)
@@ -249,6 +250,9 @@ func (db *Database) commitHead(was, is *rowstore.Head) {
 	}
 	if is.Deployment != was.Deployment {
 		db.head.Deployment = is.Deployment
+	}
+	if is.Sealed != was.Sealed {
+		db.head.Sealed = is.Sealed
 	}
 	if is.Restored != was.Restored {
 		if db.head.Restored = is.Restored; is.Restored == "" {

@@ -244,7 +244,7 @@ func (f *flip) look(t *testing.T) {
 	if err != nil {
 		return
 	}
-	r, err := rowstore.OpenToRead(t.Context(), looking, errToRead)
+	r, err := rowstore.OpenToRead(t.Context(), looking, nil, errToRead)
 	if err != nil {
 		require.NoError(t, looking.Close())
 		return

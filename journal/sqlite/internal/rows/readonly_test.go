@@ -40,7 +40,7 @@ func triedToRead(ctx context.Context, path string) (*rowstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := rowstore.OpenToRead(ctx, d, errToRead)
+	j, err := rowstore.OpenToRead(ctx, d, nil, errToRead)
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -197,7 +197,7 @@ func verifyFile(t *testing.T, path string) (says []string) {
 	t.Helper()
 	d, err := rows.OpenReadOnly(path)
 	require.NoError(t, err)
-	j, err := rowstore.OpenToRead(t.Context(), d, errToRead)
+	j, err := rowstore.OpenToRead(t.Context(), d, nil, errToRead)
 	if errors.Is(err, format.ErrDamaged) {
 		require.NoError(t, d.Check(t.Context(), func(v journal.Violation) { says = append(says, v.String()) }))
 		return append(says, "it can be read")
