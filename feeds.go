@@ -82,7 +82,7 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 			return refuse("Account", fmt.Errorf("it reads the list of Feeds[%d]: give one feed all types and one handler", first))
 		}
 		names[name] = i
-		all = append(all, background.Feed{Name: name, Provider: p.KeysUnder, From: f.From, Every: f.Every, Pass: func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
+		all = append(all, background.Feed{Name: name, Provider: p.KeysUnder, Types: f.Types, From: f.From, Every: f.Every, Pass: func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
 			return c.pass(ctx, p, plan, opts, from, again)
 		}})
 	}

@@ -21,6 +21,7 @@ import (
 type Feed struct {
 	Name     string // of its bookmark
 	Provider string
+	Types    []string
 	From     time.Time // of the first pass
 	Every    time.Duration
 	Pass     func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error)
@@ -97,7 +98,7 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	}
 	now, place := w.Now(), feed.PlaceOf(&b)
 	due := place.Last.Add(f.restAfter(place.Quiet))
-	if due.After(now) && !place.Last.After(now) { // another process has read it, and will again, unless its clock was wrong
+	if due.After(now) && !place.Last.After(now) && place.IsRead(f.Types) { // another process has read it, and will again, unless its clock was wrong
 		return due.Sub(now) + f.Every/takeOver, nil
 	}
 	from := b.At
@@ -113,7 +114,11 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 		w.Say(ctx, level, core.LogFeedUnread, "a list of events could not be read to its end; the next pass goes on there",
 			"provider", f.Provider, "source", f.Name, "reached", result.Next, "error", secret.Text(err.Error()))
 	}
-	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap, Noticed: place.Noticed}
+	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap, Noticed: place.Noticed, Types: place.Types}
+	after.Reads(f.Types, now, 2*max(longestRest, f.Every))
+	if !after.IsAll(f.Types) { // a process with more types, such as those of a new release, has to make the pass too
+		after.Last = place.Last
+	}
 	after.ForgetGap(now)
 	after.AddGap(result.Gap, now)
 	for _, e := range result.Failed {
@@ -124,7 +129,7 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	if result.Read > 0 || err != nil {
 		after.Quiet = 0
 	}
-	alone, err := w.setBookmark(ctx, marks, b, result.Next, after)
+	alone, err := w.setBookmark(ctx, marks, f, b, result.Next, after)
 	pause = f.restAfter(after.Quiet) - w.Now().Sub(now)
 	if !alone {
 		pause += f.Every / takeOver
@@ -132,14 +137,16 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	return pause, err
 }
 
-// setBookmark records where a pass ended. If another process has recorded a pass meanwhile, both count, and alone is
-// false.
-func (w *Worker) setBookmark(ctx context.Context, marks journal.Bookmarks, b journal.Bookmark, at time.Time, place feed.Place) (alone bool, err error) {
+// setBookmark records where a pass ended. The bookmark does not pass over events of types that only other processes read.
+// If another process has recorded a pass meanwhile, both count, and alone is false.
+func (w *Worker) setBookmark(ctx context.Context, marks journal.Bookmarks, f *Feed, b journal.Bookmark, at time.Time, place feed.Place) (alone bool, err error) {
 	alone = true
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	for {
-		b.At, b.Note = core.Later(b.At, at), place.Note()
+		if b.Note = place.Note(); place.IsAll(f.Types) {
+			b.At = core.Later(b.At, at)
+		}
 		is, err := marks.SetBookmark(ending, b)
 		if !errors.Is(err, journal.ErrBookmarkChanged) {
 			return alone, err

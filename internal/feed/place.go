@@ -56,8 +56,43 @@ type Place struct {
 	Quiet  int           `json:"quiet,omitempty"` // passes without an event since the last event
 	Failed []FailedEvent `json:"failed,omitempty"`
 
+	// Types are the types that processes read, with the time of the last pass. "*" stands for all types.
+	Types map[string]time.Time `json:"types,omitempty"`
+
 	Gap     [2]time.Time `json:"gap,omitzero"`     // the time whose events can't be read; of several gaps, from the first to the last
 	Noticed time.Time    `json:"noticed,omitzero"` // when a pass found the latest gap
+}
+
+// Reads notes that a pass has read types, and forgets those that no pass has read for a while.
+func (p *Place) Reads(types []string, now time.Time, forgets time.Duration) {
+	read := map[string]time.Time{}
+	for name, at := range p.Types {
+		if now.Sub(at) <= forgets {
+			read[name] = at
+		}
+	}
+	for _, name := range types {
+		read[name] = now
+	}
+	p.Types = read
+}
+
+// IsRead reports whether a pass has read all of the types.
+func (p *Place) IsRead(types []string) bool {
+	return !slices.ContainsFunc(types, func(name string) bool { _, read := p.Types[name]; return !read })
+}
+
+// IsAll reports whether no process reads another type than these.
+func (p *Place) IsAll(types []string) bool {
+	if slices.Contains(types, "*") {
+		return true
+	}
+	for name := range p.Types {
+		if !slices.Contains(types, name) {
+			return false
+		}
+	}
+	return true
 }
 
 // gapStays is how long a place keeps a gap. The gap itself may be as old as the provider lists events.
@@ -111,6 +146,11 @@ func (p Place) Joined(other Place) Place {
 	}
 	p.Quiet = min(p.Quiet, other.Quiet)
 	p.AddGap(other.Gap, other.Noticed)
+	for name, at := range other.Types {
+		if at.After(p.Types[name]) {
+			p.Types[name] = at
+		}
+	}
 	for _, e := range other.Failed {
 		if !slices.ContainsFunc(p.Failed, func(o FailedEvent) bool { return o.ID == e.ID }) {
 			p.Failed = append(p.Failed, e)

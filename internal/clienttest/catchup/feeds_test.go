@@ -164,6 +164,47 @@ func TestFeedsOfTwoProcesses(t *testing.T) {
 	})
 }
 
+// A release that reads more types runs beside the one before, which moves the bookmark over no event of the new types. Once
+// the new release is gone, the bookmark waits for two days.
+func TestFeedsOfTwoReleases(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		srv := openBank(t, unlooked, byHeader)
+		j := memory.New()
+		types := func(names ...string) func(*onceward.Feed) { return func(f *onceward.Feed) { f.Types = names } }
+		before := running(t, srv, j, types("payment.succeeded"))
+		release := running(t, srv, j, types("payment.succeeded", "payment.refunded"))
+		began := time.Now()
+		for i := range 40 {
+			kind := []string{"payment.succeeded", "payment.refunded"}[i%2]
+			before.happens(fmt.Sprint("evt_", i), kind, onceward.Key(fmt.Sprint("none ", i)), "none", began.Add(2*time.Hour+time.Duration(i)*10*time.Minute))
+		}
+		release.events = before.events
+		for _, ends := range []time.Duration{4 * time.Hour, time.Hour} { // the new release is started and stopped twice
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
+			done := make(chan error)
+			go func() { done <- before.Run(ctx) }()
+			pass(90 * time.Minute)
+			newer, stop := context.WithTimeout(t.Context(), ends)
+			go func() { done <- release.Run(newer) }()
+			<-done
+			<-done
+			stop()
+			cancel()
+		}
+		release.Runs(time.Hour)
+		got := map[string]int{}
+		for _, id := range append(before.got, release.got...) {
+			got[id]++
+		}
+		assert.Len(t, got, 40)
+		at := mark(t, j).At
+		before.Runs(47 * time.Hour)
+		assert.Equal(t, at, mark(t, j).At)
+		before.Runs(2 * day) // a quiet list is read daily
+		assert.WithinDuration(t, time.Now(), mark(t, j).At, 25*time.Hour)
+	})
+}
+
 // An event that always fails is read again for sixty days, and is named for as long.
 func TestFeedsGiveUpAnEvent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
