@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -36,11 +37,13 @@ func OpenSQLite(t *testing.T, path string) *sqlite.Journal {
 	return j
 }
 
-// Each runs a test in virtual time with a journal of each kind.
+// Each runs a test in virtual time with a journal in memory. A sample of these tests runs with a SQLite file too.
 func Each(t *testing.T, name string, f func(t *testing.T, j machine.Store)) {
 	t.Helper()
 	for kind, open := range Journals {
-		Virtual(t, strings.TrimSpace(name+" ("+kind+")"), func(t *testing.T) { f(t, open(t)) })
+		if kind == "memory" || sample.TakesName(t.Name()+name, 3) {
+			Virtual(t, strings.TrimSpace(name+" ("+kind+")"), func(t *testing.T) { f(t, open(t)) })
+		}
 	}
 }
 

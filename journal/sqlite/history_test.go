@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/journaltest"
@@ -18,7 +19,7 @@ import (
 // The journal gives the same answers whatever happens, and wherever an operation is stored.
 func TestLongHistory(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []struct {
+	for i, seed := range []struct {
 		seed  uint64
 		steps int
 	}{
@@ -27,6 +28,9 @@ func TestLongHistory(t *testing.T) {
 		{1471465738229, 300},        // likewise
 		{3198372648012, 300},        // a checkpoint used the connection that wrote the sidecar
 	} {
+		if !sample.Takes(i, 2) {
+			continue
+		}
 		t.Run(strconv.FormatUint(seed.seed, 10), func(t *testing.T) { longHistory(t, seed.seed, seed.steps) })
 	}
 }

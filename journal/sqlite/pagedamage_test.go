@@ -5,8 +5,10 @@ package sqlite_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -137,7 +140,11 @@ func TestPageThatCantBeReadIsNoAbsence(t *testing.T) {
 	}
 	var noticed atomic.Int32
 	t.Run("without", func(t *testing.T) { // returns once all of its subtests have ended
-		for name, page := range roots {
+		for i, name := range slices.Sorted(maps.Keys(roots)) {
+			if !sample.Takes(i, 2) {
+				continue
+			}
+			page := roots[name]
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				damaged := append([]byte(nil), whole...)
