@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/internal/burst"
@@ -113,6 +114,7 @@ type Consumer struct {
 	receipts machine.Receipts
 	now      func() time.Time
 	bursts   burst.Lines
+	repeats  atomic.Bool // the latest message came before: look for the next one, before a transaction is begun for it
 }
 
 // storeError is an error of the journal.

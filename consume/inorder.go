@@ -15,7 +15,7 @@ import (
 )
 
 // InOrder does messages as Do does, one after another, until one fails. done counts the messages from the first on whose
-// result is Done, Duplicate or Stale. err is the error for messages[done]. err is nil if and only if all messages are done.
+// result is Done, Duplicate or Stale. If all messages are done, err is nil. Otherwise err is the error for messages[done].
 //
 // On a log, such as a partition of Kafka or a shard of Kinesis, commit the position behind messages[done-1]. After an error,
 // begin again at messages[done], never behind it. For a batch from an SQS FIFO queue, report messages[done:] as failed.
@@ -84,16 +84,18 @@ func (p *pass) together(ctx context.Context, end int) (passed int, err error) {
 	if err != nil {
 		return from, err
 	}
-	looked, err := p.receipts.LookReceipt(ctx, evs[0])
-	if err != nil {
-		return from, storeError{err}
-	}
-	if looked.Decision != machine.Execute {
-		result, err := outcomeOf(looked.Decision)
-		if err == nil {
-			p.done(ctx, result)
+	if p.repeats.Load() {
+		looked, err := p.receipts.LookReceipt(ctx, evs[0])
+		if err != nil {
+			return from, storeError{err}
 		}
-		return from, err
+		if looked.Decision != machine.Execute {
+			result, err := outcomeOf(looked.Decision)
+			if err == nil {
+				p.done(ctx, result)
+			}
+			return from, err
+		}
 	}
 	tx, err := p.opts.Begin(ctx)
 	if err != nil {
@@ -102,8 +104,10 @@ func (p *pass) together(ctx context.Context, end int) (passed int, err error) {
 	defer grace.Rollback(ctx, tx)
 	begun, err := p.receipts.ReserveTx(ctx, tx, evs)
 	if err != nil {
+		p.repeats.Store(true) // a restored journal refuses to reserve, and still knows a duplicate
 		return from, storeError{err}
 	}
+	p.repeats.Store(begun[0].Decision != machine.Execute)
 	results := make([]Result, len(evs))
 	for k, is := range begun {
 		if is.Decision != machine.Execute {

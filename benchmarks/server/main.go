@@ -25,6 +25,8 @@ import (
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
+
+	"github.com/onceward/onceward/benchmarks/internal/cpu"
 )
 
 func main() {
@@ -159,7 +161,7 @@ func newClient(callers int) *client {
 // measure has the callers ask for so long, each its next once it is answered.
 func (c *client) measure(ctx context.Context, one contender, o options) (figures, error) {
 	times, failed := make([][]time.Duration, o.callers), make([]error, o.callers)
-	before, err := usedBy(one.postmaster)
+	before, err := cpu.UsedBy(one.postmaster)
 	if err != nil {
 		return figures{}, err
 	}
@@ -186,7 +188,7 @@ func (c *client) measure(ctx context.Context, one contender, o options) (figures
 	}
 	callers.Wait()
 	took := time.Since(began)
-	after, err := usedBy(one.postmaster)
+	after, err := cpu.UsedBy(one.postmaster)
 	if err := errors.Join(append(failed, err)...); err != nil {
 		return figures{}, err
 	}
@@ -195,7 +197,7 @@ func (c *client) measure(ctx context.Context, one contender, o options) (figures
 	n := time.Duration(len(all))
 	return figures{
 		rate: float64(len(all)) / took.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100],
-		cpu: (after.cpu - before.cpu) / n, database: (after.database - before.database) / n,
+		cpu: (after.Own - before.Own) / n, database: (after.Database - before.Database) / n,
 	}, nil
 }
 

@@ -942,6 +942,13 @@ func TestInOrderOnPostgreSQL(t *testing.T) {
 				committed += done
 				return done, err
 			}
+			later := func(harm func(ctx context.Context, tx pgx.Tx, i int) error) error {
+				for {
+					if _, err := inOrder(harm); !errors.Is(err, consume.ErrBusy) {
+						return err
+					}
+				}
+			}
 			harmless := func(context.Context, pgx.Tx, int) error { return nil }
 
 			_, err = inOrder(func(ctx context.Context, tx pgx.Tx, i int) error {
@@ -952,10 +959,10 @@ func TestInOrderOnPostgreSQL(t *testing.T) {
 				return nil // the error is overlooked
 			})
 			require.Error(t, err, name)
-			assert.Equal(t, 2, committed, name)
-			assert.Equal(t, 2, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+name+"'"), name)
+			assert.LessOrEqual(t, committed, 2, name) // fewer, if the killed backend still held the messages
+			assert.Equal(t, committed, rows("SELECT count(*) FROM "+ledger+" WHERE payee = '"+name+"'"), name)
 
-			_, err = inOrder(func(ctx context.Context, tx pgx.Tx, i int) error {
+			err = later(func(ctx context.Context, tx pgx.Tx, i int) error {
 				if i == 4 {
 					_, _ = tx.Exec(ctx, "SELECT 1 / 0") // overlooked, too
 				}

@@ -1,4 +1,5 @@
-package main
+// Package cpu tells how much processor time a benchmark uses.
+package cpu
 
 import (
 	"errors"
@@ -9,19 +10,19 @@ import (
 	"time"
 )
 
-// used is the processor time that was used so far.
-type used struct {
-	cpu      time.Duration // of this process
-	database time.Duration // of the PostgreSQL server's processes that live
+// Used is the processor time that was used so far.
+type Used struct {
+	Own      time.Duration // of this process
+	Database time.Duration // of the PostgreSQL server's processes that live
 }
 
-// usedBy has no time of a database if postmaster is 0.
-func usedBy(postmaster int) (u used, err error) {
+// UsedBy has no time of a database if postmaster is 0.
+func UsedBy(postmaster int) (u Used, err error) {
 	var own syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
 		return u, err
 	}
-	u.cpu = time.Duration(own.Utime.Nano() + own.Stime.Nano())
+	u.Own = time.Duration(own.Utime.Nano() + own.Stime.Nano())
 	if postmaster == 0 {
 		return u, nil
 	}
@@ -38,7 +39,7 @@ func usedBy(postmaster int) (u used, err error) {
 		if _, err := fmt.Sscan(string(text), &ran); err != nil {
 			return u, err
 		}
-		u.database += time.Duration(ran)
+		u.Database += time.Duration(ran)
 	}
 	return u, err
 }
