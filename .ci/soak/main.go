@@ -1,6 +1,9 @@
 // Command soak runs tests with fresh seeds and many repetitions until its time is over.
 //
-//	go run ./.ci/soak [-for 10m] [-only EXPRESSION] [-seed N] [-j 2]
+//	go run ./.ci/soak [-for 10m] [-only EXPRESSION] [-seed N] [-j 2] [-vulndb ADDRESS]
+//
+// Before that time, it searches every module for known vulnerabilities by govulncheck, once. The database must be
+// reachable: a module that was not searched is a failure.
 //
 // It divides the time between two kinds of work:
 //
@@ -40,14 +43,15 @@ func main() {
 	lasts := flag.Duration("for", 10*time.Minute, "how long to run")
 	seed := flag.Uint64("seed", rand.Uint64N(1<<40), "the seed of the first run; each further run takes the next one")
 	parallel := flag.Int("j", 2, "how many runs at once")
+	vulndb := flag.String("vulndb", "https://vuln.go.dev", "the `address` of govulncheck's database, which may be a folder: file:///…")
 	flag.Parse()
-	if err := run(*only, *lasts, *seed, *parallel); err != nil {
+	if err := run(*only, *lasts, *seed, *parallel, *vulndb); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, lasts time.Duration, seed uint64, parallel int) error {
+func run(only string, lasts time.Duration, seed uint64, parallel int, vulndb string) error {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -57,17 +61,25 @@ func run(only string, lasts time.Duration, seed uint64, parallel int) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(i *item) bool { return !match.MatchString(i.String()) })
-	if len(all) == 0 {
+	search := match.MatchString(govulncheck)
+	if len(all) == 0 && !search {
 		return errors.New("nothing matches -only")
 	}
 	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	s := &soak{all: all, seed: seed, spent: map[kind]time.Duration{}, began: time.Now()}
+	s := &soak{all: all, seed: seed, spent: map[kind]time.Duration{}}
 	if s.temp, err = os.MkdirTemp("", "soak-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(s.temp)
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	var vulnerable error
+	if search {
+		if vulnerable = vulnerabilities(interrupted, s.temp, vulndb, os.Stdout); len(all) == 0 {
+			return vulnerable
+		}
+	}
+	s.began = time.Now()
 	ctx, cancel := context.WithTimeout(interrupted, lasts)
 	defer cancel()
 	var workers sync.WaitGroup
@@ -79,7 +91,7 @@ func run(only string, lasts time.Duration, seed uint64, parallel int) error {
 		})
 	}
 	workers.Wait()
-	return report(os.Stdout, all)
+	return errors.Join(report(os.Stdout, all), vulnerable)
 }
 
 type soak struct {
