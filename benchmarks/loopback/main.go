@@ -1,7 +1,9 @@
 // Loopback sends the same charges over HTTP on this machine through a plain http.Client, through go-retryablehttp and
-// through Onceward with its SQLite journal, in turn. It compares their rates a second.
+// through Onceward with its SQLite journal, in turn. Two proxies follow: httputil.ReverseProxy alone, and package proxy.
+// It compares their rates a second.
 //
 //	go run ./loopback
+//	go run ./loopback -callers 1    # a second by a rate is the time of one charge
 package main
 
 import (
@@ -12,6 +14,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -28,6 +32,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/proxy"
 )
 
 func main() {
@@ -50,6 +55,8 @@ var clients = []client{
 	{"http.Client", openPlain},
 	{"go-retryablehttp", openRetryable},
 	{"onceward, SQLite", openOnceward},
+	{"httputil.ReverseProxy", openReverseProxy},
+	{"onceward's proxy, SQLite", openProxy},
 }
 
 func run(ctx context.Context, args []string) error {
@@ -182,6 +189,15 @@ func openRetryable(string, string) (*http.Client, func() error, error) {
 }
 
 func openOnceward(folder, host string) (*http.Client, func() error, error) {
+	c, end, err := newClient(folder, host, onceward.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.HTTPClient(), end, nil
+}
+
+// newClient makes a client with a journal in the folder. The function ends both.
+func newClient(folder, host string, cfg onceward.Config) (*onceward.Client, func() error, error) {
 	j, err := sqlite.Open(filepath.Join(folder, "journal.db"), sqlite.Options{})
 	if err != nil {
 		return nil, nil, err
@@ -189,12 +205,58 @@ func openOnceward(folder, host string) (*http.Client, func() error, error) {
 	stripe := providers.Stripe()
 	stripe.Hosts = []string{host}
 	t := transport()
-	c, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{stripe}, HTTPClient: &http.Client{Transport: t}})
+	cfg.Journal, cfg.Providers, cfg.HTTPClient = j, []providers.Provider{stripe}, &http.Client{Transport: t}
+	c, err := onceward.New(cfg)
 	if err != nil {
 		return nil, nil, cmp.Or(err, j.Close())
 	}
-	return c.HTTPClient(), func() error {
+	return c, func() error {
 		t.CloseIdleConnections()
 		return cmp.Or(c.Shutdown(context.Background()), j.Close())
 	}, nil
+}
+
+// via sends each request to a proxy, under a name of its own.
+type via struct {
+	*http.Transport
+	host string
+}
+
+const credential = "Bearer sk_test_of_the_benchmark"
+
+func (v via) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	out.URL.Host = v.host
+	out.Header.Set("Authorization", credential)
+	out.Header.Set("Onceward-Operation", r.Header.Get("Idempotency-Key"))
+	return v.Transport.RoundTrip(out)
+}
+
+// serve has callers go through a proxy.
+func serve(h http.Handler, end func() error) (*http.Client, func() error, error) {
+	front, t := httptest.NewServer(h), transport()
+	return &http.Client{Transport: via{t, front.Listener.Addr().String()}}, func() error {
+		t.CloseIdleConnections()
+		front.Close()
+		return end()
+	}, nil
+}
+
+func openReverseProxy(_, host string) (*http.Client, func() error, error) {
+	forward, t := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host}), transport()
+	forward.Transport = t
+	return serve(forward, func() error { t.CloseIdleConnections(); return nil })
+}
+
+func openProxy(folder, host string) (*http.Client, func() error, error) {
+	u := proxy.Upstream{URL: &url.URL{Scheme: "http", Host: host}, Credentials: [][]byte{[]byte(credential)}}
+	c, end, err := newClient(folder, host, onceward.Config{Secret: []byte("a secret of the benchmark"), Authorize: proxy.Authorize(u)})
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := proxy.New(c, u)
+	if err != nil {
+		return nil, nil, cmp.Or(err, end())
+	}
+	return serve(h, end)
 }
