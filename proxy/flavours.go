@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 
@@ -26,6 +28,7 @@ var speeches = map[string]speech{
 	"onceward": {server.IETF(""), never},
 	"resend":   {server.IETF(""), never},
 	"svix":     {server.IETF(""), madeUpForSvix},
+	"square":   {square{}, never},
 }
 
 // speak fills in the flavour and the made-up keys for a provider's table.
@@ -47,6 +50,21 @@ func (u *Upstream) speak(table string) error {
 		u.MadeUp = never
 	}
 	return nil
+}
+
+// square words problems as Square's API does (connect-api-specification 5733f66 api.json).
+type square struct{}
+
+func (square) Refuse(w http.ResponseWriter, p server.Problem) {
+	type object struct {
+		Category string `json:"category"`
+		Code     string `json:"code"`
+		Detail   string `json:"detail"`
+	}
+	body, _ := json.Marshal(map[string][]object{"errors": {{"API_ERROR", "onceward_" + strings.ReplaceAll(p.Name, "-", "_"), p.Detail}}}) // texts: it can't fail
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
 }
 
 func never(string) bool { return false }

@@ -234,6 +234,27 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
+// A signal that comes during a call lets the call end: its caller gets the answer.
+func TestASignalLetsACallEnd(t *testing.T) {
+	var p *process
+	objects := providertest.Objects("ch_")
+	s := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.NoError(t, p.Process.Signal(syscall.SIGTERM))
+		for range 1000 { // until the program ends, or 10 s
+			if strings.Contains(p.logged(), "msg=ending") {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		objects.ServeHTTP(w, r)
+	}))
+	p = s.start(t, "--new")
+	id, status, err := charge(s.client(), viaSocket, "invoice-1")
+	require.NoError(t, err)
+	assert.NotEmpty(t, id, status)
+	require.NoError(t, <-p.ended, p.logged())
+}
+
 // An address of the loopback interface is served too.
 func TestAddress(t *testing.T) {
 	s := open(t, providertest.Objects("ch_"))

@@ -46,6 +46,7 @@ type listener struct {
 // tables are the tables that package proxy has a form of refusal for. The tables for APIs of one's own need a retention.
 var tables = map[string]func(retention time.Duration) providers.Provider{
 	"stripe":   func(time.Duration) providers.Provider { return providers.Stripe() },
+	"square":   func(time.Duration) providers.Provider { return providers.Square(0) },
 	"resend":   func(time.Duration) providers.Provider { return providers.Resend() },
 	"svix":     func(time.Duration) providers.Provider { return providers.Svix() },
 	"onceward": func(retention time.Duration) providers.Provider { return providers.Onceward(retention) },
@@ -145,7 +146,7 @@ func (s *settings) add(l *listener) (err error) {
 func (s *settings) serveBy(name, retention string, upstream *url.URL) error {
 	table, is := tables[name]
 	if !is {
-		return fmt.Errorf(`the field "provider" is %q: give stripe, resend or svix, or ietf, raw or onceward for an API of your own`, name)
+		return fmt.Errorf(`the field "provider" is %q: give stripe, square, resend or svix, or ietf, raw or onceward for an API of your own`, name)
 	}
 	var remembers time.Duration
 	if needs := name == "ietf" || name == "raw" || name == "onceward"; needs != (retention != "") {

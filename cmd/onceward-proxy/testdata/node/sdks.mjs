@@ -10,6 +10,12 @@ const sdks = {
     const stripe = new (require("stripe"))("sk_test_of_the_shop", { host: "127.0.0.1", port, protocol: "http", telemetry: false });
     return () => stripe.charges.create({ amount: 2000, currency: "eur" }, { headers: { "Onceward-Operation": "invoice-1" } });
   },
+  square() {
+    const { SquareClient } = require("square");
+    const square = new SquareClient({ token: "sk_test_of_the_shop", baseUrl: base });
+    const payment = { idempotencyKey: "k", sourceId: "cnon:card-nonce-ok", amountMoney: { amount: BigInt(2000), currency: "EUR" } };
+    return () => square.payments.create(payment, { headers: { "Onceward-Operation": "invoice-1" } });
+  },
   openai() {
     const openai = new (require("openai").OpenAI)({ apiKey: "sk", baseURL: base });
     return () => openai.chat.completions.create({ model: "m", messages: [] });
