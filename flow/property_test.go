@@ -218,7 +218,7 @@ func (pr program) after(recorded []journal.StepRecord) (left []string, drawn boo
 func TestStepThatChangesItsCardChargesOne(t *testing.T) {
 	t.Parallel()
 	first := soak.Seed(t, 0)
-	for i := range soak.Times(30, 600) {
+	for i := range soak.Times(15, 600) {
 		seed := first + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 11))

@@ -143,7 +143,7 @@ func TestPaymentThatWaitsForItsCallerIsListedAfterADay(t *testing.T) {
 			}
 			require.Len(t, p.NeedsAttention(), 1)
 			assert.Contains(t, p.Recorded(out.Op.Ref).Attention, "its caller")
-			p.Runs(20 * 24 * time.Hour)
+			p.Runs(3 * 24 * time.Hour)
 			require.Len(t, p.NeedsAttention(), 1)
 			assert.Len(t, l.Sent(), before, "nothing in the background")
 

@@ -24,7 +24,7 @@ import (
 func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	seed := soak.Seed(t, 1)
-	for life := range soak.Times(4, 100) {
+	for life := range soak.Times(2, 100) {
 		virtual(t, fmt.Sprint(life), func(t *testing.T) {
 			random, failing := rand.New(rand.NewPCG(seed, uint64(life))), rand.New(rand.NewPCG(seed, ^uint64(life)))
 			var mu sync.Mutex
