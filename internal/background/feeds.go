@@ -108,11 +108,14 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	result, err := f.Pass(ctx, from, place.Failed)
 	if err != nil && ctx.Err() == nil && !w.Lifecycle.IsShutdown() {
 		level := slog.LevelWarn
-		if now.Sub(result.Next) > longestRest {
+		if now.Sub(result.Next).Abs() > longestRest {
 			level = slog.LevelError
 		}
 		w.Say(ctx, level, core.LogFeedUnread, "a list of events could not be read to its end; the next pass goes on there",
 			"provider", f.Provider, "source", f.Name, "reached", result.Next, "error", secret.Text(err.Error()))
+	}
+	if errors.Is(err, reconcile.ErrAhead) { // a bookmark never goes back
+		return f.Every, nil
 	}
 	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap, Noticed: place.Noticed, Types: place.Types}
 	after.Reads(f.Types, now, 2*max(longestRest, f.Every))

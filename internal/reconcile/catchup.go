@@ -156,8 +156,12 @@ func listFor(p *providers.Provider, list *providers.Feed, s *Source) purpose {
 	}}
 }
 
-// begin checks that the journal is whole, and that the credential is the account's, before the first page.
+// begin checks the first event's time, that the journal is whole, and that the credential is the account's, before the
+// first page.
 func (u *catchUp) begin(ctx context.Context) error {
+	if u.source.From.After(u.finder.Now().Add(maxAhead)) {
+		return ErrAhead
+	}
 	if _, _, err := u.finder.store.RecordEvent(ctx, machine.Heard{Provider: u.to.route.Provider.KeysUnder, ID: "catch up"}, nil); err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ const (
 	maxPassedOver = 20 // seconds with too many events, so that a list without an end does not keep a pass busy
 )
 
-var errAhead = errors.New("the provider's time is before the first event's: see that the clock of this machine is right")
+// ErrAhead is the error of a pass whose first event lies in the future. Nothing was read.
+var ErrAhead = errors.New("the time of the first event lies in the future: see that From and the clock of this machine are right")
 
 // listedEvent is an event of a page.
 type listedEvent struct {
@@ -164,7 +165,7 @@ func (u *catchUp) page(ctx context.Context, pages *feed.Pages) (*got, error) {
 		}
 		if now, err := http.ParseTime(answer.header.Get("Date")); err == nil { // the window is in the provider's time
 			if now.Add(maxAhead).Before(u.source.From) {
-				return nil, errAhead
+				return nil, ErrAhead
 			}
 			if until := now.Add(-max(u.plan.Feed().VisibleAfter, visibleAfter)); until.Before(u.until) {
 				u.until = core.Later(until, u.reached)

@@ -100,6 +100,23 @@ func TestFeedsAfterAPassInTheFuture(t *testing.T) {
 	})
 }
 
+// A feed that was to begin in the future, such as by a wrong clock, has no bookmark there. Once the clock and From are right,
+// it begins at From.
+func TestFeedsThatBeginInTheFuture(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		srv := openBank(t, unlooked, byHeader)
+		j := memory.New()
+		wrong := running(t, srv, j, func(f *onceward.Feed) { f.From = time.Now().Add(300 * day) })
+		wrong.Runs(3 * time.Hour)
+		assert.Contains(t, wrong.Log.String(), "the clock of this machine")
+		require.NoError(t, wrong.Close())
+		l := running(t, srv, j)
+		l.news("evt_1", time.Now())
+		l.Runs(3 * time.Hour)
+		assert.Equal(t, []string{"evt_1"}, l.got)
+	})
+}
+
 // A local clock that is ahead of the provider's neither passes over listed events nor moves a bookmark into the future.
 func TestCatchUpWithAClockThatIsAhead(t *testing.T) {
 	at := func(l *list, now time.Time) { // the provider's time
