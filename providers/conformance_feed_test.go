@@ -121,10 +121,11 @@ func TestConformanceFeedEvents(t *testing.T) {
 // balancetransaction.go, charge.go, payout.go and refund.go.
 func TestConformanceListings(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	type list struct {
 		request string
 		entries map[string]feed.Object // by the entry
-	}{
+	}
+	cases := map[string]list{
 		"stripe": {
 			request: "GET https://api.stripe.com/v1/balance_transactions?created[gte]=1795175999&created[lte]=1795262401&expand[]=data.source&limit=100",
 			entries: map[string]feed.Object{
@@ -149,21 +150,58 @@ func TestConformanceListings(t *testing.T) {
 			},
 		},
 	}
-	for _, p := range adapters() {
-		plan, objects, err := feed.CompileListing(&p)
-		require.NoError(t, err)
-		if plan == nil {
-			continue
+	// As in increase-go ca1c95b achtransfer.go and its siblings.
+	for kind, more := range map[string]string{
+		"account_transfer": "", "ach_transfer": "", "card_push_transfer": "", "check_transfer": "", "fednow_transfer": "",
+		"real_time_payments_transfer": "", "swift_transfer": "instructed_", "wire_transfer": "",
+	} {
+		one := feed.Object{ID: "t_1", Kind: kind, Key: "k", Amount: "-150", Currency: "USD", State: providers.TookEffect}
+		entry := fmt.Sprintf(`"type":%q,"id":"t_1","idempotency_key":"k","%samount":-150,"%scurrency":"USD","status":`, kind, more, more)
+		if kind == "card_push_transfer" {
+			one.Amount, one.Decimal = "1.50", true
+			entry = `"type":"card_push_transfer","id":"t_1","idempotency_key":"k","presentment_amount":{"currency":"USD","value":"1.50"},"status":`
 		}
-		want, has := cases[p.Name]
-		require.True(t, has, "%s has a list of objects, and no entry here", p.Name)
-		r, err := plan.Pages(feed.Window{Since: conformanceTime, Until: conformanceTime.Add(24 * time.Hour)}).Next()
-		require.NoError(t, err)
-		assert.Equal(t, want.request, r.Method+" "+r.URL.String())
-		for entry, object := range want.entries {
-			got, err := objects.Read(&feed.Item{ID: "txn_1", Type: typeOf(entry), Body: []byte("{" + entry + "}")})
-			require.NoError(t, err, entry)
-			assert.Equal(t, object, got, entry)
+		l := list{
+			request: "GET https://api.increase.com/" + kind + "s?created_at.on_or_after=2026-11-20T11%3A59%3A59Z&created_at.on_or_before=2026-11-21T12%3A00%3A01Z&limit=100",
+			entries: map[string]feed.Object{},
+		}
+		for state, outcome := range map[string]providers.Outcome{
+			"pending_approval": providers.TookEffect, "complete": providers.TookEffect, "submitted": providers.TookEffect, "returned": providers.Reversed, "canceled": providers.Reversed,
+		} {
+			one.State = outcome
+			l.entries[entry+`"`+state+`"`] = one
+		}
+		cases["increase "+kind] = l
+	}
+	// As in gocardless-pro-go 553b873 testdata/payments.json and testdata/refunds.json.
+	for kind, state := range map[string]string{"payment": "charged_back", "refund": "bounced"} {
+		one := feed.Object{ID: "PM123", Kind: kind, Reference: "r", Amount: "1000", Currency: "EUR", State: providers.TookEffect}
+		turned := one
+		turned.State = providers.Reversed
+		entry := `"id":"PM123","created_at":"2014-01-01T12:00:00.000Z","amount":1000,"currency":"EUR","reference":"WINEBOX001","metadata":{"onceward":"r"},"status":`
+		cases["gocardless "+kind] = list{
+			request: "GET https://api.gocardless.com/" + kind + "s?created_at[gte]=2026-11-20T11%3A59%3A59Z&created_at[lte]=2026-11-21T12%3A00%3A01Z&limit=500",
+			entries: map[string]feed.Object{entry + `"submitted"`: one, entry + `"` + state + `"`: turned},
+		}
+	}
+	for _, p := range adapters() {
+		for i := range p.Listings {
+			name := p.Name
+			if len(p.Listings) > 1 {
+				name += " " + p.Listings[i].Objects[0].Kind
+			}
+			want, has := cases[name]
+			require.True(t, has, "%s has a list of objects, and no entry here", name)
+			plan, objects, err := feed.CompileListing(&p, &p.Listings[i])
+			require.NoError(t, err)
+			r, err := plan.Pages(feed.Window{Since: conformanceTime, Until: conformanceTime.Add(24 * time.Hour)}).Next()
+			require.NoError(t, err)
+			assert.Equal(t, want.request, r.Method+" "+r.URL.String())
+			for entry, object := range want.entries {
+				got, err := objects.Read(&feed.Item{ID: "txn_1", Type: typeOf(entry), Body: []byte("{" + entry + "}")})
+				require.NoError(t, err, entry)
+				assert.Equal(t, object, got, entry)
+			}
 		}
 	}
 }

@@ -218,7 +218,14 @@ func increaseLooks() []look {
 		asked    = "GET /ach_transfers?idempotency_key=" + conformanceKey + "&limit=100"
 	)
 	page := func(cursor, items string) string { return `{"data":[` + items + `],"next_cursor":` + cursor + `}` }
-	return []look{
+	var looks []look
+	for _, of := range []string{"account", "card_push", "check", "real_time_payments", "swift", "wire"} {
+		kind := func(text string) string { return swap(text, "ach_transfers", of+"_transfers") }
+		looks = append(looks, look{name: "of " + of, request: kind(transfer), asks: []string{kind(asked)}, page: page("null", created), want: exactly("ach_transfer_1", providers.TookEffect, true)})
+	}
+	export := "POST https://api.increase.com/exports\nContent-Type: application/json\n\n{}"
+	return append(looks, []look{
+		{name: "an export", request: export, asks: []string{swap(asked, "ach_transfers", "exports")}, page: page("null", swap(created, "pending_submission", "complete")), want: exactly("ach_transfer_1", providers.TookEffect, true)},
 		{name: "a transfer", request: transfer, asks: []string{asked}, page: page("null", created), want: exactly("ach_transfer_1", providers.TookEffect, true)},
 		{name: "if the filter is ignored", request: transfer, asks: []string{asked}, page: page("null", other), want: alikeAt(true, "ach_transfer_2")},
 		{
@@ -235,7 +242,7 @@ func increaseLooks() []look {
 		{name: "a transfer that needs attention", request: transfer, asks: []string{asked}, page: page("null", swap(created, "pending_submission", "requires_attention")), want: exactly("ach_transfer_1", providers.TookEffect, false)},
 		{name: "none", request: transfer, asks: []string{asked}, page: page("null", ""), want: nothing(true)},
 		{name: "no list", request: transfer, asks: []string{asked}, page: `{"type":"object_not_found_error"}`, want: finding{}},
-	}
+	}...)
 }
 
 // As in the description of svix-webhooks 4fc0cfb.

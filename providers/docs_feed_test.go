@@ -107,25 +107,61 @@ func pageSize(f providers.Feed) string {
 	return "parameter `" + cell(f.Limit) + "`"
 }
 
-// listingOf writes what the provider's list of objects has, and how Onceward reads the list.
+// listingOf writes what the provider's lists of objects have, and how Onceward reads the lists. Lists that differ in their
+// path and kind alone are one.
 func listingOf(b *strings.Builder, s *section) {
-	l := s.provider.Listing
-	f := l.List
-	if f.Path == "" {
+	lists := s.provider.Listings
+	if len(lists) == 0 {
 		return
 	}
 	b.WriteString("\n## The list of objects\n\n")
-	b.WriteString("`client.Objects` reads what moved, to [compare it with the journal](../compare.md).\n\n")
-	b.WriteString("| fact | |\n|---|---|\n")
+	b.WriteString("`client.Objects` reads what moved, to [compare it with the journal](../compare.md).\n")
+	for len(lists) > 0 {
+		requests := listRequest(lists[0].List)
+		items := pathCell(lists[0].List.Items)
+		n := 1
+		for ; n < len(lists) && alikeListings(lists[0], lists[n]); n++ {
+			requests += "<br>" + listRequest(lists[n].List)
+			if other := pathCell(lists[n].List.Items); !strings.Contains(items, other) {
+				items += ", " + other
+			}
+		}
+		listOf(b, s, lists[0], requests, items)
+		b.WriteString("\n| shown as | object | its id | its key | its reference | amount that moved | currency | states |\n|---|---|---|---|---|---|---|---|\n")
+		for _, l := range lists[:n] {
+			for _, o := range l.Objects {
+				amount := pathCell(o.Amount)
+				if o.Decimal {
+					amount += ", a decimal number"
+				}
+				fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", pathCell(o.Shows), cell(o.Kind), pathCell(o.ID), pathCell(o.Key), pathCell(o.Reference),
+					amount, pathCell(o.Currency), meansCell(providers.Lookup{Means: o.Means}))
+			}
+		}
+		lists = lists[n:]
+	}
+}
+
+// alikeListings reports whether two lists have the same facts but for the path, the items, the objects and the file of
+// the source.
+func alikeListings(a, b providers.Listing) bool {
+	one, other := a.List, b.List
+	one.Path, one.Items, one.Source = other.Path, other.Items, other.Source
+	return one == other && a.Kind == b.Kind
+}
+
+func listOf(b *strings.Builder, s *section, l providers.Listing, requests, items string) {
+	f := l.List
+	b.WriteString("\n| fact | |\n|---|---|\n")
 	for _, row := range [][2]string{
-		{"request", listRequest(f)},
+		{"request", requests},
 		{"source", s.sources.cite(f.Source)},
 		{"limited by", f.Bound.String() + layoutOf(f.TimeLayout)},
 		{"an entry is listed for", published(f.Horizon)},
 		{"an entry is listed within", published(f.VisibleAfter)},
 		{"whose entries", "of the " + f.Owner.String()},
 		{"needs", cmp.Or(cell(f.Needs), "the credential alone")},
-		{"items", pathCell(f.Items)},
+		{"items", items},
 		{"pages", listPages(f)},
 		{"size of a page", pageSize(f)},
 		{"an entry's id", pathCell(f.ID)},
@@ -134,10 +170,5 @@ func listingOf(b *strings.Builder, s *section) {
 		{"the kind of its object", pathCell(l.Kind)},
 	} {
 		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
-	}
-	b.WriteString("\n| shown as | object | its id | its reference | amount that moved | currency | states |\n|---|---|---|---|---|---|---|\n")
-	for _, o := range l.Objects {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", cell(o.Shows), cell(o.Kind), pathCell(o.ID), pathCell(o.Reference),
-			pathCell(o.Amount), pathCell(o.Currency), meansCell(providers.Lookup{Means: o.Means}))
 	}
 }

@@ -46,7 +46,9 @@ func sourcesOf(p providers.Provider) (texts []string) {
 		add(r.Source)
 	}
 	add(p.Feed.Source)
-	add(p.Listing.List.Source)
+	for _, l := range p.Listings {
+		add(l.List.Source)
+	}
 	add(p.Identity.Source)
 	return texts
 }

@@ -220,17 +220,18 @@ var dwollaEvent = EventRule{
 		"topics, created and correlationId: developers.dwolla.com/docs/api-reference/events, developers.dwolla.com/guides/webhooks/process-webhooks [D]",
 }
 
-// increaseEvents say that something moved. The object that the request created then shows the key.
-var increaseEvents = kinds(EventRule{
-	Field:    "category",
-	Endpoint: "POST /{objects}",
-	ID:       "id",
-	Object:   "associated_object_id",
-	At:       "created_at",
-	Thin:     true,
-	Source:   "increase-go ca1c95b event.go [S]",
-}, 0,
-	"account_transfer.created", "account_transfer.updated", "ach_transfer.created", "ach_transfer.updated",
-	"card_push_transfer.created", "card_push_transfer.updated", "check_transfer.created", "check_transfer.updated",
-	"fednow_transfer.created", "fednow_transfer.updated", "real_time_payments_transfer.created", "real_time_payments_transfer.updated",
-	"swift_transfer.created", "swift_transfer.updated", "wire_transfer.created", "wire_transfer.updated")
+// increaseEvents say that something moved. The transfer that the request created then shows the key.
+var increaseEvents = func() (rules []EventRule) {
+	for _, t := range increaseTransfers {
+		rules = append(rules, kinds(EventRule{
+			Field:    "category",
+			Endpoint: "POST /" + t.kind + "s",
+			ID:       "id",
+			Object:   "associated_object_id",
+			At:       "created_at",
+			Thin:     true,
+			Source:   "increase-go ca1c95b event.go [S]",
+		}, 0, t.kind+".created", t.kind+".updated")...)
+	}
+	return rules
+}()

@@ -69,9 +69,6 @@ type Feed struct {
 // FeedHost returns the host for the list of events: Feed.Host, or the first of Hosts.
 func (p *Provider) FeedHost() string { return p.hostOf(&p.Feed) }
 
-// ListingHost returns the host of the list of objects: Listing.List.Host, or the first of Hosts.
-func (p *Provider) ListingHost() string { return p.hostOf(&p.Listing.List) }
-
 func (p *Provider) hostOf(f *Feed) string {
 	if f.Host == "" && len(p.Hosts) > 0 {
 		return p.Hosts[0]

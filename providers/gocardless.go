@@ -56,6 +56,7 @@ func GoCardless() Provider {
 		WebhookSchemes: []string{"gocardless"},
 		Events:         gocardlessEvents,
 		Feed:           gocardlessFeed,
+		Listings:       gocardlessListings,
 		Hosts:          []string{"api.gocardless.com", "api-sandbox.gocardless.com"},
 		Source:         sourceGoCardlessKeys + "; hosts: " + sourceGoCardlessSDK + " options.go; scope of keys: [?]",
 		Endpoints: slices.Concat(

@@ -40,12 +40,25 @@ func Increase() Provider {
 	}
 	listed := create
 	listed.Object, listed.Lookups = "object", []Lookup{increaseByKey}
+	var transfers []Endpoint
+	for _, t := range increaseTransfers {
+		e, look := create, increaseByKey
+		look.Path = "/" + t.kind + "s"
+		look.Same = append(slices.Clone(look.Same), Same{Field: t.amount, Is: "{request." + t.amount + "}", As: AsDecimal, Optional: true})
+		e.Pattern, e.Object, e.Lookups = "POST "+look.Path, t.kind, []Lookup{look}
+		e.Amount = Amount{Value: t.amount, Decimal: t.decimal, Source: sourceIncreaseTransfers}
+		if t.currency != "currency" { // which no request names
+			e.Amount.Currency = t.currency
+		}
+		transfers = append(transfers, e)
+	}
 	return Provider{
 		Name:             "increase",
 		CredentialScoped: true,
 		WebhookSchemes:   []string{"increase"},
 		Events:           increaseEvents,
 		Feed:             increaseFeed,
+		Listings:         increaseListings,
 		Answers:          jsonAnswers,
 		Hosts:            []string{"api.increase.com", "sandbox.increase.com"},
 		ReplayHeader:     "Idempotent-Replayed", ReplayValue: "true",
@@ -59,11 +72,27 @@ func Increase() Provider {
 			each(Endpoint{Rules: increaseKeyless, Source: sourceIncrease + ": keys are for POST only"}, "/"),
 			each(Endpoint{Idempotent: true, Rules: increaseKeyless, Source: sourceIncrease + ": PATCH, GET and DELETE are inherently idempotent"}, "PATCH /", "DELETE /"),
 			each(listed, "POST /{objects}"),
+			transfers,
 			each(secretly(create, "; the answer is a URL that needs no credential: increase-go ca1c95b filelink.go [S]"), "POST /file_links"),
 		),
 		Identity: Identity{Path: "/groups/current", Field: "id", Source: "increase-go ca1c95b group.go [S]: the currently authenticated group"},
 		Source:   sourceIncrease + "; hosts: increase-go ca1c95b option/requestoption.go [S]; scope of keys: [?]",
 	}.Clone()
+}
+
+// increaseTransfers are the kinds of transfers. amount and currency are their paths in a transfer, and in the request.
+var increaseTransfers = []struct {
+	kind, amount, currency string
+	decimal                bool
+}{
+	{"account_transfer", "amount", "currency", false},
+	{"ach_transfer", "amount", "currency", false},
+	{"card_push_transfer", "presentment_amount.value", "presentment_amount.currency", true},
+	{"check_transfer", "amount", "currency", false},
+	{"fednow_transfer", "amount", "currency", false},
+	{"real_time_payments_transfer", "amount", "currency", false},
+	{"swift_transfer", "instructed_amount", "instructed_currency", false},
+	{"wire_transfer", "amount", "currency", false},
 }
 
 // increaseByKey finds the one object with the key in its list.
@@ -95,6 +124,7 @@ var increaseKeyless = slices.Concat(
 )
 
 const (
-	sourceIncrease       = "increase.com/documentation/idempotency-keys [D]"
-	sourceIncreaseErrors = "increase-go ca1c95b internal/apierror [S]: errors carry a type"
+	sourceIncrease          = "increase.com/documentation/idempotency-keys [D]"
+	sourceIncreaseTransfers = "increase-go ca1c95b, a file for each kind, such as achtransfer.go [S]"
+	sourceIncreaseErrors    = "increase-go ca1c95b internal/apierror [S]: errors carry a type"
 )

@@ -32,6 +32,58 @@ var stripeListing = Listing{
 	},
 }
 
+// increaseListings are the lists of transfers, one for each kind.
+var increaseListings = func() (lists []Listing) {
+	for _, t := range increaseTransfers {
+		lists = append(lists, Listing{
+			List: Feed{
+				Path:       "/" + t.kind + "s",
+				Query:      "created_at.on_or_after={since}&created_at.on_or_before={until}",
+				TimeLayout: "rfc3339",
+				Items:      "data[]",
+				Next:       Paging{Style: PageCursor, Param: "cursor", Cursor: "next_cursor", Size: 100},
+				Limit:      "limit",
+				ID:         "id",
+				At:         "created_at",
+				Type:       "type",
+				Source:     sourceIncreaseTransfers + "; for how long, and when one is listed: [?]",
+			},
+			Kind: "type",
+			Objects: []ListedObject{{
+				Shows: t.kind, Kind: t.kind, ID: "id", Key: "idempotency_key", Amount: t.amount, Currency: t.currency, Decimal: t.decimal,
+				Means: states("status", Reversed.of("canceled", "declined", "rejected", "returned", "reversed", "reviewing_rejected", "stopped")),
+			}},
+		})
+	}
+	return lists
+}()
+
+// gocardlessListings are the lists of payments and refunds. An outbound payment's list has a window too, and in which form
+// it takes times is not published. A payment that failed may be tried again, and has not moved anything until then.
+var gocardlessListings = []Listing{
+	gocardlessListing("payment", states("status", Refused.of("customer_approval_denied"), Reversed.of("failed", "cancelled", "charged_back"))),
+	gocardlessListing("refund", states("status", Reversed.of("cancelled", "bounced", "funds_returned"))),
+}
+
+func gocardlessListing(kind string, means []Meaning) Listing {
+	return Listing{
+		List: Feed{
+			Path:       "/" + kind + "s",
+			Query:      "created_at[gte]={since}&created_at[lte]={until}",
+			TimeLayout: "rfc3339",
+			Items:      kind + "s[]",
+			Next:       Paging{Style: PageCursor, Param: "after", Cursor: "meta.cursors.after", Size: 500},
+			Limit:      "limit",
+			ID:         "id",
+			At:         "created_at",
+			Needs:      "the header GoCardless-Version",
+			Source: sourceGoCardlessSDK + " " + kind + "_service.go, testdata/" + kind + "s.json: filters and fields; states: gocardless-dotnet e902187 Resources [S]; at most 500: " +
+				"gocardless-pro-android-sdk 028c2eb model/CursorPagination.kt [S]; for how long, and when one is listed: [?]",
+		},
+		Objects: []ListedObject{{Kind: kind, ID: "id", Reference: "metadata.onceward", Amount: "amount", Currency: "currency", Means: means}},
+	}
+}
+
 // stripeMoved is an object that is the source of a transaction.
 func stripeMoved(shows, kind, id, amount string, means []Meaning) ListedObject {
 	return ListedObject{

@@ -79,8 +79,8 @@ type Provider struct {
 	// Feed defines how the provider lists its events.
 	Feed Feed
 
-	// Listing defines how the provider lists the objects that moved money.
-	Listing Listing
+	// Listings define how the provider lists the objects that moved money. Each is a list of other kinds.
+	Listings []Listing
 
 	// WebhookSchemes are the schemes from package webhook (webhook.Verifier.Scheme) that sign the provider's events.
 	// Client.WebhookHandler rejects a verifier with another scheme. Empty allows every scheme.
@@ -292,9 +292,13 @@ func (p Provider) Clone() Provider {
 	for i := range p.Events {
 		p.Events[i].Also = slices.Clone(p.Events[i].Also)
 	}
-	p.Listing.Objects = slices.Clone(p.Listing.Objects)
-	for i := range p.Listing.Objects {
-		p.Listing.Objects[i].Means = slices.Clone(p.Listing.Objects[i].Means)
+	p.Listings = slices.Clone(p.Listings)
+	for i := range p.Listings {
+		l := &p.Listings[i]
+		l.Objects = slices.Clone(l.Objects)
+		for j := range l.Objects {
+			l.Objects[j].Means = slices.Clone(l.Objects[j].Means)
+		}
 	}
 	p.Endpoints = slices.Clone(p.Endpoints)
 	for i := range p.Endpoints {

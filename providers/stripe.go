@@ -67,7 +67,7 @@ func Stripe() Provider {
 		WebhookSchemes: []string{"stripe"},
 		Events:         stripeEvents,
 		Feed:           stripeFeed,
-		Listing:        stripeListing,
+		Listings:       []Listing{stripeListing},
 		Answers:        jsonAnswers,
 		ReplayHeader:   "Idempotent-Replayed", ReplayValue: "true",
 		Endpoints: slices.Concat(

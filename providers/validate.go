@@ -78,7 +78,7 @@ func (p Provider) Validate() error {
 	}
 	v.events()
 	v.feed()
-	v.listing()
+	v.listings()
 	v.identity()
 	return errors.Join(v.errs...)
 }

@@ -16,12 +16,13 @@ func (v *validation) feed() {
 	if f == (Feed{}) {
 		return
 	}
-	v.list(at, f)
+	v.list(at, f, false)
 	v.feedRules(at, f)
 }
 
-// list reports contradictions in the facts of a list, and facts that would miss entries.
-func (v *validation) list(at string, f Feed) {
+// list reports contradictions in the facts of a list, and facts that would miss entries. Entries may have no type if
+// untyped says so.
+func (v *validation) list(at string, f Feed, untyped bool) {
 	v.check(!f.Bound.valid(), at+"Bound", "%v is not one of the constants", f.Bound)
 	v.check(!f.Owner.valid(), at+"Owner", "%v is not one of the constants", f.Owner)
 	v.check(f.Horizon < 0, at+"Horizon", "it is negative")
@@ -32,7 +33,7 @@ func (v *validation) list(at string, f Feed) {
 	for _, path := range []struct {
 		field, text string
 		optional    bool
-	}{{"ID", f.ID, false}, {"At", f.At, false}, {"Type", f.Type, false}, {"Account", f.Account, true}} {
+	}{{"ID", f.ID, false}, {"At", f.At, false}, {"Type", f.Type, untyped}, {"Account", f.Account, true}} {
 		v.check(!fieldPath(path.text) && !(path.optional && path.text == ""), at+path.field, "%q is not a dotted path", path.text)
 	}
 	v.check(f.Owner == OfApplication && f.Account == "", at+"Account", "it is empty: the list has the events of several accounts")

@@ -1,6 +1,6 @@
 // Package feed reads a provider's list of events, as [providers.Feed] describes the list. [Compile] makes a [Plan] of a
 // table. [Plan.Pages] has the requests for one window, and the events in their answers. [CompileListing] makes a plan of
-// the list of objects, whose entries stand for events.
+// a list of objects, whose entries stand for events.
 //
 // It trusts no filter of a provider: an event outside the window, or of another type, is left out. An event without an
 // id, a time or a type is an error, not left out. Nothing here does I/O. A Plan is safe for concurrent use. Pages must
@@ -59,14 +59,18 @@ func Compile(p *providers.Provider) (*Plan, error) {
 	if p.Feed.Path == "" {
 		return nil, nil
 	}
-	plan, err := compile(p, &p.Feed, p.FeedHost())
+	plan, err := compile(p, &p.Feed)
 	if err != nil {
 		return nil, fmt.Errorf("providers: %q: Feed: %w", p.Name, err)
 	}
 	return plan, nil
 }
 
-func compile(p *providers.Provider, f *providers.Feed, host string) (*Plan, error) {
+func compile(p *providers.Provider, f *providers.Feed) (*Plan, error) {
+	host := f.Host
+	if host == "" {
+		host = p.Hosts[0]
+	}
 	plan := &Plan{provider: p, host: host, feed: f, fields: tables.NewFields(f.ID, f.At, f.Type, f.Account)}
 	plan.before, plan.after, _ = strings.Cut(f.As, "{item}")
 	probe := plan.Pages(Window{Until: time.Unix(1, 0), Types: []string{"x"}})
@@ -275,7 +279,7 @@ func (p *Plan) item(text []byte) (item Item, why string) {
 		to         *string
 	}{{"id", f.ID, &item.ID}, {"type", f.Type, &item.Type}} {
 		said, ok := texts.Only(field.path)
-		if !ok || len(said) > lookup.MaxID {
+		if field.path != "" && (!ok || len(said) > lookup.MaxID) {
 			return item, "a listed event shows no " + field.name + " at " + field.path
 		}
 		*field.to = said

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/onceward/onceward/internal/lookup"
@@ -10,9 +11,10 @@ import (
 
 // Object is what an entry of a list of objects shows. Empty texts are not shown.
 type Object struct {
-	ID, Kind, Reference string
-	Amount, Currency    string // Amount is in the smallest unit
-	State               providers.Outcome
+	ID, Kind, Key, Reference string
+	Amount, Currency         string
+	Decimal                  bool // Amount is a decimal number, and not one of the smallest unit
+	State                    providers.Outcome
 }
 
 // Objects reads the entries of a list of objects.
@@ -21,20 +23,15 @@ type Objects struct {
 	fields  *tables.Fields
 }
 
-// CompileListing prepares the list of objects of a validated table. It returns nil if the table has no such list. The
-// table must not change afterwards.
-func CompileListing(p *providers.Provider) (*Plan, *Objects, error) {
-	l := &p.Listing
-	if l.List.Path == "" {
-		return nil, nil, nil
-	}
-	plan, err := compile(p, &l.List, p.ListingHost())
+// CompileListing prepares a list of objects of a validated table, which must not change afterwards.
+func CompileListing(p *providers.Provider, l *providers.Listing) (*Plan, *Objects, error) {
+	plan, err := compile(p, &l.List)
 	if err != nil {
-		return nil, nil, fmt.Errorf("providers: %q: Listing: %w", p.Name, err)
+		return nil, nil, fmt.Errorf("providers: %q: Listings: %w", p.Name, err)
 	}
 	paths := []string{l.Kind}
 	for _, o := range l.Objects {
-		paths = append(paths, o.ID, o.Reference, o.Amount, o.Currency)
+		paths = append(paths, o.ID, o.Key, o.Reference, o.Amount, o.Currency)
 		for _, m := range o.Means {
 			paths = append(paths, m.Field)
 		}
@@ -57,7 +54,8 @@ func (r *Objects) Read(entry *Item) (Object, error) {
 		if !ok || len(id) > lookup.MaxID {
 			continue
 		}
-		object := Object{ID: id, Kind: o.Kind}
+		object := Object{ID: id, Kind: o.Kind, Decimal: o.Decimal}
+		object.Key, _ = texts.Only(o.Key)
 		object.Reference, _ = texts.Only(o.Reference)
 		object.Amount, _ = texts.Only(o.Amount)
 		object.Currency, _ = texts.Only(o.Currency)
@@ -65,7 +63,7 @@ func (r *Objects) Read(entry *Item) (Object, error) {
 		return object, nil
 	}
 	if at != "" {
-		return Object{}, fmt.Errorf("an entry about a %s shows no id at %s", shown, at)
+		return Object{}, fmt.Errorf("an entry about a %s shows no id at %s", cmp.Or(shown, r.listing.Objects[0].Kind), at)
 	}
 	return Object{ID: entry.ID, Kind: entry.Type, State: providers.TookEffect}, nil
 }

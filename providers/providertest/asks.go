@@ -17,7 +17,14 @@ import (
 
 // bodyTells reports whether only the body shows that a request is a look-up.
 func (s *Server) bodyTells(r *http.Request) bool {
-	if f := &s.provider.Feed; f.Path != "" && !get(r) && f.Method == r.Method {
+	whole := []*providers.Feed{&s.provider.Feed}
+	for i := range s.provider.Listings {
+		whole = append(whole, &s.provider.Listings[i].List)
+	}
+	for _, f := range whole {
+		if f.Path == "" || get(r) || f.Method != r.Method {
+			continue
+		}
 		if _, is := filled(f.Path, r.URL.EscapedPath(), "[^/]+"); is {
 			return true
 		}
@@ -44,7 +51,10 @@ func (s *Server) isLook(c *call) bool {
 	if who := s.provider.Identity; who.Path != "" && get(c.r) && c.r.URL.RequestURI() == who.Path {
 		return true
 	}
-	if _, is := s.asksForEvents(c); is {
+	if _, is := asksFor(&s.provider.Feed, c); is {
+		return true
+	}
+	if l, _ := s.asksForObjects(c); l != nil {
 		return true
 	}
 	for i := range s.provider.Endpoints {

@@ -120,6 +120,8 @@
 // event is listed. Account, MayLook, PageSize and the faults of look-ups apply to the list, too. EventManner.Bulk makes
 // a page too large.
 //
+// If the table has Listings, the server lists the objects that its effects made, in the same way.
+//
 // # Time
 //
 // The server has its own clock. [Server.Advance] moves it on top of the time that passes by itself. Inside a bubble of

@@ -11,10 +11,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// asksForEvents reports whether a request is for the table's list of events, and returns the values of the placeholders.
-// A look-up may read the same list: a request for events begins with the parameters of the Feed's Query.
-func (s *Server) asksForEvents(c *call) (values map[string]string, is bool) {
-	f := &s.provider.Feed
+// asksFor reports whether a request is for a list, and returns the values of the placeholders. A look-up may read the same
+// list: a request for the whole list begins with the parameters of the table's Query.
+func asksFor(f *providers.Feed, c *call) (values map[string]string, is bool) {
 	method := cmp.Or(f.Method, http.MethodGet)
 	if f.Path == "" || c.r.Method != method {
 		return nil, false
@@ -53,6 +52,15 @@ func (s *Server) listEvents(c *call, values map[string]string) Answer {
 	if f.Bound != providers.ByCursor {
 		slices.Reverse(events)
 	}
+	return paged{
+		next: f.Next, items: f.Items, id: f.ID, size: s.sizeOf(c, f), n: len(events),
+		item:   func(i int) any { return events[i].item },
+		cursor: func(i int) string { return "after " + events[i].id },
+	}.answer(c)
+}
+
+// sizeOf is how many entries a page of a list has at most.
+func (s *Server) sizeOf(c *call, f *providers.Feed) int {
 	size := cmp.Or(f.Next.Size, defaultPage)
 	if text, asks := c.parameter(f.Limit); f.Limit != "" && asks {
 		if n, err := strconv.Atoi(text); err == nil && n > 0 {
@@ -62,11 +70,7 @@ func (s *Server) listEvents(c *call, values map[string]string) Answer {
 	if s.PageSize > 0 && (f.Next.Style != providers.PageLastID || f.Next.More != "") {
 		size = min(size, s.PageSize)
 	}
-	return paged{
-		next: f.Next, items: f.Items, id: f.ID, size: size, n: len(events),
-		item:   func(i int) any { return events[i].item },
-		cursor: func(i int) string { return "after " + events[i].id },
-	}.answer(c)
+	return size
 }
 
 // eventsFor returns the events that a request may see and asks for, the oldest first.

@@ -72,11 +72,17 @@ func (s *Server) looks(c *call) (a Answer, what string, is bool) {
 		}
 		return answerOf(http.StatusOK, put(nil, steps(who.Field), account, itself)), "looked", true
 	}
-	if values, is := s.asksForEvents(c); is {
+	if values, is := asksFor(&s.provider.Feed, c); is {
 		if a, refused := s.unread(c, s.provider.Feed.Needs); refused {
 			return a, "may not look", true
 		}
 		return s.listEvents(c, values), "listed events", true
+	}
+	if l, values := s.asksForObjects(c); l != nil {
+		if a, refused := s.unread(c, l.List.Needs); refused {
+			return a, "may not look", true
+		}
+		return s.listObjects(c, l, values), "listed objects", true
 	}
 	ways, fetched, byID := s.ways(c)
 	if len(ways) == 0 && !byID {

@@ -89,6 +89,9 @@ func allSought() []sought {
 	lithic := func(name, path, account string) sought {
 		return sought{name: "Lithic, " + name, provider: providers.Lithic(), path: "/v1/" + path, header: idempotency, body: `{"token":"REF","amount":1#,"` + account + `":"a#"}`, ways: 1}
 	}
+	increase := func(objects string) sought {
+		return sought{name: "Increase, one of " + objects, provider: providers.Increase(), path: "/" + objects, header: idempotency, body: `{"amount":1#}`, ways: 1}
+	}
 	mangopay := func(name, path string) sought {
 		return sought{name: "Mangopay, " + name, provider: providers.Mangopay(), path: "/v2.01/client/" + path, header: idempotency, body: `{"Tag":"t#","DebitedFunds":{"Currency":"EUR","Amount":1#}}`, ways: 1}
 	}
@@ -171,7 +174,8 @@ func allSought() []sought {
 		{name: "Braintree, a charge", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { chargePaymentMethod(input: $input) { transaction { id } } }", `{"input":{"apiRequestKey":"KEY","transaction":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
 		{name: "Braintree, a refund of a card", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundCreditCard(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 1},
 		{name: "Braintree, a refund of a transaction", provider: providers.Braintree(), path: "/graphql", body: graphQL("mutation M($input: I!) { refundTransaction(input: $input) { refund { id } } }", `{"input":{"apiRequestKey":"KEY","transactionId":"t#","refund":{"orderId":"REF","amount":"1#.00"}}}`), ways: 2},
-		{name: "Increase, a transfer", provider: providers.Increase(), path: "/ach_transfers", header: idempotency, body: `{"amount":1#}`, ways: 1},
+		increase("ach_transfers"), increase("account_transfers"), increase("card_push_transfers"), increase("check_transfers"), increase("fednow_transfers"),
+		increase("real_time_payments_transfers"), increase("swift_transfers"), increase("wire_transfers"), increase("exports"),
 		{name: "Svix, a message", provider: providers.Svix(), path: "/api/v1/app/app_1/msg", header: idempotency, body: `{"eventId":"REF","eventType":"t","payload":{}}`, ways: 1},
 		{name: "Svix, an application", provider: providers.Svix(), path: "/api/v1/app", header: idempotency, body: `{"uid":"REF","name":"app #"}`, ways: 1},
 		{name: "Column, an ACH transfer", provider: providers.Column(0), path: "/transfers/ach", header: idempotency, body: `{"amount":1#}`, ways: 1},

@@ -209,11 +209,12 @@ func TestObjectsEndWithAnError(t *testing.T) {
 		prepare  func(s *stripe)
 		says     string
 	}{
-		"no Reconcile":         {adjust: func(c *onceward.Config) { c.Reconcile = nil }, says: "Config.Reconcile is nil"},
-		"an unknown provider":  {provider: "bank", says: `is called "bank"`},
-		"a table without list": {adjust: func(c *onceward.Config) { c.Providers[0].Listing = providers.Listing{} }, says: "has no list of objects"},
-		"no window":            {of: onceward.ObjectList{Window: compare.Window{From: day.To, To: day.From}}, says: "set From and To"},
-		"a window of now":      {of: onceward.ObjectList{Window: compare.Window{From: day.From, To: time.Now()}}, says: "let it end earlier"},
+		"no Reconcile":              {adjust: func(c *onceward.Config) { c.Reconcile = nil }, says: "Config.Reconcile is nil"},
+		"an unknown provider":       {provider: "bank", says: `is called "bank"`},
+		"a table without list":      {adjust: func(c *onceward.Config) { c.Providers[0].Listings = nil }, says: "has no list of objects"},
+		"a kind that is not listed": {of: onceward.ObjectList{Window: day, Kinds: []string{"customer"}}, says: `has a "customer": the lists have charge, payment_intent`},
+		"no window":                 {of: onceward.ObjectList{Window: compare.Window{From: day.To, To: day.From}}, says: "set From and To"},
+		"a window of now":           {of: onceward.ObjectList{Window: compare.Window{From: day.From, To: time.Now()}}, says: "let it end earlier"},
 		"a page that is refused": {prepare: func(s *stripe) {
 			s.refuse = func(*http.Request) *http.Response {
 				return oncetest.Answers(http.StatusForbidden, `{"error":{"type":"invalid_request_error"}}`)
