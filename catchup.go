@@ -116,11 +116,11 @@ func (c *Client) CatchUp(ctx context.Context, provider string, opts CatchUp) (Ca
 		return result, fmt.Errorf("onceward: catch up: %w", err)
 	}
 	defer c.core.Lifecycle.Leave()
-	var again []feed.FailedEvent
+	var place feed.Place
 	for _, e := range opts.Again {
-		again = append(again, feed.FailedEvent(e))
+		place.Failed = append(place.Failed, feed.FailedEvent(e))
 	}
-	r, err := c.catchUp(ctx, p, plan, &opts, again)
+	r, err := c.catchUp(ctx, p, plan, &opts, &place)
 	result = CaughtUp{Next: r.Next, Read: r.Read, Handled: r.Handled, Gap: r.Gap, GapUnknown: r.GapUnknown}
 	for _, e := range r.Failed {
 		result.Failed = append(result.Failed, FailedEvent(e))
@@ -135,9 +135,9 @@ func (c *Client) CatchUp(ctx context.Context, provider string, opts CatchUp) (Ca
 }
 
 // catchUp makes one pass, by options that are not refused.
-func (c *Client) catchUp(ctx context.Context, p *providers.Provider, plan *feed.Plan, opts *CatchUp, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
+func (c *Client) catchUp(ctx context.Context, p *providers.Provider, plan *feed.Plan, opts *CatchUp, place *feed.Place) (reconcile.CaughtUp, error) {
 	source := reconcile.Source{
-		From: opts.From, Types: opts.Types, Scope: opts.Scope, Account: opts.Account, Undelivered: opts.Undelivered, Again: again,
+		From: opts.From, Types: opts.Types, Scope: opts.Scope, Account: opts.Account, Undelivered: opts.Undelivered, Again: place.Failed, Closed: place.Closed,
 		Deliver: func(ctx context.Context, e *feed.Item, proven bool) error {
 			return c.deliverListed(ctx, p.Name, opts, e, proven)
 		},

@@ -82,8 +82,8 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 			return refuse("Account", fmt.Errorf("it reads the list of Feeds[%d]: give one feed all types and one handler", first))
 		}
 		names[name] = i
-		all = append(all, background.Feed{Name: name, Provider: p.KeysUnder, Types: f.Types, From: f.From, Every: f.Every, Pass: func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
-			return c.pass(ctx, p, plan, opts, from, again)
+		all = append(all, background.Feed{Name: name, Provider: p.KeysUnder, Types: f.Types, From: f.From, Every: f.Every, Pass: func(ctx context.Context, from time.Time, place *feed.Place) (reconcile.CaughtUp, error) {
+			return c.pass(ctx, p, plan, opts, from, place)
 		}})
 	}
 	if _, keeps := c.core.Journal.(journal.Bookmarks); !keeps && len(all) > 0 {
@@ -93,17 +93,17 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 }
 
 // pass makes a pass from a bookmark, or from the time since which the handler's consumer remembers every event.
-func (c *Client) pass(ctx context.Context, p *providers.Provider, plan *feed.Plan, opts CatchUp, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error) {
+func (c *Client) pass(ctx context.Context, p *providers.Provider, plan *feed.Plan, opts CatchUp, from time.Time, place *feed.Place) (reconcile.CaughtUp, error) {
 	opts.From = from
 	first := remembersFrom(opts.Handler, c.core.Now())
 	if !from.Before(first) {
-		return c.catchUp(ctx, p, plan, &opts, again)
+		return c.catchUp(ctx, p, plan, &opts, place)
 	}
 	opts.From = first
-	gap, kept := [2]time.Time{from, first}, []feed.FailedEvent(nil)
-	for _, e := range again {
+	gap, kept := [2]time.Time{from, first}, &feed.Place{Closed: place.Closed}
+	for _, e := range place.Failed {
 		if !e.At.Before(first) {
-			kept = append(kept, e)
+			kept.Failed = append(kept.Failed, e)
 		} else if e.At.Before(gap[0]) { // a webhook may have brought it since then, and the consumer has forgotten
 			gap[0] = e.At
 		}
@@ -112,7 +112,7 @@ func (c *Client) pass(ctx context.Context, p *providers.Provider, plan *feed.Pla
 		"provider", p.Name, "from", gap[0], "until", first)
 	result, err := c.catchUp(ctx, p, plan, &opts, kept)
 	if err != nil && !result.Next.After(first) { // nothing was read
-		result.Next, result.Failed, result.Gap = from, again, [2]time.Time{}
+		result.Next, result.Failed, result.Gap = from, place.Failed, [2]time.Time{}
 		return result, err
 	}
 	result.Gap = [2]time.Time{gap[0], core.Later(gap[1], result.Gap[1])}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -30,7 +31,7 @@ func (a *attention) lines() []any {
 // missed is an event that fails, or a time whose events were not read.
 type missed struct {
 	Source string     `json:"source" doc:"the provider, with the scope and account of the list if it has them"`
-	ID     string     `json:"id,omitempty" doc:"the event's; left out for a time"`
+	ID     string     `json:"id,omitempty" doc:"the event's, or a name for a time; what close takes; left out: no person can close it"`
 	Type   string     `json:"type,omitempty" doc:"the event's; left out for a time"`
 	At     time.Time  `json:"at" doc:"when the event happened, or when the time begins"`
 	Until  *time.Time `json:"until,omitempty" doc:"when the time ends; left out for an event"`
@@ -54,6 +55,44 @@ func (t *table) missed(list []missed) {
 			t.row("", "", "", "", "", "reason: "+m.Reason)
 		}
 	}
+}
+
+// closed is the output of close.
+type closed struct {
+	Closed missed `json:"closed" doc:"the entry as it stood"`
+}
+
+func (d *closed) table(t *table) {
+	t.line("closed: " + d.Closed.ID + " of " + d.Closed.Source)
+}
+
+func (c *command) closeCommand() *cobra.Command {
+	source, sure := "", false
+	cmd := &cobra.Command{
+		Use: "close ID", Short: "Drop a listed event, or a gap, from what needs attention, after you have dealt with it",
+		Long: "close drops an entry that attention shows under LIST OF: an event that fails, or a time whose events are too old to be read.\n" +
+			"The application's Run never hands a closed event to its handler again.",
+		Args: exactly(1, "the ID of an event or gap, as attention shows it"),
+		RunE: c.runs(access{write: true}, func(ctx context.Context, s store, args []string) error {
+			id := shown.Text(args[0])
+			if err := c.confirm(sure, "The entry is dropped, and that can't be taken back", id); err != nil {
+				return err
+			}
+			m, err := shown.CloseMissed(ctx, s, source, id, c.at(s))
+			switch {
+			case errors.Is(err, journal.ErrNotFound):
+				return notFound("attention shows no listed event or gap %s that can be closed", id)
+			case errors.Is(err, shown.ErrSeveralMissed):
+				return usage("several lists have an entry %s: add --list, with the text that attention shows under LIST OF", id)
+			case err != nil:
+				return err
+			}
+			return c.say(&closed{c.missedOf(&m)})
+		}),
+	}
+	cmd.Flags().StringVar(&source, "list", "", "whose entry it is, if several lists have the ID: the text under LIST OF")
+	cmd.Flags().BoolVar(&sure, "yes", false, "don't ask")
+	return cmd
 }
 
 func (a *attention) table(t *table) {

@@ -86,7 +86,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 	flags.BoolVar(&c.asOwner, "as-owner", false, "as root: become the user who owns the journal's file")
 	flags.BoolVar(&c.fullKeys, "full-keys", false, "show keys whole, unnamed operations' names among them")
 	root.AddCommand(
-		c.lsCommand(), c.attentionCommand(), c.showCommand(), c.whyCommand(),
+		c.lsCommand(), c.attentionCommand(), c.closeCommand(), c.showCommand(), c.whyCommand(),
 		c.flowsCommand(), c.flowCommand(),
 		c.receiptsCommand(), c.receiptCommand(),
 		c.statsCommand(), c.compareCommand(),

@@ -16,7 +16,7 @@ import (
 // outputs has the type that each verb prints under -o json. Under -o jsonl a list has a line for each of its entries,
 // of their type. Any other output is one line.
 var outputs = map[string]any{
-	"ls": operations{}, "attention": attention{}, "show": detail{}, "why": reasons{},
+	"ls": operations{}, "attention": attention{}, "close": closed{}, "show": detail{}, "why": reasons{},
 	"flows": flows{}, "flow": flowDetail{}, "flow-retry": flowDetail{}, "flow-give-up": flowDetail{},
 	"receipts": receipts{}, "receipt": receiptDetail{}, "receipt-resolve": receiptDetail{},
 	"stats": stats{}, "resolve": detail{}, "cancel": detail{},

@@ -24,7 +24,7 @@ type Feed struct {
 	Types    []string
 	From     time.Time // of the first pass
 	Every    time.Duration
-	Pass     func(ctx context.Context, from time.Time, again []feed.FailedEvent) (reconcile.CaughtUp, error)
+	Pass     func(ctx context.Context, from time.Time, place *feed.Place) (reconcile.CaughtUp, error)
 }
 
 const (
@@ -105,7 +105,7 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	if b.Version == 0 {
 		from = f.From
 	}
-	result, err := f.Pass(ctx, from, place.Failed)
+	result, err := f.Pass(ctx, from, &place)
 	if err != nil && ctx.Err() == nil && !w.Lifecycle.IsShutdown() {
 		level := slog.LevelWarn
 		if now.Sub(result.Next).Abs() > longestRest {
@@ -117,7 +117,7 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	if errors.Is(err, reconcile.ErrAhead) { // a bookmark never goes back
 		return f.Every, nil
 	}
-	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap, Noticed: place.Noticed, Types: place.Types}
+	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap, Noticed: place.Noticed, Types: place.Types, Closed: place.StillClosed(from)}
 	after.Reads(f.Types, now, 2*max(longestRest, f.Every))
 	if !after.IsAll(f.Types) { // a process with more types, such as those of a new release, has to make the pass too
 		after.Last = place.Last
@@ -141,9 +141,10 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 }
 
 // setBookmark records where a pass ended. The bookmark does not pass over events of types that only other processes read.
-// If another process has recorded a pass meanwhile, both count, and alone is false.
+// If another process has recorded a pass meanwhile, or a person has closed an entry, both count, and alone is false.
 func (w *Worker) setBookmark(ctx context.Context, marks journal.Bookmarks, f *Feed, b journal.Bookmark, at time.Time, place feed.Place) (alone bool, err error) {
 	alone = true
+	began := feed.PlaceOf(&b)
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	for {
@@ -154,7 +155,8 @@ func (w *Worker) setBookmark(ctx context.Context, marks journal.Bookmarks, f *Fe
 		if !errors.Is(err, journal.ErrBookmarkChanged) {
 			return alone, err
 		}
-		alone, b, place = false, is, place.Joined(feed.PlaceOf(&is))
+		other := feed.PlaceOf(&is)
+		alone, b, place, began = false, is, place.Joined(began, other), other
 	}
 }
 

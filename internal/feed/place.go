@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -61,6 +62,9 @@ type Place struct {
 
 	Gap     [2]time.Time `json:"gap,omitzero"`     // the time whose events can't be read; of several gaps, from the first to the last
 	Noticed time.Time    `json:"noticed,omitzero"` // when a pass found the latest gap
+
+	// Closed are the events that a person has dealt with, with the time of each. No pass hands them over.
+	Closed map[string]time.Time `json:"closed,omitempty"`
 }
 
 // Reads notes that a pass has read types, and forgets those that no pass has read for a while.
@@ -120,6 +124,39 @@ func (p *Place) AddGap(gap [2]time.Time, noticed time.Time) {
 	}
 }
 
+// GapName is how a person names the gap. A gap that has grown has another name.
+func (p *Place) GapName() string {
+	if p.Gap[1].IsZero() {
+		return ""
+	}
+	return "gap-" + p.Noticed.UTC().Format(time.RFC3339)
+}
+
+// Close drops the failed event, or the gap, of this name. It reports whether there is one.
+func (p *Place) Close(name string) bool {
+	if name != "" && name == p.GapName() {
+		p.Gap, p.Noticed = [2]time.Time{}, time.Time{}
+		return true
+	}
+	at := slices.IndexFunc(p.Failed, func(e FailedEvent) bool { return e.ID == name })
+	if at < 0 {
+		return false
+	}
+	if p.Closed == nil {
+		p.Closed = map[string]time.Time{}
+	}
+	p.Closed[name] = p.Failed[at].At
+	p.Failed = slices.Delete(p.Failed, at, at+1)
+	return true
+}
+
+// StillClosed returns the closed events that a pass from a time may read.
+func (p *Place) StillClosed(from time.Time) map[string]time.Time {
+	still := maps.Clone(p.Closed)
+	maps.DeleteFunc(still, func(_ string, at time.Time) bool { return at.Before(from.Truncate(time.Second)) })
+	return still
+}
+
 // PlaceOf reads the note of a bookmark. It returns a new source's place for a note that can't be read.
 func PlaceOf(b *journal.Bookmark) (p Place) {
 	if json.Unmarshal(b.Note, &p) != nil {
@@ -139,13 +176,17 @@ func (p Place) Note() []byte {
 	}
 }
 
-// Joined returns the place of two passes that ran at the same time.
-func (p Place) Joined(other Place) Place {
+// Joined returns the place after a pass, which began at began, if another process or a person has recorded other since.
+func (p Place) Joined(began, other Place) Place {
 	if other.Last.After(p.Last) {
 		p.Last = other.Last
 	}
 	p.Quiet = min(p.Quiet, other.Quiet)
-	p.AddGap(other.Gap, other.Noticed)
+	if p.Noticed.Equal(began.Noticed) { // the pass found none, and a person may have closed this one
+		p.Gap, p.Noticed = other.Gap, other.Noticed
+	} else {
+		p.AddGap(other.Gap, other.Noticed)
+	}
 	for name, at := range other.Types {
 		if at.After(p.Types[name]) {
 			p.Types[name] = at
@@ -156,5 +197,12 @@ func (p Place) Joined(other Place) Place {
 			p.Failed = append(p.Failed, e)
 		}
 	}
+	for id, at := range other.Closed {
+		if p.Closed == nil {
+			p.Closed = map[string]time.Time{}
+		}
+		p.Closed[id] = at
+	}
+	p.Failed = slices.DeleteFunc(p.Failed, func(e FailedEvent) bool { _, closed := p.Closed[e.ID]; return closed })
 	return p
 }

@@ -29,6 +29,7 @@ type Source struct {
 	Types          []string // empty: all
 	Scope, Account string
 	Again          []feed.FailedEvent
+	Closed         map[string]time.Time // the ids of events that are not handed over
 	Undelivered    bool
 
 	// Deliver hands over one event. proven says that the list came from the provider's own host over verified TLS.

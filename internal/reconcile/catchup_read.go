@@ -199,7 +199,7 @@ func (u *catchUp) handOne(ctx context.Context, e *listedEvent) error {
 	}
 	s := u.source
 	alien := s.Account != "" && e.Account != "" && e.Account != s.Account
-	if alien && u.plan.Feed().Owner == providers.OfApplication {
+	if _, closed := s.Closed[e.ID]; closed || alien && u.plan.Feed().Owner == providers.OfApplication {
 		return nil
 	}
 	u.result.Read++

@@ -2,6 +2,7 @@ package shown
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // whose events were not read.
 type Missed struct {
 	Source string // the provider, with the scope and the account if it has them
-	ID     string // of the event, or "" for a time
+	ID     string // of the event, or a name for the time; "" if no person can close the entry
 	Type   string
 	At     time.Time // of the event, or the begin of the time
 	Until  time.Time // the end of the time
@@ -21,6 +22,9 @@ type Missed struct {
 	What   string    // what happened
 	Do     string    // what to do
 	Reason string    // the record's own words
+
+	of   *journal.Bookmark
+	name string // the ID in the bookmark
 }
 
 const (
@@ -63,6 +67,38 @@ func ReadStats(ctx context.Context, j journal.StatsReader, now time.Time) (journ
 	return s, nil
 }
 
+// ErrSeveralMissed means that several lists have an entry of an ID.
+var ErrSeveralMissed = errors.New("several lists have an entry of this ID")
+
+// CloseMissed drops the entry of MissedEvents that has an ID, and returns it. A source says which list's, and may be empty.
+// No pass of Run hands a closed event over. The error is journal.ErrNotFound, ErrSeveralMissed or the journal's.
+func CloseMissed(ctx context.Context, j journal.Bookmarks, source, id string, now time.Time) (entry Missed, err error) {
+	for m, err := range MissedEvents(ctx, j, now) {
+		switch {
+		case err != nil:
+			return Missed{}, err
+		case m.ID != id || source != "" && m.Source != source:
+		case entry.of != nil:
+			return Missed{}, ErrSeveralMissed
+		default:
+			entry = m
+		}
+	}
+	if entry.of == nil || id == "" {
+		return Missed{}, journal.ErrNotFound
+	}
+	for b := *entry.of; ; {
+		place := feed.PlaceOf(&b)
+		if !place.Close(entry.name) {
+			return Missed{}, journal.ErrNotFound
+		}
+		b.Note = place.Note()
+		if b, err = j.SetBookmark(ctx, b); !errors.Is(err, journal.ErrBookmarkChanged) {
+			return entry, err
+		}
+	}
+}
+
 func missed(b *journal.Bookmark, now time.Time) (all []Missed) {
 	source, is := feed.SourceOf(b.Name)
 	place := feed.PlaceOf(b)
@@ -71,8 +107,8 @@ func missed(b *journal.Bookmark, now time.Time) (all []Missed) {
 	}
 	source = Text(source)
 	if gap := place.Gap; !gap[1].IsZero() {
-		all = append(all, Missed{Source: source, At: gap[0], Until: gap[1], Since: place.Noticed,
-			What: "events are too old to be read", Do: "compare the operations of that time with what the provider has"})
+		all = append(all, Missed{Source: source, ID: place.GapName(), name: place.GapName(), of: b, At: gap[0], Until: gap[1], Since: place.Noticed,
+			What: "events are too old to be read", Do: "compare the operations of that time with what the provider has, and close the entry"})
 	}
 	if now.Sub(b.At) > feedBehind {
 		all = append(all, Missed{Source: source, At: b.At, Until: now, Since: b.At,
@@ -80,8 +116,8 @@ func missed(b *journal.Bookmark, now time.Time) (all []Missed) {
 	}
 	for _, e := range place.Failed {
 		if now.Sub(e.Since) >= feedFails {
-			all = append(all, Missed{Source: source, ID: Text(e.ID), Type: Text(e.Type), At: e.At, Since: e.Since,
-				What: "an event fails in its handler", Do: "mend the handler; or fetch the object, and book its state", Reason: Text(e.Err)})
+			all = append(all, Missed{Source: source, ID: Text(e.ID), name: e.ID, of: b, Type: Text(e.Type), At: e.At, Since: e.Since,
+				What: "an event fails in its handler", Do: "mend the handler; or close the entry, fetch the object, and book its state", Reason: Text(e.Err)})
 		}
 	}
 	return all

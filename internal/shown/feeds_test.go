@@ -55,7 +55,10 @@ func TestMissedEvents(t *testing.T) {
 		require.Len(t, got, 1, name)
 		assert.Equal(t, row.want, got[0].What, name)
 		switch name {
+		case "a gap":
+			assert.Equal(t, "gap-2026-11-29T11:00:00Z", got[0].ID)
 		case "behind":
+			assert.Empty(t, got[0].ID)
 			assert.Equal(t, "stripe, scope a b, account acct_1", got[0].Source)
 		case "fails since a day":
 			assert.Equal(t, []string{"stripe", "evt_1", "payout.failed", "the handler answered 500"}, []string{got[0].Source, got[0].ID, got[0].Type, got[0].Reason})

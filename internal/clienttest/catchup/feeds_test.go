@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/feed"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -309,4 +310,49 @@ func TestFeedsAreSpread(t *testing.T) {
 		assert.Less(t, time.Since(began), time.Hour)
 		assert.Zero(t, strings.Count(l.Log.String(), "feed.failed"))
 	})
+}
+
+// A person closes an event that fails, while a pass is under way or not. The handler never gets the event again, though its
+// time is read once more.
+func TestFeedsHandNoClosedEventOver(t *testing.T) {
+	for name, within := range map[string]bool{"between passes": false, "within a pass": true} {
+		virtual(t, name, func(t *testing.T) {
+			j := memory.New()
+			l := running(t, openBank(t, unlooked, byHeader), j)
+			l.news("evt_0", time.Now())
+			l.news("evt_1", time.Now().Add(time.Second))
+			l.fails("evt_0", "evt_1")
+			l.Runs(90 * time.Minute)
+			pass(25 * time.Hour)
+			closes := func() {
+				_, err := shown.CloseMissed(t.Context(), j, "bank", "evt_1", time.Now())
+				require.NoError(t, err)
+			}
+			if !within {
+				closes()
+				l.got = nil
+			}
+			before, closed := len(l.got), false
+			l.handle = func(w http.ResponseWriter, _ *http.Request, id string) {
+				if within && !closed {
+					require.Equal(t, "evt_0", id)
+					closes()
+					closed = true
+				}
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			l.Runs(90 * time.Minute)
+			if within {
+				assert.Equal(t, "evt_1", l.got[before+1], "the pass had read the entry before")
+				l.got = l.got[before+2:]
+			}
+			l.Runs(5 * time.Hour)
+			assert.Contains(t, l.got, "evt_0")
+			assert.NotContains(t, l.got, "evt_1")
+			b := mark(t, j)
+			place := feed.PlaceOf(&b)
+			require.Len(t, place.Failed, 1)
+			assert.Equal(t, "evt_0", place.Failed[0].ID)
+		})
+	}
 }

@@ -37,7 +37,9 @@ func openBox(t *testing.T, table providers.Provider, business http.Handler) *acc
 	box := providertest.NewUnstartedServerInMemory(table, business)
 	box.StartTLS()
 	t.Cleanup(box.Close)
-	s := open(t, func(c *onceward.Config) { c.Providers, c.HTTPClient = []providers.Provider{box.Provider()}, box.Client() })
+	s := open(t, func(c *onceward.Config) {
+		c.Providers, c.HTTPClient = []providers.Provider{box.Provider()}, box.Client()
+	})
 	return &account{s, box, table.Name}
 }
 
