@@ -197,6 +197,9 @@ func (o *CatchUp) refused(p *providers.Provider, now time.Time) CatchUpError {
 
 // deliverListed records a listed event and hands it to the handler. It returns why the event was not handled.
 func (c *Client) deliverListed(ctx context.Context, provider string, opts *CatchUp, e *feed.Item, proven bool) error {
+	if e.Unread != "" {
+		return errors.New(e.Unread)
+	}
 	ctx, cancel := context.WithTimeout(WithAccount(WithScope(ctx, opts.Scope), opts.Account), eventLimit)
 	defer cancel()
 	about, err := c.recordEvent(ctx, provider, Event{Body: e.Body, Evidence: proven})

@@ -142,6 +142,9 @@ func (c *Client) readListing(ctx context.Context, p *providers.Provider, l *prov
 
 // objectOf returns the object of an entry, as package compare takes it.
 func objectOf(objects *feed.Objects, entry *feed.Item) (compare.Object, error) {
+	if entry.Unread != "" {
+		return compare.Object{}, errors.New(entry.Unread)
+	}
 	said, err := objects.Read(entry)
 	if err != nil {
 		return compare.Object{}, err

@@ -58,8 +58,8 @@ var increaseListings = func() (lists []Listing) {
 	return lists
 }()
 
-// gocardlessListings are the lists of payments and refunds. An outbound payment's list has a window too, and in which form
-// it takes times is not published. A payment that failed may be tried again, and has not moved anything until then.
+// gocardlessListings are the lists of payments and refunds. The list of outbound payments has a window too. The format that
+// the window takes is not published. A payment that failed may be tried again, and has not moved anything until then.
 var gocardlessListings = []Listing{
 	gocardlessListing("payment", states("status", Refused.of("customer_approval_denied"), Reversed.of("failed", "cancelled", "charged_back"))),
 	gocardlessListing("refund", states("status", Reversed.of("cancelled", "bounced", "funds_returned"))),

@@ -3,11 +3,13 @@
 // a list of objects, whose entries stand for events.
 //
 // It trusts no filter of a provider: an event outside the window, or of another type, is left out. An event without an
-// id, a time or a type is an error, not left out. Nothing here does I/O. A Plan is safe for concurrent use. Pages must
+// id, a time or a type is an [Item] that says so, not left out. Nothing here does I/O. A Plan is safe for concurrent use. Pages must
 // be used by one goroutine.
 package feed
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -133,7 +135,14 @@ type Item struct {
 
 	// Body is the body of a webhook that brings the event. It may share memory with the answer.
 	Body []byte
+
+	// Unread says what the event does not show, or is "". ID is then a name of the event's text, which begins with
+	// [Unreadable]. At is the beginning of the window if the event shows no time.
+	Unread string
 }
+
+// Unreadable is the prefix of the names of events that can't be read.
+const Unreadable = "unreadable-"
 
 // Pages reads one window.
 type Pages struct {
@@ -238,15 +247,12 @@ func (g *Pages) Read(status int, header http.Header, body []byte) ([]Item, error
 	items, beyond := make([]Item, 0, len(texts)), false
 	f, w := g.plan.feed, &g.window
 	for _, text := range texts {
-		item, why := g.plan.item(text)
+		item := g.plan.item(text)
+		if item.At.IsZero() {
+			item.At = w.Since
+		}
 		early, late := item.At.Before(w.Since), !item.At.Before(w.Until)
-		wanted := !early && !late && (len(w.Types) == 0 || slices.Contains(w.Types, item.Type))
-		if why == "" && wanted && item.Account == "" && f.Owner == providers.OfApplication {
-			why = "a listed event shows no account at " + f.Account
-		}
-		if why != "" {
-			return nil, g.fail(status, why)
-		}
+		wanted := !early && !late && (len(w.Types) == 0 || slices.Contains(w.Types, item.Type) || item.Type == "" && item.Unread != "")
 		beyond = beyond || early && f.Bound == providers.ByPages || late && f.Bound == providers.ByCursor
 		if wanted {
 			items = append(items, item)
@@ -271,28 +277,37 @@ func (g *Pages) fail(status int, why string) error {
 	return g.err
 }
 
-// item reads a listed event, or says which field it lacks.
-func (p *Plan) item(text []byte) (item Item, why string) {
+// item reads a listed event.
+func (p *Plan) item(text []byte) (item Item) {
 	f, texts := p.feed, p.fields.Read(text)
 	for _, field := range []struct {
 		name, path string
 		to         *string
-	}{{"id", f.ID, &item.ID}, {"type", f.Type, &item.Type}} {
+	}{{"id", f.ID, &item.ID}, {"type", f.Type, &item.Type}, {"account", f.Account, &item.Account}} {
 		said, ok := texts.Only(field.path)
-		if field.path != "" && (!ok || len(said) > lookup.MaxID) {
-			return item, "a listed event shows no " + field.name + " at " + field.path
+		needed := field.path != "" && (field.to != &item.Account || f.Owner == providers.OfApplication)
+		if ok = ok && len(said) <= lookup.MaxID; ok {
+			*field.to = said
+		} else if needed && item.Unread == "" {
+			item.Unread = "a listed event shows no " + field.name + " at " + field.path
 		}
-		*field.to = said
 	}
 	at, _ := texts.Only(f.At)
-	ok := false
-	if item.At, ok = lookup.TimeOf(at); !ok {
-		return item, "a listed event shows no time at " + f.At
+	if said, ok := lookup.TimeOf(at); ok {
+		item.At = said
+	} else if item.Unread == "" {
+		item.Unread = "a listed event shows no time at " + f.At
 	}
-	item.Account, _ = texts.Only(f.Account)
+	if item.Unread != "" {
+		if item.ID != "" {
+			item.Unread += ": " + item.ID
+		}
+		sum := sha256.Sum256(text)
+		item.ID = Unreadable + hex.EncodeToString(sum[:8])
+	}
 	item.Body = text
 	if f.As != "" {
 		item.Body = slices.Concat([]byte(p.before), text, []byte(p.after))
 	}
-	return item, ""
+	return item
 }

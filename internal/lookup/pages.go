@@ -170,9 +170,9 @@ func (g *Pages) turn(header http.Header, body []byte, items [][]byte) (more More
 		if !told && (len(items) < by.Size || len(items) == 0) {
 			return Ended, ""
 		}
-		id := ""
-		if len(items) > 0 {
-			id, _ = g.lastID.Read(items[len(items)-1]).Only(g.list.LastID)
+		id := "" // of the last item that has one: those behind it come again
+		for i := len(items) - 1; i >= 0 && id == ""; i-- {
+			id, _ = g.lastID.Read(items[i]).Only(g.list.LastID)
 		}
 		if id == "" {
 			return Ended, "the list goes on behind an item without an id"

@@ -82,6 +82,7 @@ type catchUp struct {
 	pages   int
 
 	passesOver int                         // how many more seconds with too many events are passed over, and no error
+	unread     int                         // events that can't be read
 	again      map[string]feed.FailedEvent // by id, those that are still to be read
 	failed     []feed.FailedEvent
 	result     CaughtUp

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/core"
@@ -26,6 +27,7 @@ const (
 	maxAhead    = time.Hour
 
 	maxPassedOver = 20 // seconds with too many events, so that a list without an end does not keep a pass busy
+	maxUnread     = 20 // events that can't be read, so that a pass does not move on over a list of another form
 )
 
 // ErrAhead is the error of a pass whose first event lies in the future. Nothing was read.
@@ -48,7 +50,7 @@ func (u *catchUp) read(ctx context.Context) error {
 		end := u.reached.Add(min(width, u.until.Sub(u.reached)))
 		before := u.pages
 		events, err := u.list(ctx, feed.Window{Since: u.reached, Until: end, Undelivered: u.source.Undelivered}, u.source.Types)
-		if errors.Is(err, feed.ErrWindowTooLong) && u.plan.Feed().Bound == providers.ByWindow {
+		if isTooMuch(err) && u.plan.Feed().Bound == providers.ByWindow {
 			if width = end.Sub(u.reached) / 2; width >= time.Second {
 				width = width.Truncate(time.Second)
 				continue
@@ -69,6 +71,7 @@ func (u *catchUp) read(ctx context.Context) error {
 			return err
 		}
 		u.reached = end
+		u.limit = min(u.limit*2, u.plan.Limit())
 		if u.pages-before <= len(u.plan.Batches(u.source.Types))*lookup.MaxPages/4 {
 			width *= 2
 		}
@@ -76,19 +79,25 @@ func (u *catchUp) read(ctx context.Context) error {
 	return nil
 }
 
-// passOver notes that a second has more events than can be listed. Those that were listed are handed over all the same.
+// isTooMuch reports whether a shorter window may be read.
+func isTooMuch(err error) bool {
+	return errors.Is(err, feed.ErrWindowTooLong) || errors.Is(err, feed.ErrPageTooLarge)
+}
+
+// passOver notes that a second has more events than can be listed, or an event that is too large. The events that were
+// listed are handed over all the same.
 func (u *catchUp) passOver(ctx context.Context, end time.Time) {
 	gap := &u.result.Gap
 	if gap[0].IsZero() {
 		gap[0] = u.reached
 	}
 	gap[1] = end
-	u.finder.Say(ctx, slog.LevelError, core.LogFeedGap, "a second has more events than can be listed, and some may be missed; compare the operations of that time with the provider's records",
+	u.finder.Say(ctx, slog.LevelError, core.LogFeedGap, "a second has more or larger events than can be listed, and some may be missed; compare the operations of that time with the provider's records",
 		"provider", u.to.route.Provider.Name, "from", u.reached, "until", end)
 }
 
-// list returns the events of a window, the oldest first. With feed.ErrWindowTooLong for a second, it returns those that
-// were read.
+// list returns the events of a window, the oldest first. If a second is too much to read, it returns those that were read
+// with the error.
 func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (events []listedEvent, err error) {
 	w.Account = u.source.Account
 	held := 0
@@ -113,7 +122,7 @@ func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (even
 			if held += len(answer.body); err == nil && held > maxSlice {
 				err = feed.ErrWindowTooLong
 			}
-			if err != nil && (!errors.Is(err, feed.ErrWindowTooLong) || w.Until.Sub(w.Since) > time.Second) {
+			if err != nil && (!isTooMuch(err) || w.Until.Sub(w.Since) > time.Second) {
 				return nil, err
 			}
 			for i := range items {
@@ -141,8 +150,11 @@ func (u *catchUp) halveLimit() bool {
 	if u.limit == 0 {
 		u.limit = u.plan.Limit()
 	}
+	if u.limit <= 1 {
+		return false
+	}
 	u.limit /= 2
-	return u.limit > 0
+	return true
 }
 
 // page requests the next page, or returns nil after the last one.
@@ -217,6 +229,11 @@ func (u *catchUp) handOne(ctx context.Context, e *listedEvent) error {
 	case errors.Is(err, fault.ErrShutdown), errors.Is(err, journal.ErrClosed), errors.Is(err, journal.ErrRestored):
 		return err
 	}
+	if e.Unread != "" {
+		if u.unread++; u.unread > maxUnread {
+			return fmt.Errorf("more than %d events can't be read: see that the provider's table fits its list: %w", maxUnread, err)
+		}
+	}
 	u.fail(ctx, feed.FailedEvent{ID: e.ID, Type: e.Type, At: e.At, Err: secret.Recorded(err.Error())})
 	return nil
 }
@@ -249,6 +266,10 @@ func (u *catchUp) readAgain(ctx context.Context) error {
 	}
 	slices.SortFunc(left, func(a, b feed.FailedEvent) int { return a.At.Compare(b.At) })
 	for _, e := range left {
+		if strings.HasPrefix(e.ID, feed.Unreadable) {
+			u.fail(ctx, e)
+			continue
+		}
 		listed := f.Horizon == 0 || u.finder.Now().Before(e.At.Add(f.Horizon))
 		var events []listedEvent
 		var err error
@@ -283,5 +304,5 @@ func isAnswered(err error) bool {
 	if errors.As(err, &answer) {
 		return answer.Status < 500 && answer.Status != http.StatusTooManyRequests
 	}
-	return errors.Is(err, feed.ErrWindowTooLong) || errors.Is(err, feed.ErrPageTooLarge)
+	return isTooMuch(err)
 }

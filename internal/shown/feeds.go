@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/internal/feed"
@@ -115,9 +116,13 @@ func missed(b *journal.Bookmark, now time.Time) (all []Missed) {
 			What: "the list was not read", Do: "see that Run is up with Reconcile.Feeds, and look for feed.failed in its log"})
 	}
 	for _, e := range place.Failed {
+		what, do := "an event fails in its handler", "mend the handler; or close the entry, fetch the object, and book its state"
+		if strings.HasPrefix(e.ID, feed.Unreadable) {
+			what, do = "a listed event can't be read", "look the event up at the provider, close the entry, and book the state of the object"
+		}
 		if now.Sub(e.Since) >= feedFails {
 			all = append(all, Missed{Source: source, ID: Text(e.ID), name: e.ID, of: b, Type: Text(e.Type), At: e.At, Since: e.Since,
-				What: "an event fails in its handler", Do: "mend the handler; or close the entry, fetch the object, and book its state", Reason: Text(e.Err)})
+				What: what, Do: do, Reason: Text(e.Err)})
 		}
 	}
 	return all

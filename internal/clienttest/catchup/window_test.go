@@ -100,6 +100,63 @@ func TestCatchUpReadsAnyNumberOfEvents(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, got, 10)
 	})
+	virtual(t, "one that is too large", func(t *testing.T) {
+		l := listing(t, onceward.Config{Reconcile: generous()})
+		from := time.Now()
+		for i := range 40 {
+			l.news(fmt.Sprintf("evt_%02d", i), from.Add(time.Duration(i)*time.Minute))
+		}
+		large := l.news("evt_large", from.Add(90*time.Second))
+		large.body = `{"pad":"` + strings.Repeat("x", 5<<20) + `",` + large.body[1:]
+		pass(2 * time.Hour)
+		result, got, err := l.catches(from)
+		require.NoError(t, err)
+		assert.Len(t, got, 40)
+		assert.Equal(t, [2]time.Time{from.Add(89 * time.Second), from.Add(92 * time.Second)}, result.Gap)
+		assert.WithinDuration(t, time.Now().Add(-20*time.Minute), result.Next, 0)
+		assert.Contains(t, l.Log.String(), "event=feed.gap")
+		assert.Less(t, len(l.requests), 150)
+	})
+	virtual(t, "some that can't be read", func(t *testing.T) {
+		l := listing(t, onceward.Config{})
+		from := time.Now()
+		for i := range 3 {
+			l.news(fmt.Sprint("evt_", i), from.Add(time.Duration(i)*time.Minute))
+		}
+		l.events[1].body = `{"id":"evt_1","type":"payment.succeeded"}`
+		pass(time.Hour)
+		result, got, err := l.catches(from)
+		require.ErrorContains(t, err, "not every event was handled")
+		assert.Equal(t, []string{"evt_0", "evt_2"}, got)
+		require.Len(t, result.Failed, 1)
+		assert.Equal(t, "a listed event shows no time at created: evt_1", result.Failed[0].Err)
+		assert.WithinDuration(t, from, result.Next, 0, "Next waits, as for an event that fails")
+
+		pass(day)
+		since := result.Failed[0].Since
+		result, _, err = l.catches(result.Next, again(result.Failed))
+		require.Error(t, err)
+		assert.WithinDuration(t, time.Now().Add(-20*time.Minute), result.Next, 0)
+		result, got, err = l.catches(result.Next, again(result.Failed))
+		require.Error(t, err)
+		assert.Empty(t, got)
+		require.Len(t, result.Failed, 1)
+		assert.Equal(t, since, result.Failed[0].Since)
+		assert.Contains(t, result.Failed[0].Err, "shows no time")
+	})
+	virtual(t, "a list of another form", func(t *testing.T) {
+		l := listing(t, onceward.Config{})
+		from := time.Now()
+		for i := range 30 {
+			l.news(fmt.Sprint("evt_", i), from.Add(time.Duration(i)*time.Second)).body = fmt.Sprintf(`{"id":"evt_%d","kind":"payment.succeeded"}`, i)
+		}
+		pass(2 * day)
+		result, got, err := l.catches(from)
+		require.ErrorContains(t, err, "see that the provider's table fits its list")
+		assert.Empty(t, got)
+		assert.Len(t, result.Failed, 20)
+		assert.WithinDuration(t, from, result.Next, 0)
+	})
 	virtual(t, "a handler that panics, and one that takes long", func(t *testing.T) {
 		l := listing(t, onceward.Config{})
 		from := time.Now()
