@@ -260,7 +260,7 @@ func TestHistories(t *testing.T) {
 			h := s.server.Atomic("payments.create", http.HandlerFunc(pay), server.Endpoint{})
 			tx, err := s.journal.BeginSQL(t.Context())
 			require.NoError(t, err)
-			_, err = tx.Exec("UPDATE onceward_head SET version = version + 1")
+			_, err = tx.Exec("UPDATE onceward_head SET version = version + 10")
 			require.NoError(t, err)
 			require.NoError(t, tx.Commit())
 			_, err = server.New(t.Context(), server.Options{

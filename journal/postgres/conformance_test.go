@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -25,6 +26,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 			t.Parallel()
 		}
 		opts := options(t, server)
+		opts.Seal = rowstoretest.HalfSealed(t)
 		opts.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
 			cfg.Tracer = ofSchema{to: sends, schema: opts.Schema}
 			return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
+	"github.com/onceward/onceward/seal"
 )
 
 // Options configures Open. Deployment is required. The zero value of every other field is the recommended one.
@@ -61,6 +62,12 @@ type Options struct {
 	// of the storage, a base backup started without recovery, and a dump's data alone in emptied tables. The database
 	// itself can't detect such a state. Nil means no Witness.
 	Witness Witness
+
+	// Seal seals the payloads: requests, answers, fingerprints, flows' inputs and steps' results. Names, keys, hosts, states,
+	// times and sizes stay in clear. A journal that was sealed once opens only with one of its keys. Otherwise Open returns
+	// journal.ErrSealed, which names the key. ReadOnly and Existing open without keys. A journal that was in clear before
+	// opens with what Ring.ReadClear returns. Nil means that payloads are in clear.
+	Seal *seal.Ring
 
 	// Unsafe accepts a server which may lose acknowledged commits (fsync off), and events with any time. For tests only.
 	Unsafe bool
@@ -166,9 +173,9 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 	}
 	j := &Journal{driver: d, opts: opts}
 	if opts.ReadOnly {
-		j.store, err = rowstore.OpenToRead(ctx, d, nil, ErrReadOnly)
+		j.store, err = rowstore.OpenToRead(ctx, d, opts.Seal, ErrReadOnly)
 	} else {
-		j.store, err = rowstore.Open(ctx, d, rowstore.Options{Logger: opts.Logger, Committed: opts.Committed})
+		j.store, err = rowstore.Open(ctx, d, rowstore.Options{Logger: opts.Logger, Committed: opts.Committed, Seal: opts.Seal, Existing: opts.Existing})
 	}
 	if err != nil {
 		_ = d.Close()

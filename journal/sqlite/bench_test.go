@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/memory"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
@@ -30,6 +31,9 @@ import (
 func BenchmarkBeginAndComplete(b *testing.B) {
 	for _, callers := range []int{1, 8, 64, 256} {
 		b.Run(fmt.Sprintf("callers=%d/journal", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{}, false)) })
+		b.Run(fmt.Sprintf("callers=%d/sealed", callers), func(b *testing.B) {
+			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{Seal: rowstoretest.Ring(b, "k1")}, false))
+		})
 		b.Run(fmt.Sprintf("callers=%d/carried", callers), func(b *testing.B) { run(b, callers, newOnceward(b, journal.Carried, sqlite.Options{}, false)) })
 		b.Run(fmt.Sprintf("callers=%d/recognised", callers), func(b *testing.B) {
 			run(b, callers, newOnceward(b, journal.Generated, sqlite.Options{}, true))

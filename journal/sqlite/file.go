@@ -35,6 +35,7 @@ func open(path string, opts Options) (*Journal, error) {
 	opts.warn(real)
 	j := &Journal{file: &d.File, driver: d, commits: new(commits), path: real}
 	s, err := rowstore.Open(context.Background(), d, rowstore.Options{
+		Seal: opts.Seal, Existing: opts.Existing,
 		Logger: cmp.Or(opts.Logger, slog.Default()),
 		Committed: func(requests int, took time.Duration) {
 			j.commits.add(requests, took)
@@ -67,7 +68,7 @@ func openToRead(path string, opts Options) (*Journal, error) {
 	if err := d.Refuses(opts.Deployment); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	s, err := rowstore.OpenToRead(context.Background(), d, nil, fmt.Errorf("%w: %s; open it without Options.ReadOnly", ErrReadOnly, real))
+	s, err := rowstore.OpenToRead(context.Background(), d, opts.Seal, fmt.Errorf("%w: %s; open it without Options.ReadOnly", ErrReadOnly, real))
 	if err != nil {
 		return nil, errors.Join(conn.Explain(real, "open", err), d.Close())
 	}

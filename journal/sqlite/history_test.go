@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -62,7 +63,7 @@ func longHistory(t *testing.T, seed uint64, steps int) {
 func readBeside(t *testing.T, path string, j *sqlite.Journal, n int) {
 	t.Helper()
 	require.NoError(t, sqlite.Flush(j))
-	beside, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
+	beside, err := sqlite.Open(path, sqlite.Options{ReadOnly: true, Seal: rowstoretest.HalfSealed(t)})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, beside.Close()) }()
 	f := journal.Filter{Newest: n%2 == 0, Undelivered: n%5 == 0, ByWake: n%7 == 0}

@@ -73,7 +73,7 @@ func TestEnqueueAfterARollbackOfSQLites(t *testing.T) {
 func TestEnqueueOfANewerRelease(t *testing.T) {
 	path, j, _ := joined(t)
 	db := application(t, path)
-	alter(t, path, "UPDATE onceward_head SET version = version + 1")
+	alter(t, path, "UPDATE onceward_head SET version = version + 10")
 	_, rows, err := wouldEnqueue(t, j, db, enqueue("order-1"))
 	require.ErrorIs(t, err, journal.ErrVersion)
 	assert.Zero(t, rows)

@@ -14,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/location"
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 	"github.com/onceward/onceward/journal/sqlite/internal/rows"
+	"github.com/onceward/onceward/seal"
 )
 
 var (
@@ -49,12 +50,18 @@ type Options struct {
 	// ReadOnly opens the journal for reading programs, whether or not the service runs. Get, List, GetFlow, ListFlows,
 	// FindBy, Bookmark, ListBookmarks, Stats, Verify and Backup work. All other methods return ErrReadOnly. ReadOnly implies Existing. A read-only
 	// journal makes no file, changes no owner, does not move the WAL, does not write the sidecar, and starts or ends no
-	// session. No process waits for a reader. Other options have no effect. A reader needs the permission to read the
+	// session. No process waits for a reader. Other options but Seal have no effect. A reader needs the permission to read the
 	// file, and the -shm if there is one.
 	//
 	// A dead process's file is read in the last state. A file with a -wal but no -shm is rejected, because only a writer
 	// can make the -shm again.
 	ReadOnly bool
+
+	// Seal seals the payloads: requests, answers, fingerprints, flows' inputs and steps' results. Names, keys, hosts, states,
+	// times and sizes stay in clear. A journal that was sealed once opens only with one of its keys. Otherwise Open returns
+	// journal.ErrSealed, which names the key. ReadOnly and Existing open without keys. A journal that was in clear before
+	// opens with what Ring.ReadClear returns. Nil means that payloads are in clear.
+	Seal *seal.Ring
 
 	// Committed, if not nil, is called after every commit with a write, with the number of requests and the time until
 	// the commit was durable. The writing goroutine calls Committed and waits, so return at once.
@@ -111,7 +118,7 @@ type engine interface {
 //
 // Errors say what to do. errors.Is finds journal.ErrVersion for a newer release's file,
 // journal.ErrRestored for an older file beside a newer -wal, ErrNotJournal, ErrNetworkFilesystem,
-// ErrSecondName, ErrDeployment, and the errors of package os.
+// ErrSecondName, ErrDeployment, journal.ErrSealed, and the errors of package os.
 func Open(path string, opts Options) (*Journal, error) {
 	if opts.ReadOnly {
 		return openToRead(path, opts)

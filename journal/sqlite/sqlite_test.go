@@ -49,15 +49,16 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 }
 
 func harness(t *testing.T, path string) journaltest.Harness {
-	first := open(t, path)
+	ring := rowstoretest.HalfSealed(t)
+	first := openSealed(t, path, ring)
 	return journaltest.Harness{
 		Journal:      first,
 		ForgetsAhead: true,
 		Seed:         soak.Seed(t, 1),
-		Open:         func(t *testing.T) machine.Store { return open(t, path) },
+		Open:         func(t *testing.T) machine.Store { return openSealed(t, path, ring) },
 		Reopen: func(t *testing.T) machine.Store {
 			_ = first.Close() // the test may have closed it
-			return open(t, path)
+			return openSealed(t, path, ring)
 		},
 		Kill:   func(t *testing.T, s machine.Session) { sqlite.Kill(s) },
 		Freeze: func(t *testing.T, s machine.Session) func() { sqlite.Kill(s); return func() {} },
@@ -68,12 +69,12 @@ func harness(t *testing.T, path string) journaltest.Harness {
 					copyFile(t, name, copied+suffix)
 				}
 			}
-			return open(t, copied)
+			return openSealed(t, copied, ring)
 		},
 		Restored: func(t *testing.T) machine.Store {
 			_ = first.Close()
 			require.NoError(t, os.Remove(path+"-sidecar"))
-			return open(t, path)
+			return openSealed(t, path, ring)
 		},
 	}
 }

@@ -96,6 +96,31 @@ func tryMark(ctx context.Context, d Driver, opts *Options) (Head, error) {
 	if err != nil || sealed == head.Sealed {
 		return head, err
 	}
+	if head.Sealed == "" && !opts.Seal.ReadsClear() {
+		if err := empty(ctx, tx); err != nil {
+			return head, err
+		}
+	}
 	head.Sealed = sealed
 	return head, tx.Commit(ctx, head, nil)
+}
+
+// errHasClear is for a ring that would take all that a journal has for damaged.
+var errHasClear = errors.New("journal: it has payloads in clear, and the ring reads sealed payloads only: open it with what Ring.ReadClear returns")
+
+// empty returns errHasClear unless a journal has no operation, no flow and no receipt.
+func empty(ctx context.Context, tx Tx) error {
+	places, err := tx.Scan(ctx, Scan{Index: ByHandle, Limit: 1})
+	if err != nil {
+		return err
+	}
+	flows, err := tx.Flows(ctx, FlowScan{Limit: 1})
+	if err != nil {
+		return err
+	}
+	receipts, err := tx.Receipts(ctx, ReceiptScan{Limit: 1})
+	if err == nil && len(places)+len(flows)+len(receipts) > 0 {
+		err = errHasClear
+	}
+	return err
 }

@@ -16,18 +16,9 @@ import (
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/seal"
 )
-
-func ring(t *testing.T, ids ...string) *seal.Ring {
-	var all []seal.Key
-	for _, id := range ids {
-		all = append(all, seal.Key{ID: id, Secret: bytes.Repeat([]byte(id), seal.SecretSize)[:seal.SecretSize]})
-	}
-	r, err := seal.NewRing(all...)
-	require.NoError(t, err)
-	return r
-}
 
 // rotating runs a test with two processes whose key was rotated in one step: the first has k1 alone, and the second seals
 // with k2.
@@ -35,7 +26,7 @@ func rotating(t *testing.T, test func(t *testing.T, db *faultdb.Database, first,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db := faultdb.New()
-		first, second := newSealer(t, db, ring(t, "k1")), newSealer(t, db, ring(t, "k2", "k1"))
+		first, second := newSealer(t, db, rowstoretest.Ring(t, "k1")), newSealer(t, db, rowstoretest.Ring(t, "k2", "k1"))
 		defer first.j.Close()
 		defer second.j.Close()
 		test(t, db, first, second)
@@ -245,7 +236,7 @@ func TestAProcessWithoutARing(t *testing.T) {
 		clear := newProcess(t, db)
 		defer clear.j.Close()
 		op := clear.executed("sent before")
-		sealing := newSealer(t, db, ring(t, "k1").ReadClear())
+		sealing := newSealer(t, db, rowstoretest.Ring(t, "k1").ReadClear())
 		defer sealing.j.Close()
 
 		_, err := clear.j.Apply(t.Context(), clear.begin("new"))
@@ -263,7 +254,7 @@ func TestAProcessWithoutARing(t *testing.T) {
 		clear.decide(clear.complete(op), machine.Recorded)
 		assert.Equal(t, []byte("paid sent before"), sealing.get("sent before").Answer.Body)
 
-		for _, lacks := range []*seal.Ring{nil, ring(t, "k2")} {
+		for _, lacks := range []*seal.Ring{nil, rowstoretest.Ring(t, "k2")} {
 			_, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: lacks})
 			requireSealed(t, err, "k1")
 		}
@@ -286,7 +277,7 @@ func TestAProcessWithoutARing(t *testing.T) {
 // A program that looks at another one's journal never seals it first.
 func TestAnExistingJournalIsNotSealedFirst(t *testing.T) {
 	db := faultdb.New()
-	_, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: ring(t, "k1"), Existing: true})
+	_, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, "k1"), Existing: true})
 	require.ErrorContains(t, err, "k1")
 	assert.Empty(t, db.Head().Sealed)
 }
@@ -298,7 +289,7 @@ func TestTheMarkNamesEachSealingKey(t *testing.T) {
 		ids  []string
 		want string
 	}{{[]string{"k1"}, "k1"}, {[]string{"k1", "k2"}, "k1"}, {[]string{"k2", "k1"}, "k1 k2"}, {[]string{"k2"}, "k1 k2"}, {[]string{"k1"}, "k1 k2"}} {
-		j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: ring(t, step.ids...)})
+		j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, step.ids...)})
 		require.NoError(t, err)
 		require.NoError(t, j.Close())
 		assert.Equal(t, step.want, db.Head().Sealed)
@@ -312,12 +303,16 @@ func TestClearOperationsOfASealedJournal(t *testing.T) {
 		clear := newProcess(t, db)
 		clear.decide(clear.park(clear.executed("clear"), 0), machine.Recorded)
 		require.NoError(t, clear.j.Close())
-		strict := newSealer(t, db, ring(t, "k1"))
-		_, err := strict.j.Claim(t.Context(), strict.claims(), 10)
+		_, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, "k1")})
+		require.ErrorContains(t, err, "ReadClear", "it would seal the journal first, and read nothing that is there")
+		require.Empty(t, db.Head().Sealed)
+		require.NoError(t, newSealer(t, db, rowstoretest.Ring(t, "k1").ReadClear()).j.Close())
+		strict := newSealer(t, db, rowstoretest.Ring(t, "k1"))
+		_, err = strict.j.Claim(t.Context(), strict.claims(), 10)
 		require.ErrorIs(t, err, format.ErrDamaged)
 		assert.ErrorContains(t, err, "ReadClear")
 		require.NoError(t, strict.j.Close())
-		reads := newSealer(t, db, ring(t, "k1").ReadClear())
+		reads := newSealer(t, db, rowstoretest.Ring(t, "k1").ReadClear())
 		claimed := reads.claim(10)
 		require.Len(t, claimed, 1)
 		reads.decide(reads.complete(claimed[0].Operation), machine.Recorded)
@@ -366,7 +361,7 @@ func TestForgedRowsAreNotSent(t *testing.T) {
 			"a record in clear":  func(victim, _, clear *rowstore.Row) { victim.Record = bytes.Clone(clear.Record) },
 		} {
 			db, unsealed := faultdb.New(), faultdb.New()
-			p, clear := newSealer(t, db, ring(t, "k1")), newProcess(t, unsealed)
+			p, clear := newSealer(t, db, rowstoretest.Ring(t, "k1")), newProcess(t, unsealed)
 			victim := p.decide(p.park(p.executed("victim"), 0), machine.Recorded)
 			other := p.decide(p.park(p.executed("others"), time.Hour), machine.Recorded)
 			clear.decide(clear.park(clear.executed("victim"), 0), machine.Recorded)

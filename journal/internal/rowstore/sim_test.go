@@ -20,6 +20,8 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
+	"github.com/onceward/onceward/seal"
 )
 
 // Processes share one database. A seeded scheduler has their commits land in any order, late, or not at all, loses the
@@ -39,6 +41,7 @@ type world struct {
 	t       *testing.T
 	rnd     *rand.Rand
 	db      *faultdb.Database
+	rings   []*seal.Ring // of the processes, in turn; nil: no process has one
 	pods    []*pod
 	all     []*pod // those that were killed too
 	release []func()
@@ -75,6 +78,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t: t, rnd: rand.New(rand.NewPCG(seed, 0)), db: faultdb.New(),
 		effects: make(map[string]int), sent: make(map[string]time.Time), there: make(map[string]bool), paid: make(map[string]bool), known: make(map[string]int64),
 	}
+	if seed%2 == 1 { // the key is being rotated
+		w.rings = []*seal.Ring{rowstoretest.Ring(t, "k1", "k2"), rowstoretest.Ring(t, "k2", "k1")}
+	}
 	for range 3 {
 		w.join()
 	}
@@ -82,10 +88,17 @@ func newWorld(t *testing.T, seed uint64) *world {
 }
 
 func (w *world) join() {
-	p := &pod{process: newProcess(w.t, w.db)}
+	p := &pod{process: w.starts()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pods, w.all = append(w.pods, p), append(w.all, p)
+}
+
+func (w *world) starts() *process {
+	if w.rings == nil {
+		return newProcess(w.t, w.db)
+	}
+	return newSealer(w.t, w.db, w.rings[len(w.all)%len(w.rings)])
 }
 
 // now is the processes' clock. The provider's is right.
@@ -451,7 +464,7 @@ func (w *world) end() {
 }
 
 func (w *world) check() {
-	next := newProcess(w.t, w.db)
+	next := w.starts()
 	defer next.j.Close()
 	violations, err := next.j.Verify(w.t.Context())
 	require.NoError(w.t, err)

@@ -211,14 +211,16 @@ func (f *Fleet) beat(conn **pgx.Conn) error {
 // time.
 func (f *Fleet) checkRelease(ctx context.Context, conn *pgx.Conn) error {
 	var version, leastWriter int
+	var sealed string
 	var now time.Time
 	sent := time.Now()
-	if err := conn.QueryRow(ctx, "SELECT schema_version, least_writer, clock_timestamp() FROM "+f.schema+".journal").Scan(&version, &leastWriter, &now); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT schema_version, least_writer, sealed, clock_timestamp() FROM "+f.schema+".journal").Scan(&version, &leastWriter, &sealed, &now); err != nil {
 		return err
 	}
 	f.Time.HeardAt(sent, now)
 	err := schema.Check(version, leastWriter)
 	f.outdated.Store(err != nil)
+	f.sealed.Store(&sealed)
 	return err
 }
 

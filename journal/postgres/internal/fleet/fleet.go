@@ -64,6 +64,8 @@ type Fleet struct {
 	timeline  atomic.Pointer[string]    // of the server, when it was last seen
 	started   atomic.Pointer[time.Time] // start time of the checked server
 
+	sealed atomic.Pointer[string] // rowstore.Head.Sealed at the last beat; nil before the first
+
 	outdated atomic.Bool // only later releases may write to it
 	granted  atomic.Bool // the role's privileges were checked
 	awaited  atomic.Bool // commits wait for a standby
@@ -98,6 +100,14 @@ func (f *Fleet) Started() time.Time { return *f.started.Load() }
 
 // Outdated reports whether a later release has excluded this one. Then connections are checked again before their use.
 func (f *Fleet) Outdated() bool { return f.outdated.Load() }
+
+// Sealed returns rowstore.Head.Sealed, as of the last beat.
+func (f *Fleet) Sealed() string {
+	if sealed := f.sealed.Load(); sealed != nil {
+		return *sealed
+	}
+	return ""
+}
 
 // Unsafe reports whether commits need not be durable by the server's own disk.
 func (f *Fleet) Unsafe() bool { return !f.opts.Durable }

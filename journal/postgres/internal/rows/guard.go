@@ -33,7 +33,7 @@ const (
 		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($8::int[]), pg_catalog.unnest($9::bigint[])) a (number, least)
 			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
 		AND ` + connection.SoundSettings + ` AND ` + fleet.StartSQL + ` = $10)::int, clock_timestamp(), ` + clocks
-	clocks = `l.*, j.hooked, j.naming, j.leaps, j.restored, j.promoted, j.epoch, coalesce(j.deployment, '') FROM {{s}}.journal j,
+	clocks = `l.*, j.hooked, j.naming, j.leaps, j.restored, j.promoted, j.epoch, coalesce(j.deployment, ''), j.sealed FROM {{s}}.journal j,
 		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
 		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l (seq, last, jumped, margin, ahead)`
 
@@ -49,6 +49,8 @@ const (
 	resetLanes = "UPDATE {{s}}.lanes l SET tenure = tenure + 1, last_at = least(last_at, $3), jumped_at = 0" + ofOthers
 	ofOthers   = ` FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $1 AND lane = $2) ORDER BY process, lane FOR UPDATE) o
 		WHERE l.process = o.process AND l.lane = o.lane`
+	// setSealed excludes releases that know no seal.
+	setSealed = "WITH w AS (UPDATE {{s}}.journal SET sealed = $1, least_writer = greatest(least_writer, 4) WHERE sealed = $2 RETURNING 1) SELECT 1 / count(*) FROM w"
 	// setLeaps goes before fenceLanes or resetLanes: addLane waits for its row.
 	setLeaps = "WITH w AS (UPDATE {{s}}.journal SET leaps = $1 WHERE leaps = $2 RETURNING 1) SELECT 1 / count(*) FROM w"
 )
@@ -67,7 +69,7 @@ func (l *lane) queueGuard(p *pipeline, needs []string, f answer) {
 func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (recorded string, err error) {
 	var last, jumped, margin, ahead int64
 	var restored, promoted *string
-	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &promoted, &head.Epoch, &head.Deployment)...)
+	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &promoted, &head.Epoch, &head.Deployment, &head.Sealed)...)
 	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
 	if restored != nil {
 		recorded = *restored

@@ -229,6 +229,9 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	if head.Naming != t.read.Naming {
 		p.queue(nil, "UPDATE {{s}}.journal SET naming = $1", head.Naming)
 	}
+	if head.Sealed != t.read.Sealed {
+		p.queue(nil, setSealed, head.Sealed, t.read.Sealed)
+	}
 	adopted := func() {}
 	if head.Restored != t.read.Restored {
 		var err error

@@ -60,7 +60,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &within{&tx{reader: reader{d: d, c: c}, read: rowstore.Head{Identity: d.identity, Key: d.key}}}
+	t := &within{&tx{reader: reader{d: d, c: c}, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: d.fleet.Sealed()}}}
 	f := newFinding(keys)
 	if f.isEmpty() {
 		return t, t.read, f.found, nil

@@ -34,8 +34,8 @@ const Default = "onceward"
 // journal.least_writer.
 const (
 	least  = 5
-	needed = 6
-	writer = 3
+	needed = 7
+	writer = 4
 )
 
 //go:embed migrations/*.sql

@@ -314,7 +314,7 @@ func (d *Driver) begin(ctx context.Context) (*tx, error) {
 
 // follow takes note of other processes' commits.
 func (d *Driver) follow(h *head) error {
-	if h.version != version {
+	if !isKnown(h.version) {
 		return otherLayout(d.path, h.version)
 	}
 	if h.commits < d.commits {

@@ -44,7 +44,22 @@ func newReader(prepare preparer, path string, known *heads) (*reader, error) {
 	})
 }
 
-func (r *reader) readHead() (head, error) { return r.known.read(r.headSum, r.head) }
+func (r *reader) readHead() (head, error) { return r.known.read(r.headSum, r.head, r.readSealed) }
+
+// readSealed reads the keys that have sealed payloads.
+func (r *reader) readSealed() (keys string, err error) {
+	found := false
+	err = r.each(context.Background(), "SELECT keys, sum FROM onceward_sealed", nil, func(v []driver.Value) error {
+		if keys, found = v[0].(string), true; v[1] != int64(format.Sum([]byte(keys))) {
+			return format.ErrSum
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = format.ErrDamaged
+	}
+	return keys, err
+}
 
 // Head implements rowstore.Reader.
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {

@@ -80,12 +80,12 @@ func sameLayout(c *conn.Conn, path string) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("its head is missing: %w", format.ErrDamaged)
 	}
-	if err == nil && is != int64(version) {
+	if err == nil && !isKnown(is) {
 		err = otherLayout(path, is)
 	}
 	return err
 }
 
 func otherLayout(path string, is any) error {
-	return fmt.Errorf("%w: %s has layout %v, and this release knows %d; open it with the release that wrote it, or give another path", ErrLayout, path, is, version)
+	return fmt.Errorf("%w: %s has layout %v, and this release knows %d and %d; open it with the release that wrote it, or give another path", ErrLayout, path, is, version, sealedVersion)
 }

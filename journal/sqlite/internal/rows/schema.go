@@ -115,8 +115,21 @@ CREATE TABLE onceward_backup (
 ) STRICT;
 `
 
-// version is the version of tables. Another version is another layout, and is never edited.
-const version = 6
+const (
+	// version is the version of tables. Another version is another layout, and is never edited.
+	version = 6
+	// sealedVersion is the version of tables with sealedTable. The first seal makes the table, so that releases without
+	// seals refuse the file.
+	sealedVersion = 7
+)
+
+// sealedTable has the keys that have sealed payloads (rowstore.Head.Sealed), and the text's checksum.
+const sealedTable = `CREATE TABLE IF NOT EXISTS onceward_sealed (one INTEGER PRIMARY KEY CHECK (one = 1), keys TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;
+INSERT OR IGNORE INTO onceward_sealed VALUES (1, '', 0);
+UPDATE onceward_head SET version = 7;`
+
+// isKnown reports whether this release knows a version.
+func isKnown(is any) bool { return is == int64(version) || is == int64(sealedVersion) }
 
 // prepare makes a new journal's tables, unless the file is refused, and reports whether prepare has made the tables.
 // A refused file stays unchanged.
@@ -266,7 +279,7 @@ type headRow struct {
 const selectHeadSum = "SELECT version, epoch, sum FROM onceward_head"
 
 // read returns the head. read reads the whole row only if the row is not the latest known row.
-func (k *heads) read(sum, all stmt) (h head, err error) {
+func (k *heads) read(sum, all stmt, sealed func() (string, error)) (h head, err error) {
 	if known := k.latest.Load(); known != nil {
 		same := false
 		_, err = sum.First(func(v []driver.Value) error {
@@ -277,7 +290,10 @@ func (k *heads) read(sum, all stmt) (h head, err error) {
 			return known.head, err
 		}
 	}
-	if h, err = readHead(all); err == nil {
+	if h, err = readHead(all); err == nil && h.version == sealedVersion {
+		h.Sealed, err = sealed()
+	}
+	if err == nil {
 		k.keep(h, h.changing())
 	}
 	return h, err

@@ -206,11 +206,29 @@ func (t *tx) Commit(ctx context.Context, new rowstore.Head, changes []*rowstore.
 	if err != nil {
 		return conn.Explain(t.d.path, "adopt it", err)
 	}
+	if new.Sealed != t.told.Sealed {
+		if err = t.seal(new.Sealed); err != nil {
+			return conn.Explain(t.d.path, "seal it", err)
+		}
+	}
 	t.head.Head = new
 	if err = t.setHead(); err != nil {
 		return conn.Explain(t.d.path, "write the head", cmp.Or(t.d.outOfPlace(), err))
 	}
 	return t.end()
+}
+
+// seal writes the keys that have sealed payloads.
+func (t *tx) seal(keys string) error {
+	if err := t.d.writer.Exec(sealedTable); err != nil {
+		return err
+	}
+	t.head.version = sealedVersion
+	s, err := t.prepare("UPDATE onceward_sealed SET keys = ?, sum = ?")
+	if err == nil {
+		err = one(s.Exec(keys, int64(format.Sum([]byte(keys)))))
+	}
+	return err
 }
 
 // setHead writes the head.

@@ -62,7 +62,7 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 	// The transaction has the write lock, so only goroutines that share the transaction wait here. Two goroutines at
 	// once would give one handle to two operations.
 	d.inside.Lock()
-	if t.head, err = s.readHead(); err == nil && t.head.version != version {
+	if t.head, err = s.readHead(); err == nil && !isKnown(t.head.version) {
 		err = otherLayout(d.path, t.head.version)
 	}
 	if err == nil {
