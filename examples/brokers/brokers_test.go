@@ -34,7 +34,7 @@ const (
 	seed      = 51 // chooses how often a message is published, and where a consumer is killed
 	topic     = "orders"
 	variable  = "ONCEWARD_TEST_CONSUMER"
-	timeLimit = 2 * time.Minute
+	timeLimit = 5 * time.Minute // of a hang
 	// The ledger has no unique key, so that a message that is done twice shows.
 	ledgerTable = "CREATE TABLE ledger (id text NOT NULL, body text NOT NULL)"
 )
