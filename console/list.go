@@ -100,15 +100,6 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 	if older, filter.After, filter.Before, err = c.place("operations", q); err != nil {
 		return err
 	}
-	if !older.IsZero() {
-		before, err := shown.Before(r.Context(), c.Journal, older)
-		if err != nil {
-			return err
-		}
-		if filter.Before == 0 || before < filter.Before {
-			filter.Before = before
-		}
-	}
 	if err := l.read(r.Context(), c.Journal, filter, older, q); err != nil {
 		return err
 	}

@@ -142,14 +142,7 @@ func (s *selection) filter(cmd *cobra.Command) (f journal.Filter, err error) {
 func (c *command) list(ctx context.Context, s store, filter journal.Filter, of selection) error {
 	var before time.Time
 	if of.older > 0 {
-		before = c.at(s).Add(-of.older)
-		handle, err := shown.Before(ctx, s, before)
-		if err != nil {
-			return err
-		}
-		if filter.Before == 0 || handle < filter.Before {
-			filter.Before = handle
-		}
+		before = c.at(s).Add(-of.older) // handles do not follow the order of creation
 	}
 	list, more, err := shown.Page(s.List(ctx, filter), of.limit, func(op *journal.Operation) bool {
 		return (before.IsZero() || op.CreatedAt.Before(before)) && (!of.undelivered || op.Undelivered()) && of.steps.Has(op)
