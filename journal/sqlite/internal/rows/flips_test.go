@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -103,6 +104,9 @@ func TestBitThatFlips(t *testing.T) {
 	again, noticed := 0, 0
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		for n := range soak.Times(4, 30) {
+			if !sample.Takes(n, 2) && !soak.On() {
+				continue
+			}
 			p := kinds[kind][random.IntN(len(kinds[kind]))]
 			damaged := slices.Clone(whole)
 			of := damaged[(p.number-1)*size : p.number*size]
