@@ -36,7 +36,9 @@ func (l *live) now(ctx context.Context) (journal.Stats, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.at.IsZero() || l.err != nil || time.Since(l.at) >= every*9/10 {
-		l.stats, l.err = shown.ReadStats(ctx, l.console.stats, l.console.now())
+		var read shown.Stats
+		read, l.err = shown.ReadStats(ctx, l.console.stats, l.console.now())
+		l.stats = read.Stats
 		l.at = time.Now()
 		if l.err == nil {
 			l.console.Hour.Note(l.at, l.stats, unsaved(l.console.Client))

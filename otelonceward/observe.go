@@ -37,6 +37,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	due := g.gauge("onceward.journal.due.count", "{operation}", "Pending operations that are due to be sent by Run.")
 	undelivered := g.gauge("onceward.journal.undelivered.count", "{operation}", "Outcomes that are not delivered.")
 	attention := g.gauge("onceward.journal.attention.count", "{item}", "Operations, flows and listed events that need attention.")
+	unread := g.gauge("onceward.journal.unread.count", "{item}", "Times whose listed events were not read. The attention count includes these.")
 	flows := g.counts("onceward.journal.flow.count", "{flow}", "Flows that have not ended, by state.")
 	sessions := g.gauge("onceward.journal.session.count", "{session}", "Sessions that have begun and not ended.")
 	restored := g.gauge("onceward.journal.restored", "", "1 while the journal waits to be adopted, and nothing is sent.")
@@ -50,7 +51,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	if g.err != nil {
 		return nil, g.err
 	}
-	cached := &cached[journal.Stats]{read: func(ctx context.Context) (journal.Stats, error) { return shown.ReadStats(ctx, j, time.Now()) }, every: statsEvery}
+	cached := &cached[shown.Stats]{read: func(ctx context.Context) (shown.Stats, error) { return shown.ReadStats(ctx, j, time.Now()) }, every: statsEvery}
 	named := keyJournal.String(name)
 	return t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		s, now, err := cached.get(ctx)
@@ -67,7 +68,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 			journal.FlowStateSetAside: s.FlowsSetAside} {
 			o.ObserveInt64(flows, n, t.with(place{}, named, keyFlowState.String(state.String())).option)
 		}
-		for gauge, n := range map[metric.Int64Observable]int64{due: s.Due, undelivered: s.Undelivered, attention: s.NeedsAttention, sessions: s.Sessions,
+		for gauge, n := range map[metric.Int64Observable]int64{due: s.Due, undelivered: s.Undelivered, attention: s.NeedsAttention, unread: s.Unread, sessions: s.Sessions,
 			file: s.FileBytes, wal: s.WALBytes, restored: oneIf(s.Restored != "")} {
 			o.ObserveInt64(gauge, n, at)
 		}

@@ -145,12 +145,14 @@ func TestMetricsAreBounded(t *testing.T) {
 	assert.True(t, has(scraped, line), scraped)
 }
 
-// A listed event that fails for a day counts as needing attention.
+// A listed event that fails for a day counts as needing attention, and so does a gap, which is a time that was not read.
 func TestListedEventNeedsAttention(t *testing.T) {
 	s := newSetup(t, nil)
 	now := time.Now()
 	place := feed.Place{Last: now, Failed: []feed.FailedEvent{{ID: "evt_1", At: now.Add(-49 * time.Hour), Since: now.Add(-48 * time.Hour)}}}
+	place.AddGap([2]time.Time{now.Add(-72 * time.Hour), now.Add(-48 * time.Hour)}, now)
 	_, err := s.journal.SetBookmark(t.Context(), journal.Bookmark{Name: feed.BookmarkOf("stripe", "", ""), At: now, Note: place.Note()})
 	require.NoError(t, err)
-	assert.Regexp(t, `(?m)^onceward_journal_attention_count\{[^}]*\} 1$`, s.scrape())
+	assert.Regexp(t, `(?m)^onceward_journal_attention_count\{[^}]*\} 2$`, s.scrape())
+	assert.Regexp(t, `(?m)^onceward_journal_unread_count\{[^}]*\} 1$`, s.scrape())
 }

@@ -51,19 +51,27 @@ func MissedEvents(ctx context.Context, j journal.Bookmarks, now time.Time) iter.
 	}
 }
 
-// ReadStats returns a journal's stats. NeedsAttention counts the entries of MissedEvents too, if the journal keeps
-// bookmarks.
-func ReadStats(ctx context.Context, j journal.StatsReader, now time.Time) (journal.Stats, error) {
-	s, err := j.ReadStats(ctx)
+// Stats are a journal's stats. NeedsAttention counts the entries of MissedEvents too, if the journal keeps bookmarks.
+type Stats struct {
+	journal.Stats
+	Unread int64 // those entries that are a time whose events were not read
+}
+
+// ReadStats returns a journal's stats.
+func ReadStats(ctx context.Context, j journal.StatsReader, now time.Time) (s Stats, err error) {
+	s.Stats, err = j.ReadStats(ctx)
 	marks, keeps := j.(journal.Bookmarks)
 	if err != nil || !keeps {
 		return s, err
 	}
-	for _, unread := range MissedEvents(ctx, marks, now) {
-		if unread != nil {
-			return s, unread
+	for m, err := range MissedEvents(ctx, marks, now) {
+		if err != nil {
+			return s, err
 		}
 		s.NeedsAttention++
+		if !m.Until.IsZero() {
+			s.Unread++
+		}
 	}
 	return s, nil
 }
