@@ -272,7 +272,7 @@ func TestDocumentedGates(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 15, rows)
+	assert.Equal(t, 16, rows)
 }
 
 var (
