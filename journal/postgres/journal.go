@@ -136,6 +136,13 @@ func (j *Journal) ReadStats(ctx context.Context) (journal.Stats, error) {
 	return stats, explain("read", err)
 }
 
+// SealStatus counts sealed and clear payloads. SealStatus reads all records, needs no key, passes over damaged records, and
+// returns the error of one too.
+func (j *Journal) SealStatus(ctx context.Context) (journal.SealStatus, error) {
+	status, err := j.store.SealStatus(ctx)
+	return status, explain("read", err)
+}
+
 // Bookmark returns the bookmark of a name. See journal.Bookmarks.
 func (j *Journal) Bookmark(ctx context.Context, name string) (journal.Bookmark, error) {
 	b, err := j.store.Bookmark(ctx, name)

@@ -133,6 +133,10 @@ func TestASealedJournalWithoutItsKey(t *testing.T) {
 			n++
 		}
 		assert.Equal(t, 5, n)
+		status, err := j.SealStatus(t.Context())
+		require.NoError(t, err)
+		// Five operations, their requests and two answers; a flow, its input and a step; a receipt and its answer.
+		assert.Equal(t, journal.SealStatus{Keys: []string{"k1"}, Boxes: map[string]int64{"k1": 17}}, status)
 		op, err := j.Get(t.Context(), journal.Ref{ID: "completed-name"})
 		require.ErrorIs(t, err, journal.ErrSealed)
 		assert.Equal(t, journal.StateCompleted, op.State)
@@ -193,6 +197,9 @@ func TestAJournalIsSealedUnderARunningProcess(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "paid sent", string(op.Answer.Body))
 	require.Empty(t, verify(t, j))
+	status, err := j.SealStatus(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, journal.SealStatus{Keys: []string{"k1"}, Boxes: map[string]int64{"k1": 2}, Clear: 3}, status)
 	require.NoError(t, j.Close())
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)

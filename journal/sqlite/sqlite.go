@@ -158,6 +158,13 @@ func (j *Journal) Get(ctx context.Context, ref journal.Ref) (journal.Operation, 
 	return result, j.explain("read an operation", err)
 }
 
+// SealStatus counts sealed and clear payloads. SealStatus reads all records, needs no key, passes over damaged records, and
+// returns the error of one too.
+func (j *Journal) SealStatus(ctx context.Context) (journal.SealStatus, error) {
+	status, err := j.store.SealStatus(ctx)
+	return status, j.explain("read", err)
+}
+
 // explain adds the file, and what to do, to a damaged row's error.
 func (j *Journal) explain(doing string, err error) error {
 	if errors.Is(err, format.ErrDamaged) {

@@ -271,7 +271,7 @@ func (c Codec) decodeAnswer(s subject, b, stored []byte) (a *journal.Answer, by 
 	if replaced {
 		a.Replaced = d.nested()
 	}
-	if err = d.end(); err == nil && !sealed && !c.readsClear() && hasPayload(a) {
+	if err = d.end(); err == nil && !sealed && !c.readsClear() && HasPayload(a) {
 		err = ErrClear
 	}
 	if err != nil {

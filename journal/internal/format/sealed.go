@@ -106,9 +106,9 @@ func (c Codec) private(d *decoder, b []byte, sealed bool, s subject, by string) 
 	return by, err
 }
 
-// hasPayload reports whether anything of a clear answer would be private.
-func hasPayload(a *journal.Answer) bool {
-	return a.Pointer != "" || a.Header != nil || a.Trailer != nil || len(a.Body) > 0 || a.Replaced != nil
+// HasPayload reports whether anything of a clear answer would be private. The body may be left out (see DecodeAnswer).
+func HasPayload(a *journal.Answer) bool {
+	return a.Pointer != "" || a.Header != nil || a.Trailer != nil || a.Body != nil || a.Replaced != nil
 }
 
 // private appends an operation's private fields, beside its request and answer.

@@ -267,9 +267,14 @@ func TestAProcessWithoutARing(t *testing.T) {
 		_, err = existing.Apply(t.Context(), resolve)
 		requireSealed(t, err, "k1")
 		resolve.Answer = nil
+		before, err := existing.SealStatus(t.Context())
+		require.NoError(t, err)
 		result, err := existing.Apply(t.Context(), resolve)
 		require.NoError(t, err)
 		assert.Equal(t, machine.Recorded, result.Decision)
+		after, err := existing.SealStatus(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, before, after, "that there was an answer is no payload")
 		sealing.decide(sealing.begin("held"), machine.Replay)
 	})
 }
