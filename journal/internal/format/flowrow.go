@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"hash/crc32"
 	"slices"
 	"time"
@@ -77,6 +76,7 @@ func (c Codec) EncodeFlow(f, was *journal.Flow, stored StoredFlow) (encoded, inp
 		facts.Input, facts.GivenUpFor, facts.Cause, facts.History = "", "", "", nil
 	}
 	encoded, _ = json.Marshal(facts) // strings, numbers and times: it can't fail
+	encoded = mark(encoded, facts.Box)
 	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f, Due(f), input)), input
 }
 
@@ -116,8 +116,8 @@ func (c Codec) DecodeFlow(f *journal.Flow, summed, input []byte) (box []byte, er
 	encoded := summed[:max(0, len(summed)-SumSize)]
 	whole := SumIn(summed) == sumOfFlow(encoded, f, f.DueAt, input)
 	var facts flowFacts
-	if err := json.Unmarshal(encoded, &facts); err != nil {
-		return nil, errors.Join(ErrDamaged, err)
+	if err := unmarshal(encoded, &facts, &facts.Box); err != nil {
+		return nil, err
 	}
 	f.Key, f.InputDigest, f.Undoing, f.GivenUpFor = facts.Key, facts.Input, facts.Undoing, facts.GivenUpFor
 	f.Trace, f.InboundEndpoint = facts.Trace, facts.Inbound

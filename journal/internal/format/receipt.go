@@ -48,6 +48,7 @@ func (c Codec) EncodeReceipt(r *journal.Receipt, ends int64, box []byte) (facts,
 		f.Fingerprint = r.Fingerprint
 	}
 	facts, _ = json.Marshal(f) // numbers and strings: it can't fail
+	facts = mark(facts, f.Box)
 	if r.Answer != nil {
 		answer, body = c.encodeAnswer(ofReceipt("receipt answer", r.ReceiptKey), r.Answer)
 	}
@@ -75,8 +76,8 @@ func (c Codec) DecodeReceipt(r *journal.Receipt, ends int64, facts, answer []byt
 		return nil, ErrDamaged
 	}
 	var f receiptFacts
-	if json.Unmarshal(facts[:n], &f) != nil {
-		return nil, ErrDamaged
+	if err := unmarshal(facts[:n], &f, &f.Box); err != nil {
+		return nil, err
 	}
 	r.Claim, r.Fingerprint, r.Cause = f.Claim, f.Fingerprint, f.Cause
 	r.CreatedAt, r.SettledAt, r.ExpiresAt, r.RefusedUntil = moment(f.Created), moment(f.Settled), moment(f.Expires), moment(f.Refused)

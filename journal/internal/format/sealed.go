@@ -2,6 +2,7 @@ package format
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,6 +105,30 @@ func (c Codec) private(d *decoder, b []byte, sealed bool, s subject, by string) 
 		by = missing
 	}
 	return by, err
+}
+
+// mark has JSON with a box begin with sealedVersion, so that a release without seals takes it for damaged. Otherwise the
+// release would compare an empty fingerprint.
+func mark(text, box []byte) []byte {
+	if box == nil {
+		return text
+	}
+	return append([]byte{sealedVersion}, text...)
+}
+
+// unmarshal reads what mark returned. box is the field with the box.
+func unmarshal(text []byte, into any, box *[]byte) error {
+	sealed := len(text) > 0 && text[0] == sealedVersion
+	if sealed {
+		text = text[1:]
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return errors.Join(ErrDamaged, err)
+	}
+	if sealed != (*box != nil) {
+		return ErrDamaged
+	}
+	return nil
 }
 
 // HasPayload reports whether anything of a clear answer would be private. The body may be left out (see DecodeAnswer).

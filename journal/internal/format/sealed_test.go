@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -248,6 +249,37 @@ func TestFlippedBitsAreDamage(t *testing.T) {
 					require.ErrorIs(t, err, ErrDamaged, "bit %d of value %d of the %s", bit, i, name)
 				}
 			}
+		}
+	}
+}
+
+// A release without seals takes each sealed record for damaged, and compares no empty fingerprint.
+func TestAReleaseWithoutSealsReadsNoSealedRecord(t *testing.T) {
+	sealed := all(t, Codec{Ring: aRing(t, "k1")}, aRef)
+	for name, of := range sealed {
+		first := of.values[0]
+		switch name {
+		case "flow", "receipt":
+			assert.False(t, json.Valid(first[:len(first)-SumSize]), name)
+			assert.True(t, json.Valid(first[1:len(first)-SumSize]), name)
+		case "request", "answer":
+			assert.NotEqual(t, byte(version), first[0], name)
+		case "step":
+			assert.False(t, json.Valid(first), name)
+		case "operation":
+			d := decoder{buf: first}
+			var op journal.Operation
+			op.Handle = d.int()
+			d.byte()
+			for range 4 {
+				_ = d.string()
+			}
+			d.byte()
+			d.byte()
+			_ = d.string()
+			d.time()
+			d.time()
+			assert.Equal(t, byte(sealedVersion), d.byte(), "where the facts begin")
 		}
 	}
 }
