@@ -39,7 +39,7 @@ const (
 
 // runFeeds does Run's work for lists of events.
 func (w *Worker) runFeeds(ctx context.Context) {
-	slots := map[string]chan struct{}{}
+	slots, began := map[string]chan struct{}{}, w.Now()
 	for i := range w.Feeds {
 		slots[w.Feeds[i].Provider] = make(chan struct{}, feedsAtOnce)
 	}
@@ -47,13 +47,13 @@ func (w *Worker) runFeeds(ctx context.Context) {
 	defer sources.Wait()
 	for i := range w.Feeds {
 		f := &w.Feeds[i]
-		sources.Go(func() { w.runFeed(ctx, f, slots[f.Provider]) })
+		sources.Go(func() { w.runFeed(ctx, f, slots[f.Provider], began) })
 	}
 }
 
 // runFeed reads one source again and again.
-func (w *Worker) runFeed(ctx context.Context, f *Feed, slot chan struct{}) {
-	sum := sha256.Sum256([]byte(f.Name))
+func (w *Worker) runFeed(ctx context.Context, f *Feed, slot chan struct{}, began time.Time) {
+	sum := sha256.Sum256([]byte(began.String() + f.Name)) // another order in each process: no source is always the last one
 	spread := min(f.Every, time.Duration(len(w.Feeds))*feedSpacing)
 	pause := time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(spread))
 	for {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	firstSlice  = time.Hour
-	maxSlice    = 64 << 20 // bytes of answers that are held until their events are handed over
+	firstSlice  = 2 * time.Hour // more than an hourly pass reads
+	maxSlice    = 64 << 20      // bytes of answers that are held until their events are handed over
 	pageTries   = 3
 	reportEvery = 50 // pages
 	maxAhead    = time.Hour

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/feed"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
@@ -355,4 +356,29 @@ func TestFeedsHandNoClosedEventOver(t *testing.T) {
 			assert.Equal(t, "evt_0", place.Failed[0].ID)
 		})
 	}
+}
+
+// Feeds that ask for more than the budget allows are all read in the end, though the process is restarted again and again.
+func TestFeedsBeyondTheBudgetAreAllRead(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		srv := openBank(t, unlooked, byHeader)
+		j := memory.New()
+		r := &onceward.Reconcile{Budget: backoff.Budget{Capacity: 1, Refill: 1e-9, PerSuccess: 1e-9, ProbeEvery: time.Second}}
+		for i := range 60 {
+			r.Feeds = append(r.Feeds, onceward.Feed{Provider: "bank", From: time.Now(), Every: time.Minute, Types: []string{"*"}, Account: fmt.Sprint("acct_", i)})
+		}
+		pass(time.Hour)
+		seen := map[string]bool{}
+		for range 15 {
+			l := reading(t, srv, onceward.Config{Journal: j, Reconcile: r})
+			l.Runs(time.Minute)
+			require.NoError(t, l.Close())
+			for _, r := range l.requests {
+				seen[r.Header.Get("Bank-Account")] = true
+			}
+			assert.Less(t, len(l.requests), 60)
+			pass(time.Minute)
+		}
+		assert.Len(t, seen, 60)
+	})
 }
