@@ -5,12 +5,15 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/feed"
 	"github.com/onceward/onceward/internal/planted"
+	"github.com/onceward/onceward/journal"
 )
 
 // schemaFor returns the JSON schema of a verb's output, changed to accept no other names.
@@ -38,7 +41,11 @@ func decoded(t *testing.T, out string) any {
 
 // The output of each verb under -o json follows its schema, and the schema names all of it.
 func TestOutputsKeepTheirSchema(t *testing.T) {
-	path, _ := withReceipts(t)
+	path, j := withReceipts(t)
+	now := time.Now()
+	place := feed.Place{Last: now, Failed: []feed.FailedEvent{{ID: "evt_1", Type: "payout.failed", At: now, Since: now.Add(-48 * time.Hour), Err: "x"}}}
+	_, err := j.SetBookmark(t.Context(), journal.Bookmark{Name: feed.BookmarkOf("stripe", "", ""), At: now, Note: place.Note()})
+	require.NoError(t, err)
 	compiled := func(verb string) *jsonschema.Schema { return schemaFor(t, verb) }
 	checked := map[string]bool{}
 	check := func(verb string, args ...string) {
@@ -62,6 +69,7 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 	check("backup", "backup", path+".copy")
 	_, list := listOf(t, "ch_1,,25.00,EUR", "ch_9,,1.00,EUR")
 	check("compare", list...)
+	check("close", "close", "evt_1", "--yes")
 	check("resolve", "resolve", planted.Unknown, "--executed", "--because", "x", "--yes", "--seen", "0.1")
 	check("receipt-resolve", "receipt", "resolve", "#2", "--executed", "--answer-status", "204", "--because", "x", "--yes", "--seen", "2.1")
 	check("cancel", "cancel", planted.Unsent, "--scope", planted.Scope, "--yes", "--seen", "0.1")
