@@ -56,7 +56,8 @@ type CaughtUp struct {
 	GapUnknown    bool          // the provider does not publish how long it lists an event
 }
 
-// FailedEvent is a listed event that was not handled.
+// FailedEvent is a listed event that was not handled. The ID begins with "unreadable-" if the event shows no id, type or
+// time, so that Handler never got the event. Err then says which is missing.
 type FailedEvent struct {
 	ID, Type string
 	At       time.Time // of the event
