@@ -3,11 +3,15 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -255,17 +259,35 @@ func TestASignalLetsACallEnd(t *testing.T) {
 	require.NoError(t, <-p.ended, p.logged())
 }
 
-// An address of the loopback interface is served too.
+// An address is served too, with a certificate or, on the loopback interface, without.
 func TestAddress(t *testing.T) {
 	s := open(t, providertest.Objects("ch_"))
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	other := httptest.NewTLSServer(nil) // has a certificate for 127.0.0.1
+	other.Close()
+	private, err := x509.MarshalPKCS8PrivateKey(other.TLS.Certificates[0].PrivateKey)
 	require.NoError(t, err)
-	require.NoError(t, free.Close())
-	s.write(t, map[string]any{"addr": free.Addr().String()})
-	s.start(t, "--new")
-	id, _, err := charge(http.DefaultClient, "http://"+free.Addr().String(), "invoice-1")
-	require.NoError(t, err)
-	assert.NotEmpty(t, id)
+	certificate, key := filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
+	require.NoError(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw}), 0o600))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	roots := x509.NewCertPool()
+	roots.AddCert(other.Certificate())
+	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+	for i, scheme := range []string{"http", "https"} {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, free.Close())
+		listener := map[string]any{"addr": free.Addr().String()}
+		if scheme == "https" {
+			listener["certificate"], listener["key"] = certificate, key
+		}
+		s.write(t, listener)
+		p := s.start(t, [][]string{{"--new"}, nil}[i]...)
+		id, _, err := charge(trusting, scheme+"://"+free.Addr().String(), "invoice-1")
+		require.NoError(t, err)
+		assert.NotEmpty(t, id)
+		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, <-p.ended)
+	}
 }
 
 // An unknown field, a secret in the file, and an unsafe listener are errors that name the field. None shows a secret.

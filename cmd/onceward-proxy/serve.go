@@ -38,10 +38,10 @@ func (s *settings) serve(ctx context.Context, fresh bool, log *slog.Logger) (err
 	if err != nil {
 		return err
 	}
+	s.warnOfHosts(log)
 	servers, failed, err := s.start(client, log)
 	background := make(chan error, 1)
 	if err == nil {
-		s.warnOfHosts(log)
 		go func() { background <- client.Run(context.Background()) }() // until Shutdown
 		select {
 		case err = <-failed:
