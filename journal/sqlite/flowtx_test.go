@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -88,28 +89,32 @@ func TestTransactionThatGoesOnAfterItsRollback(t *testing.T) {
 // A transaction that waits for its turn as the journal is closed is still the application's, and Close waits for its end.
 // None begins after that.
 func TestTransactionAsTheFileIsClosed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	j := open(t, path)
-	alter(t, path, "CREATE TABLE ledger (payee TEXT)")
-	release := sqlite.HoldTurn(j)
-	begun := make(chan *sql.Tx, 1)
-	go func() {
-		tx, err := j.BeginSQL(t.Context())
-		assert.NoError(t, err)
-		begun <- tx
-	}()
-	until(t, func() bool { return sqlite.Turns(j) == 1 })
-	closed := make(chan error, 1)
-	go func() { closed <- j.Close() }()
-	until(t, func() bool { return sqlite.Turns(j) == 2 })
-	_, err := j.BeginSQL(t.Context())
-	require.ErrorIs(t, err, journal.ErrClosed)
-	release()
-	tx := <-begun
-	assert.Empty(t, closed)
-	_, err = tx.Exec("INSERT INTO ledger VALUES ('ann')")
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
-	require.NoError(t, <-closed)
-	assert.Equal(t, 1, number(t, path, "SELECT count(*) FROM ledger"))
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		j := open(t, path)
+		alter(t, path, "CREATE TABLE ledger (payee TEXT)")
+		release := sqlite.HoldTurn(j)
+		begun := make(chan *sql.Tx, 1)
+		go func() {
+			tx, err := j.BeginSQL(t.Context())
+			assert.NoError(t, err)
+			begun <- tx
+		}()
+		synctest.Wait()
+		require.Equal(t, 1, sqlite.Turns(j))
+		closed := make(chan error, 1)
+		go func() { closed <- j.Close() }()
+		synctest.Wait()
+		require.Equal(t, 2, sqlite.Turns(j))
+		_, err := j.BeginSQL(t.Context())
+		require.ErrorIs(t, err, journal.ErrClosed)
+		release()
+		tx := <-begun
+		assert.Empty(t, closed)
+		_, err = tx.Exec("INSERT INTO ledger VALUES ('ann')")
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+		require.NoError(t, <-closed)
+		assert.Equal(t, 1, number(t, path, "SELECT count(*) FROM ledger"))
+	})
 }
