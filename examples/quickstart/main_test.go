@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 // A storm reports the result of each payer. Onceward makes no duplicate charge and loses none. The provider of the fourth
-// invoice takes no keys. A kill during its look-up would hold up this test for a minute, so only three are paid.
+// invoice takes no keys. Runs of more invoices have stood still for a minute, maybe after a kill
+// during that look-up. So only three are paid.
 func TestStormReportsEachPayer(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
