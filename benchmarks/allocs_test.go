@@ -26,7 +26,7 @@ import (
 // withReconcile is the number with Config.Reconcile and Config.Authorize. The client then also records the values that
 // look-ups compare, and knows the account of the credential.
 const (
-	allocations   = 160
+	allocations   = 162
 	withReconcile = 293
 )
 

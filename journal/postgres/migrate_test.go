@@ -119,6 +119,7 @@ func TestSchemaOfAnEarlierRelease(t *testing.T) {
 	opts := durable(t, server)
 	earlier := later(t, nil).(fstest.MapFS)
 	delete(earlier, "0006_bookmarks.sql")
+	delete(earlier, "0007_sealed.sql")
 	require.NoError(t, postgres.MigrateBy(t.Context(), server.URL(), opts.Schema, earlier))
 	opts.Migrate = false
 	_, err := postgres.Open(t.Context(), server.URL(), opts)
