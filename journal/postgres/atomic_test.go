@@ -68,7 +68,7 @@ func serving(t *testing.T, j *postgres.Journal, ledger, dsn string, mode pgx.Que
 	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	closes(t, pool)
 	p.pool = pool
 	srv, err := server.New(t.Context(), server.Options{
 		Journal: j, Secrets: [][]byte{[]byte("0123456789abcdef")}, Logger: slog.New(slog.DiscardHandler),
@@ -310,7 +310,7 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			cfg.MaxConns = connections
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 			require.NoError(t, err)
-			t.Cleanup(pool.Close)
+			closes(t, pool)
 			for name, begin := range map[string]func(context.Context) (journal.Tx, error){"journal": nil, "application": begins(pool), "beginner": postgres.Begin(pool)} {
 				var inside atomic.Int64
 				all := make(chan struct{})
@@ -344,7 +344,7 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 			cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 			require.NoError(t, err)
-			t.Cleanup(pool.Close)
+			closes(t, pool)
 			_, err = pool.Exec(t.Context(), "INSERT INTO "+ledger+" (payee) VALUES ('eve')")
 			require.NoError(t, err)
 			for i, begin := range []func(context.Context) (journal.Tx, error){begins(pool), postgres.Begin(pool)} {
@@ -367,7 +367,7 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 		{"the error of a statement is overlooked", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
 			pool, err := pgxpool.New(t.Context(), cluster.URL())
 			require.NoError(t, err)
-			t.Cleanup(pool.Close)
+			closes(t, pool)
 			overlooks := true
 			begin := begins(pool)
 			h := atomicOn(t, j, func(ctx context.Context) (journal.Tx, error) { return begin(ctx) }, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -514,7 +514,7 @@ func TestHistoriesOnPostgreSQL(t *testing.T) {
 		{"a handler writes by a pool of its own", func(t *testing.T, j *postgres.Journal, ledger string, rows func() int) {
 			pool, err := pgxpool.New(t.Context(), cluster.URL())
 			require.NoError(t, err)
-			t.Cleanup(pool.Close)
+			closes(t, pool)
 			status := http.StatusInternalServerError
 			var became []server.Kind
 			h := atomicOn(t, j, begins(pool), func(_ context.Context, o server.Outcome) { became = append(became, o.Kind) }, func(w http.ResponseWriter, r *http.Request) {

@@ -191,7 +191,7 @@ func TestFirstStatementsThatHandlersOverlook(t *testing.T) {
 		cfg.MaxConns, cfg.ConnConfig.DefaultQueryExecMode = 2, mode
 		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 		require.NoError(t, err)
-		t.Cleanup(pool.Close)
+		closes(t, pool)
 		again := false
 		h := atomicOn(t, j, postgres.Begin(pool), nil, func(w http.ResponseWriter, r *http.Request) {
 			tx, err := server.TxAs[pgx.Tx](r.Context())

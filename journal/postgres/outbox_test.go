@@ -544,7 +544,7 @@ func TestHandlersLeaveNoSettings(t *testing.T) {
 	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	closes(t, pool)
 	plain := open(t, server, opts)
 	configured, err := postgres.OpenPool(t.Context(), pool, opts)
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func TestExhaustedPoolOfTheApplication(t *testing.T) {
 	config.MaxConns = 2
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	closes(t, pool)
 	ctx := within(t, time.Minute)
 	var all []pgx.Tx
 	for range config.MaxConns {

@@ -131,7 +131,7 @@ func TestReservedTwiceAtOnce(t *testing.T) {
 				cfg.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
 				pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 				require.NoError(t, err)
-				t.Cleanup(pool.Close)
+				closes(t, pool)
 				tx, err := postgres.Begin(pool)(t.Context())
 				require.NoError(t, err)
 				_, err = tx.Driver().(pgx.Tx).Exec(t.Context(), "SELECT 1 FROM pg_catalog.pg_class LIMIT 1")
@@ -627,6 +627,16 @@ func TestReceiptsAndAClockThatLeaps(t *testing.T) {
 	asks(leapt, machine.Execute)
 }
 
+// closes closes a pool at the test's end. Close waits for the transactions that a failed test has left open, so that
+// test's pool stays.
+func closes(t *testing.T, pool *pgxpool.Pool) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			pool.Close()
+		}
+	})
+}
+
 // poolAt is a pool with that many connections.
 func poolAt(t *testing.T, url string, connections int32) *pgxpool.Pool {
 	t.Helper()
@@ -636,7 +646,7 @@ func poolAt(t *testing.T, url string, connections int32) *pgxpool.Pool {
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // by default, one after a second of idleness
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	closes(t, pool)
 	return pool
 }
 
@@ -735,7 +745,7 @@ func TestTransactionOfBeginOnADeadConnection(t *testing.T) {
 	cfg.MaxConns, cfg.ShouldPing = 1, func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	closes(t, pool)
 	for _, overlooks := range []string{"BEGIN", "a statement"} {
 		t.Run(overlooks, func(t *testing.T) {
 			var pid int
