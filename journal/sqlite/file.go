@@ -43,7 +43,6 @@ func open(path string, opts Options) (*Journal, error) {
 				opts.Committed(requests, took)
 			}
 		},
-		Linger: time.Second,
 	})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())

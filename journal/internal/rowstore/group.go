@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/onceward/onceward/journal"
 )
@@ -59,14 +58,12 @@ func (r *request) decide(b *batch) {
 // group commits requests. Requests that arrive during a transaction share the next transaction.
 type group struct {
 	s    *Store
-	last int         // how many requests were in the last transaction
-	idle *time.Timer // until the goroutine ends
+	last int // how many requests were in the last transaction
 
 	mu      sync.Mutex
 	queue   []*request    // for the next transaction
 	riders  []*request    // deliveries, likewise
 	runs    chan struct{} // closed when the goroutine that commits ends; nil means that there is none, and no request waits
-	more    chan struct{} // wakes that goroutine: a request waits, or none comes any more
 	stopped bool          // no request is accepted any more
 }
 
@@ -97,19 +94,10 @@ func (g *group) accept(r *request) bool {
 	}
 	g.queue = append(g.queue, r)
 	if g.runs == nil {
-		g.runs, g.more = make(chan struct{}), make(chan struct{}, 1)
+		g.runs = make(chan struct{})
 		go g.loop()
-	} else {
-		g.wake()
 	}
 	return true
-}
-
-func (g *group) wake() {
-	select {
-	case g.more <- struct{}{}:
-	default: // it is awake
-	}
 }
 
 // defers notes a delivery, and reports whether so many wait that they need a commit.
@@ -135,51 +123,18 @@ func (g *group) takeRiders() []*request {
 	return riders
 }
 
-// loop commits until no request waits, and none comes for a time.
+// loop commits until no request waits.
 func (g *group) loop() {
 	for {
 		requests := g.collect()
 		if len(requests) == 0 {
-			if g.ends(g.lingers()) {
-				return
-			}
-			continue
+			return
 		}
 		g.last = len(requests)
 		if requests = slices.DeleteFunc(requests, g.sets); len(requests) > 0 {
 			g.commit(append(g.takeRiders(), requests...))
 		}
 	}
-}
-
-// lingers waits for the next request, and reports whether the goroutine was woken in time.
-func (g *group) lingers() (woken bool) {
-	if g.s.opts.Linger == 0 {
-		return false
-	}
-	if g.idle == nil {
-		g.idle = time.NewTimer(g.s.opts.Linger)
-	} else {
-		g.idle.Reset(g.s.opts.Linger)
-	}
-	select {
-	case <-g.more:
-		return true
-	case <-g.idle.C:
-		return false
-	}
-}
-
-// ends reports whether the goroutine is to end: no request waits, and it was not woken, or the journal is closed.
-func (g *group) ends(woken bool) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.queue) > 0 || woken && !g.stopped {
-		return false
-	}
-	close(g.runs)
-	g.runs = nil
-	return true
 }
 
 // sets sets a request aside if its name is held, as far as others have found out.
@@ -191,7 +146,8 @@ func (g *group) sets(r *request) bool {
 	return held
 }
 
-// collect takes the waiting requests. collect yields the processor, so that the last commit's callers can return.
+// collect takes the waiting requests. collect yields the processor, so that the last commit's callers can return. If
+// no request waits, the goroutine is to end.
 func (g *group) collect() (requests []*request) {
 	for bytes := 0; ; runtime.Gosched() {
 		n := len(requests)
@@ -212,6 +168,10 @@ func (g *group) take(requests []*request, bytes int) ([]*request, int) {
 	}
 	if len(g.queue) == 0 {
 		g.queue = nil // and the requests in its array
+	}
+	if len(requests) == 0 {
+		close(g.runs)
+		g.runs = nil
 	}
 	return requests, bytes
 }
@@ -234,7 +194,6 @@ func (g *group) end() error {
 		r.done <- journal.ErrClosed
 	}
 	if runs != nil {
-		g.wake()
 		<-runs
 	}
 	last := newRequest(context.Background(), &request{flushes: true, run: func(b *batch) error {

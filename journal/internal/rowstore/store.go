@@ -72,11 +72,6 @@ type Options struct {
 	// DeliverAtOnce gives each delivery a separate commit. By default the next commit includes the delivery.
 	DeliverAtOnce bool
 
-	// Linger is how long the goroutine that commits waits for the next request before the goroutine ends. A new goroutine
-	// would first grow its stack to what the driver needs. 0 means that it does not wait, so that a journal which is not
-	// closed leaves no goroutine.
-	Linger time.Duration
-
 	Seal     *seal.Ring // seals payloads; nil means that they are in clear
 	Existing bool       // the journal is another program's: it is not sealed here for the first time, and opens without keys
 }
