@@ -244,12 +244,7 @@ func TestASignalLetsACallEnd(t *testing.T) {
 	objects := providertest.Objects("ch_")
 	s := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.NoError(t, p.Process.Signal(syscall.SIGTERM))
-		for range 1000 { // until the program ends, or 10 s
-			if strings.Contains(p.logged(), "msg=ending") {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		assert.Eventually(t, func() bool { return strings.Contains(p.logged(), "msg=ending") }, 10*time.Second, 10*time.Millisecond)
 		objects.ServeHTTP(w, r)
 	}))
 	p = s.start(t, "--new")

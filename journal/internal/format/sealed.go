@@ -14,8 +14,8 @@ import (
 // Codec encodes and decodes records. Its ring seals their private fields. Without a ring these are in clear. A Codec is
 // safe for concurrent use.
 //
-// A box is bound to its record's use and names, by its additional data. It opens for no other record. What no key is
-// needed for stays in clear beside the box: the fields by which a store finds, selects and orders records.
+// A box is bound to its record's use and names, by its additional data. It opens for no other record. The
+// fields that a store finds, selects and orders records by stay in clear beside the box.
 type Codec struct{ Ring *seal.Ring }
 
 // ErrClear is for a payload that is in clear although the codec has a ring.
@@ -90,8 +90,8 @@ func (c Codec) open(box []byte, s subject, clear []byte) (plain []byte, by strin
 	return plain, "", nil
 }
 
-// private has the decoder go on with the content of the box that is the rest of b, if b is sealed. by is the ID of a key
-// that is known to be missing.
+// private opens the box that is the rest of b, if b is sealed. The decoder then goes on with the box's content. by is the
+// ID of a key that is known to be missing.
 func (c Codec) private(d *decoder, b []byte, sealed bool, s subject, by string) (string, error) {
 	if d.failed {
 		return "", ErrDamaged

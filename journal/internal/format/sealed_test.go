@@ -323,8 +323,8 @@ func TestABoxStays(t *testing.T) {
 	assert.Equal(t, r.Fingerprint, own.Fingerprint)
 }
 
-// What an operation has no more once it has an outcome is left out of a box that a process without the key could not
-// change.
+// An outcome takes some fields from an operation. A process without the key cannot change the box, so the decoder leaves
+// these fields out.
 func TestAnOutcomeWithoutTheKey(t *testing.T) {
 	c := Codec{Ring: aRing(t, "k1")}
 	op, _, _, _ := records()

@@ -229,7 +229,7 @@ func TestALateAnswerIsRecordedWithoutTheKey(t *testing.T) {
 }
 
 // A release that forgets the ring sends nothing from a sealed journal, not even if it is running when the journal is sealed
-// for the first time. Answers to what it has sent are recorded.
+// for the first time. Answers to its requests are recorded.
 func TestAProcessWithoutARing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := faultdb.New()
