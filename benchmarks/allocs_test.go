@@ -26,8 +26,8 @@ import (
 // withReconcile is the number with Config.Reconcile and Config.Authorize. The client then also records the values that
 // look-ups compare, and knows the account of the credential.
 const (
-	allocations   = 162
-	withReconcile = 293
+	allocations   = 160
+	withReconcile = 291
 )
 
 // A child process counts without the collector, which would empty the pools.
