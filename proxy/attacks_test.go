@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -242,6 +243,26 @@ func TestP9ASecretBodyWithAnotherAmount(t *testing.T) {
 	assert.ErrorContains(t, err, "Config.Authorize")
 }
 
+// A Connection header takes nothing from a request: neither the credential nor the account, which would be another payer's.
+// Nor does it turn the connection over to a protocol without names, as the clients of Java and curl ask for.
+func TestP10AConnectionHeaderTakesNothing(t *testing.T) {
+	b := open(t)
+	for i, lists := range []string{"Authorization", "Stripe-Account", "Idempotency-Key, Content-Type", "Upgrade, HTTP2-Settings"} {
+		s := b.ask(charge(header("Authorization", oldKey), header("Connection", lists), header("Idempotency-Key", fmt.Sprint("order-", i)),
+			header("Stripe-Account", "acct_2"), header("Upgrade", "h2c"), header("HTTP2-Settings", "AAMAAABk")))
+		assert.NotEmpty(t, s.id(), s.body)
+		assert.Equal(t, "completed", s.header.Get("Onceward-State"), "%s: it is recorded", lists)
+	}
+	assert.NotEmpty(t, b.ask(charge(name("invoice-1"), header("Connection", "Upgrade"), header("Upgrade", "h2c"))).id(), "a name too")
+	require.Len(t, b.requests(), 5)
+	for i, r := range b.requests()[:4] {
+		assert.Equal(t, []string{oldKey, "acct_2", fmt.Sprint("order-", i)}, []string{r.Header.Get("Authorization"), r.Header.Get("Stripe-Account"), r.Key})
+		for _, header := range []string{"Connection", "Upgrade", "HTTP2-Settings"} {
+			assert.Empty(t, r.Header.Get(header))
+		}
+	}
+}
+
 // The upstream is fixed: no target, path or redirect leads a credential elsewhere.
 func TestP10TheUpstreamIsFixed(t *testing.T) {
 	b := open(t)
@@ -251,6 +272,9 @@ func TestP10TheUpstreamIsFixed(t *testing.T) {
 	assert.NotEmpty(t, s.id(), "the target's host does not count")
 	s = b.ask(charge(name("invoice-2"), func(r *http.Request) { r.Host = "evil.example.com" }))
 	assert.Equal(t, http.StatusForbidden, s.status)
+
+	s = b.ask(charge(name("invoice-2"), func(r *http.Request) { r.URL = &url.URL{Scheme: "x", Opaque: "https://evil.example.com/v1/charges"} }))
+	assert.Equal(t, http.StatusForbidden, s.status, "a provider's server may take a target's host for its own")
 
 	s = b.ask(post("/v1/../v1/charges", "amount=1", name("invoice-3")))
 	require.Len(t, b.requests(), 2)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -57,7 +58,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, err)
 		return
 	}
-	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), askedKey{}, name)))
+	r = r.WithContext(context.WithValue(r.Context(), askedKey{}, name))
+	r.Header = maps.Clone(r.Header)
+	r.Header.Del("Connection") // which could list a credential or an account, or ask for an Upgrade: see httputil.ReverseProxy
+	p.forward.ServeHTTP(w, r)
 }
 
 // refuses returns why a request is not the callers' own, or nil.
@@ -66,7 +70,7 @@ func (p *proxy) refuses(r *http.Request) *refusal {
 		return &refusal{problem: foreignCaller}
 	}
 	switch {
-	case !slices.Contains(p.upstream.Hosts, hostname(r.Host)):
+	case !slices.Contains(p.upstream.Hosts, hostname(r.Host)), r.URL.Opaque != "": // as in "POST x:https://elsewhere/"
 		return &refusal{problem: foreignHost}
 	case len(r.Header["Origin"]) > 0 || len(r.Header["Sec-Fetch-Site"]) > 0:
 		return &refusal{problem: fromAPage}
@@ -127,6 +131,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL, r.Out.Host = &out, ""
 	strip(r.Out.Header)
 	r.Out.Header.Del("Accept-Encoding")
+	r.Out.Header.Del("HTTP2-Settings") // of an Upgrade
 }
 
 // strip removes the headers between a caller and the proxy, in any spelling that a server may take for one.
