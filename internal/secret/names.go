@@ -7,7 +7,7 @@ package secret
 var fragments = []string{
 	"authoriz", "authoris", "authent", "oauth", "token", "secret", "signature", "session", "sessid", "cookie",
 	"password", "passwd", "pwd", "passphrase", "passcode", "credential", "bearer", "assertion", "jwt", "dpop", "hmac",
-	"csrf", "xsrf", "saml",
+	"csrf", "xsrf", "saml", "macaroon",
 	"apikey", "accesskey", "privatekey", "authkey", "appkey", "subscriptionkey", "signingkey", "masterkey", "accesscode",
 }
 
@@ -30,6 +30,17 @@ var (
 	matterWords     = []string{"verifier"}
 	lastMatterWords = []string{"ticket"}
 )
+
+// payments are whole names, in lower case, of headers that pay. Another value is another payment.
+var payments = []string{
+	"payment-signature", // https://github.com/x402-foundation/x402/blob/main/specs/transports-v2/http.md
+	"x-payment",         // https://github.com/x402-foundation/x402/blob/main/specs/transports-v1/http.md
+	"x-cashu",           // https://github.com/cashubtc/nuts/blob/main/24.md
+	"skyfire-pay-id",    // https://docs.skyfire.xyz/reference/integrating-kyapay-tokens-into-your-seller-services
+}
+
+// signIn is the whole name of x402's header for a message that a wallet signed.
+const signIn = "sign-in-with-x"
 
 // openKeys are the words before "key" that make it an ordinary value. Any other key is taken for a credential: an API
 // key, a private key, Google's bare key parameter.

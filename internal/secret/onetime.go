@@ -48,7 +48,7 @@ func Dated(h http.Header) (names []string) {
 }
 
 // Signature reports whether a header of this name is a signature over the request. It is made anew for each request, and
-// does not show whose the key is.
+// does not show whose the key is. A signed payment is no such signature: another one pays again.
 func Signature(name string) bool { return judgedOf(name)&signing != 0 }
 
 // Signs reports whether a header with that value is a signature over the request.

@@ -66,7 +66,7 @@ func judge(name string) (is judgement) {
 	if isDated(words) {
 		is |= dated
 	}
-	if isSigning(words) {
+	if isSigning(words) && !slices.Contains(payments, strings.ToLower(name)) {
 		is |= signing
 	}
 	if isPropagated(name) {
@@ -96,7 +96,7 @@ func kindOf(name string) kind {
 	if strings.Contains(lower, "idempoten") {
 		return open
 	}
-	if oneTime(lower) {
+	if oneTime(lower) || slices.Contains(payments, lower) || lower == signIn {
 		return caller
 	}
 	found := kindOfWords(split(lower))

@@ -32,6 +32,7 @@ var credentials = []string{
 	"sign", "X-Sign", "API-Sign", "api_sign", "mac", "X-Mac", "body_mac", "pw", "user_pw", "psw", "wifi-psk", "pat", "X-Pat",
 	"Merchantkey", "Partnerkey", "Consumerkey", "Servicekey", "Userkey", "Clientkey", "Licensekey", "Integrationkey",
 	"Passkey", "X-Licensekey", "Xauth", "Merchantauth", "Accesscode", "accessCode",
+	"X-PAYMENT", "PAYMENT-SIGNATURE", "X-Cashu", "Skyfire-Pay-Id", "SIGN-IN-WITH-X", "Grpc-Metadata-Macaroon",
 	"db_cred", "ticket", "X-Ticket", "entry_ticket", "ticket[]",
 }
 
@@ -46,6 +47,7 @@ var ordinary = []string{
 	"Content-Type", "Content-Length", "Content-Encoding", "Content-Digest", "Content-MD5", "Accept", "Accept-Language",
 	"User-Agent", "Host", "Date", "Prefer", "If-Match", "ETag", "Traceparent", "Tracestate", "Baggage", "Sec-Fetch-Mode",
 	"X-Request-Id", "X-Correlation-Id", "X-Forwarded-For", "X-Amz-Date", "X-Amz-Content-Sha256", "X-Amz-Target",
+	"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "payment", "payment_id", "payment-status",
 	"X-RateLimit-Reset", "Retry-After", "X-Author", "X-Design", "X-Assigned-To",
 	"Partition-Key", "partitionKey", "routing_key", "sort_key", "cache-key", "Surrogate-Key", "public_key",
 	"publishableKey", "Publickey", "Partitionkey", "Routingkey", "Cachekey", "X-Turkey", "Jockey", "Preauth", "Monkey-Id",

@@ -412,6 +412,9 @@ func TestCredentialMadeAnewForEachRequest(t *testing.T) {
 			[]option{with("Signature-Input", `sig1=();created=1;keyid="north"`)}, []option{with("Signature-Input", `sig1=();created=1;keyid="south"`)}, false, false},
 		{"a signature by another key, without quotes",
 			[]option{with("X-Signature", "t=1,KeyID=north,s=1")}, []option{with("X-Signature", "t=1,KeyID=south,s=1")}, false, false},
+		{"another payment by x402", []option{with("PAYMENT-SIGNATURE", "1")}, []option{with("PAYMENT-SIGNATURE", "2")}, false, false},
+		{"another payment by x402, version 1", []option{with("X-PAYMENT", "1")}, []option{with("X-PAYMENT", "2")}, false, false},
+		{"the same payment", []option{with("PAYMENT-SIGNATURE", "1")}, []option{with("PAYMENT-SIGNATURE", "1")}, false, true},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			table := own()
