@@ -2,6 +2,7 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/cipher"
 	"encoding/base64"
 	"errors"
@@ -71,8 +72,12 @@ func NewRing(all ...Key) (*Ring, error) {
 	own := &keys{opened: make(map[derived]cipher.AEAD)}
 	for i, k := range all {
 		err := k.check()
-		if err == nil && own.secret(k.ID) != nil {
+		switch {
+		case err != nil:
+		case own.secret(k.ID) != nil:
 			err = errors.New("an earlier key has the same ID: give each key its own")
+		case slices.ContainsFunc(own.all, func(other Key) bool { return bytes.Equal(other.Secret, k.Secret) }):
+			err = errors.New("an earlier key has the same secret: draw a secret for each key")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("seal: key %d: %w", i+1, err)

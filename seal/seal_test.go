@@ -90,6 +90,7 @@ func TestKeysThatAreNone(t *testing.T) {
 		"no secret":               {{ID: "k1"}},
 		"a secret that was zero":  {{ID: "k1", Secret: make([]byte, seal.SecretSize)}},
 		"one ID twice":            {{ID: "k1", Secret: secret("a")}, {ID: "k1", Secret: secret("b")}},
+		"one secret twice":        {{ID: "k1", Secret: secret("a")}, {ID: "k2", Secret: secret("a")}},
 		"the second without a ID": {{ID: "k1", Secret: secret("a")}, {Secret: secret("b")}},
 	} {
 		r, err := seal.NewRing(keys...)
@@ -122,7 +123,7 @@ func TestParseRing(t *testing.T) {
 		"no base64":          "k1:secret-word",
 		"the wrong way":      base64.StdEncoding.EncodeToString(secret("k1")) + ":k1",
 		"a password":         "k1:" + base64.StdEncoding.EncodeToString([]byte("secret-word")),
-		"the second one":     line("k1") + "\nsecret-word:" + strings.TrimPrefix(line("k1"), "k1:"),
+		"the second one":     line("k1") + "\nsecret-word:" + strings.TrimPrefix(line("k2"), "k2:"),
 		"base64 of URLs":     "k1:" + base64.URLEncoding.EncodeToString(bytes.Repeat([]byte{0xff, 0xfe}, 16)),
 		"bits that are lost": "k1:" + strings.TrimSuffix(strings.TrimPrefix(line("k1"), "k1:"), "=") + "9",
 	} {

@@ -30,8 +30,10 @@ type flowFacts struct {
 	Box        []byte                `json:"sealed,omitempty"` // Input, GivenUpFor, Cause and History
 }
 
-// flowPrivate is what a flow's box has.
+// flowPrivate is what a flow's box has. Undoing is in clear too, and the box says whether the input belongs to it.
 type flowPrivate struct {
+	HasInput   bool                  `json:"has_input,omitempty"`
+	Undoing    bool                  `json:"undoing,omitempty"`
 	Input      string                `json:"input_digest"`
 	GivenUpFor string                `json:"given_up_for,omitempty"`
 	Cause      string                `json:"cause,omitempty"`
@@ -69,8 +71,8 @@ func (c Codec) EncodeFlow(f, was *journal.Flow, stored StoredFlow) (encoded, inp
 	case stored.Box != nil && samePrivateFlow(f, was):
 		facts.Box = stored.Box
 	case c.Ring != nil:
-		private, _ := json.Marshal(flowPrivate{f.InputDigest, f.GivenUpFor, f.Cause, f.History})
-		facts.Box = c.seal(nil, private, ofFlow(f.Ref), nil)
+		private, _ := json.Marshal(flowPrivate{len(input) > 0, f.Undoing, f.InputDigest, f.GivenUpFor, f.Cause, f.History})
+		facts.Box = c.seal(nil, private, ofFlow(f.Ref), besideFlow(f))
 	}
 	if facts.Box != nil {
 		facts.Input, facts.GivenUpFor, facts.Cause, facts.History = "", "", "", nil
@@ -80,8 +82,17 @@ func (c Codec) EncodeFlow(f, was *journal.Flow, stored StoredFlow) (encoded, inp
 	return binary.LittleEndian.AppendUint32(encoded, sumOfFlow(encoded, f, Due(f), input)), input
 }
 
+// besideFlow is what stays as it is beside a flow's box: another function would make other requests of the input.
+func besideFlow(f *journal.Flow) []byte {
+	e := encoder{}
+	e.string(f.Function.Name)
+	e.int(int64(f.Function.Version))
+	return e.buf
+}
+
+// samePrivateFlow reports whether a flow's box stays.
 func samePrivateFlow(a, b *journal.Flow) bool {
-	return a.InputDigest == b.InputDigest && a.GivenUpFor == b.GivenUpFor && a.Cause == b.Cause && slices.Equal(a.History, b.History)
+	return a.Function == b.Function && a.Undoing == b.Undoing && a.InputDigest == b.InputDigest && a.GivenUpFor == b.GivenUpFor && a.Cause == b.Cause && slices.Equal(a.History, b.History)
 }
 
 // Due is the time in a flow's column due_at. A flow that is put off for long has its due time mirrored at 1970, as in Wake.
@@ -135,6 +146,8 @@ func (c Codec) DecodeFlow(f *journal.Flow, summed, input []byte) (box []byte, er
 	switch {
 	case !whole:
 		return facts.Box, ErrSum
+	case facts.Box != nil && facts.Input+facts.GivenUpFor+facts.Cause != "", facts.Box != nil && facts.History != nil: // beside the box
+		return nil, ErrDamaged
 	case facts.Box != nil:
 		return facts.Box, c.openFlow(f, facts.Box, input)
 	case !c.readsClear():
@@ -146,12 +159,13 @@ func (c Codec) DecodeFlow(f *journal.Flow, summed, input []byte) (box []byte, er
 
 // openFlow adds a flow's private parts.
 func (c Codec) openFlow(f *journal.Flow, box, input []byte) error {
-	plain, by, err := c.open(box, ofFlow(f.Ref), nil)
+	plain, by, err := c.open(box, ofFlow(f.Ref), besideFlow(f))
 	if f.SealedBy = by; err != nil || by != "" {
 		return err
 	}
 	var private flowPrivate
-	if json.Unmarshal(plain, &private) != nil {
+	reaped := f.Tombstone && f.State.Ended()
+	if json.Unmarshal(plain, &private) != nil || private.Undoing != f.Undoing || private.HasInput && len(input) == 0 && !reaped {
 		return ErrDamaged
 	}
 	f.InputDigest, f.GivenUpFor, f.Cause, f.History = private.Input, private.GivenUpFor, private.Cause, private.History
@@ -170,7 +184,18 @@ func (c Codec) EncodeStep(flow journal.Ref, s *journal.StepRecord) []byte {
 	if c.Ring == nil {
 		return s.Result
 	}
-	return c.sealBody(s.Result, ofStep(flow, s.Seq))
+	return c.seal(nil, s.Result, ofStep(flow, s.Seq), besideStep(s))
+}
+
+// besideStep is what stays as it is beside a step's box. A step without a result has a box too, so that no result can be
+// taken away.
+func besideStep(s *journal.StepRecord) []byte {
+	e := encoder{}
+	e.byte(byte(s.Kind))
+	e.string(s.Name)
+	e.int(int64(s.Position))
+	e.bools(s.Parallel)
+	return e.buf
 }
 
 // DecodeStep decodes the result of a flow's step, in place. If the codec lacks a key, by is the key's ID, and the result
@@ -178,12 +203,12 @@ func (c Codec) EncodeStep(flow journal.Ref, s *journal.StepRecord) []byte {
 func (c Codec) DecodeStep(flow journal.Ref, s *journal.StepRecord) (by string, err error) {
 	_, sealed := seal.KeyOf(s.Result)
 	switch {
-	case len(s.Result) == 0:
-		s.Result = nil
 	case sealed:
-		s.Result, by, err = c.open(s.Result, ofStep(flow, s.Seq).body(), nil)
+		s.Result, by, err = c.open(s.Result, ofStep(flow, s.Seq), besideStep(s))
 	case !c.readsClear():
 		err = ErrClear
+	case len(s.Result) == 0:
+		s.Result = nil
 	}
 	return by, err
 }

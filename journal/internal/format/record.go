@@ -109,6 +109,9 @@ func (c Codec) ReadOperation(b []byte) (op journal.Operation, box []byte, err er
 	case !sealed:
 		return op, nil, d.end()
 	}
+	if hasPrivate(&op) { // it was put beside the box
+		return op, nil, ErrDamaged
+	}
 	private, by, err := c.open(d.buf, ofOperation("operation", op.Ref, 0), nil)
 	if op.SealedBy = by; err != nil || by != "" {
 		return op, d.buf, err

@@ -1,11 +1,13 @@
 package format
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/seal"
@@ -14,9 +16,12 @@ import (
 // Codec encodes and decodes records. Its ring seals their private fields. Without a ring these are in clear. A Codec is
 // safe for concurrent use.
 //
-// A box is bound to its record's use and names, by its additional data. It opens for no other record. The
-// fields that a store finds, selects and orders records by stay in clear beside the box.
-type Codec struct{ Ring *seal.Ring }
+// A box is bound to its journal, and to its record's use and names, by its additional data. It opens for no other record.
+// The fields that a store finds, selects and orders records by stay in clear beside the box.
+type Codec struct {
+	Ring    *seal.Ring
+	Journal HashKey
+}
 
 // ErrClear is for a payload that is in clear although the codec has a ring.
 var ErrClear = fmt.Errorf("%w: its payload is in clear, and the ring reads sealed payloads only (see seal.Ring.ReadClear)", ErrDamaged)
@@ -27,6 +32,37 @@ func Sealed(by string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: it needs the key %q in Options.Seal; nothing was decided, and nothing is lost", journal.ErrSealed, by)
+}
+
+// Mark returns the ID of the sealing key, and a box of nothing that tells the key from another one with the ID. A mark has
+// no space.
+func (c Codec) Mark() string {
+	return c.Ring.IDs()[0] + ":" + base64.RawStdEncoding.EncodeToString(c.seal(nil, nil, subject{of: "mark"}, nil))
+}
+
+// MarkedKey returns the ID in what Mark returned.
+func MarkedKey(mark string) (id string) {
+	id, _, _ = strings.Cut(mark, ":")
+	return id
+}
+
+// CheckMark returns ErrSealed if the ring has another key under the mark's ID, and ErrDamaged if there is no ID.
+func (c Codec) CheckMark(mark string) error {
+	id, box, _ := strings.Cut(mark, ":")
+	if id == "" {
+		return fmt.Errorf("%w: a mark of the keys that sealed this journal", ErrDamaged)
+	}
+	if !slices.Contains(c.Ring.IDs(), id) {
+		return nil
+	}
+	decoded, err := base64.RawStdEncoding.DecodeString(box)
+	if err == nil {
+		_, _, err = c.open(decoded, subject{of: "mark"}, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the key %q in Options.Seal is not the key of that name that sealed this journal; nothing was decided, and nothing is lost", journal.ErrSealed, id)
+	}
+	return nil
 }
 
 // subject is the record that a box belongs to.
@@ -47,8 +83,8 @@ func (s subject) body() subject {
 }
 
 // bound returns the additional data of a box. clear is what is beside the box, and has to stay as it is.
-func (s subject) bound(clear []byte) []byte {
-	b := make([]byte, 0, 64+len(s.of)+len(s.scope)+len(s.parent)+len(s.id)+len(clear))
+func (c Codec) bound(s subject, clear []byte) []byte {
+	b := append(make([]byte, 0, 64+len(c.Journal)+len(s.of)+len(s.scope)+len(s.parent)+len(s.id)+len(clear)), c.Journal[:]...)
 	for _, part := range [...]string{s.of, s.scope, s.parent, s.id} {
 		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
 	}
@@ -67,7 +103,7 @@ func (c Codec) readsClear() bool { return c.Ring == nil || c.Ring.ReadsClear() }
 
 // seal appends a box.
 func (c Codec) seal(to, plain []byte, s subject, clear []byte) []byte {
-	return c.Ring.Seal(to, plain, s.bound(clear))
+	return c.Ring.Seal(to, plain, c.bound(s, clear))
 }
 
 // sealBody returns a body's box. An empty body needs none.
@@ -80,7 +116,7 @@ func (c Codec) sealBody(body []byte, s subject) []byte {
 
 // open returns a box's content, or the ID of a key that the codec lacks.
 func (c Codec) open(box []byte, s subject, clear []byte) (plain []byte, by string, err error) {
-	plain, err = c.Ring.Open(box, s.bound(clear))
+	plain, err = c.Ring.Open(box, c.bound(s, clear))
 	if missing, is := errors.AsType[*seal.MissingKeyError](err); is {
 		return nil, missing.ID, nil
 	}

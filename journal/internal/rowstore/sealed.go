@@ -12,7 +12,6 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/store"
-	"github.com/onceward/onceward/seal"
 )
 
 // needsKey reports whether an event of this kind needs the whole operation. The event is refused before any decision if a
@@ -56,13 +55,36 @@ func (s *Store) sealed(ctx context.Context) error {
 // maySend returns ErrRestored or ErrSealed if nothing may be sent, or decided by records.
 func (b *batch) maySend() error { return cmp.Or(b.head.trusted(), b.s.hasKey(&b.head)) }
 
+// keysOf returns the IDs of the keys in Head.Sealed.
+func keysOf(sealed string) (ids []string) {
+	for _, mark := range strings.Fields(sealed) {
+		ids = append(ids, format.MarkedKey(mark))
+	}
+	return ids
+}
+
 // lastKey returns the key that a journal was sealed with last.
-func lastKey(sealed string) string { return sealed[strings.LastIndexByte(sealed, ' ')+1:] }
+func lastKey(sealed string) string {
+	return format.MarkedKey(sealed[strings.LastIndexByte(sealed, ' ')+1:])
+}
+
+// checkMarks returns ErrSealed if the ring has another key under the ID of one of the journal's.
+func checkMarks(sealed string, c format.Codec) error {
+	for _, mark := range strings.Fields(sealed) {
+		if err := c.CheckMark(mark); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // sealedWith returns Head.Sealed for a ring that is about to seal, or ErrSealed if the ring has no key of the journal.
-func sealedWith(sealed string, ring *seal.Ring, existing bool) (string, error) {
-	known := strings.Fields(sealed)
-	ids := ring.IDs()
+func sealedWith(sealed string, c format.Codec, existing bool) (string, error) {
+	if err := checkMarks(sealed, c); err != nil {
+		return "", err
+	}
+	known := keysOf(sealed)
+	ids := c.Ring.IDs()
 	switch {
 	case len(known) > 0 && len(ids) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(known, id) }):
 		return "", format.Sealed(lastKey(sealed))
@@ -73,14 +95,17 @@ func sealedWith(sealed string, ring *seal.Ring, existing bool) (string, error) {
 	case existing:
 		return "", fmt.Errorf("journal: nothing was sealed with the key %q yet, and a journal of another program is not sealed: leave the keys out, or give the keys of the program", ids[0])
 	}
-	return strings.Join(append(known, ids[0]), " "), nil
+	return strings.TrimSpace(sealed + " " + c.Mark()), nil
 }
 
 // mark returns the head, which has the ring's key before the first box.
 func mark(ctx context.Context, d Driver, opts *Options) (head Head, err error) {
 	for try := 0; ; try++ {
 		head, err = tryMark(ctx, d, opts)
-		if !isOfRow(err) || try == tries {
+		switch {
+		case errors.Is(err, errHasClear):
+			return head, cmp.Or(lostMark(ctx, d, &head), err)
+		case !isOfRow(err) || try == tries:
 			return head, err
 		}
 	}
@@ -92,7 +117,7 @@ func tryMark(ctx context.Context, d Driver, opts *Options) (Head, error) {
 		return head, err
 	}
 	defer tx.Rollback()
-	sealed, err := sealedWith(head.Sealed, opts.Seal, opts.Existing)
+	sealed, err := sealedWith(head.Sealed, format.Codec{Ring: opts.Seal, Journal: head.Key}, opts.Existing)
 	if err != nil || sealed == head.Sealed {
 		return head, err
 	}
@@ -107,6 +132,22 @@ func tryMark(ctx context.Context, d Driver, opts *Options) (Head, error) {
 
 // errHasClear is for a ring that would take all that a journal has for damaged.
 var errHasClear = errors.New("journal: it has payloads in clear, and the ring reads sealed payloads only: open it with what Ring.ReadClear returns")
+
+// errLostMark is for a journal whose boxes have no mark.
+var errLostMark = fmt.Errorf("%w: the list of the keys that sealed it is gone, so that another program has changed the journal: restore a backup, and don't use Ring.ReadClear", format.ErrDamaged)
+
+// lostMark returns errLostMark if a journal without a mark has boxes. An error that advises Ring.ReadClear would help the
+// person who has removed the mark.
+func lostMark(ctx context.Context, d Driver, head *Head) error {
+	status, err := newStore(d, head, nil).SealStatus(ctx)
+	if len(status.Boxes) > 0 {
+		return errLostMark
+	}
+	if skips(err) {
+		return nil
+	}
+	return err
+}
 
 // empty returns errHasClear unless a journal has no operation, no flow and no receipt.
 func empty(ctx context.Context, tx Tx) error {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,9 +298,90 @@ func TestTheMarkNamesEachSealingKey(t *testing.T) {
 	}{{[]string{"k1"}, "k1"}, {[]string{"k1", "k2"}, "k1"}, {[]string{"k2", "k1"}, "k1 k2"}, {[]string{"k2"}, "k1 k2"}, {[]string{"k1"}, "k1 k2"}} {
 		j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, step.ids...)})
 		require.NoError(t, err)
+		status, err := j.SealStatus(t.Context())
+		require.NoError(t, err)
 		require.NoError(t, j.Close())
-		assert.Equal(t, step.want, db.Head().Sealed)
+		assert.Equal(t, step.want, strings.Join(status.Keys, " "))
 	}
+}
+
+// A ring with another secret under the ID of the journal's key is refused at once, and not row by row as damage. So is the
+// ring of another deployment that calls its keys the same.
+func TestAnotherSecretUnderTheID(t *testing.T) {
+	db := faultdb.New()
+	j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, "k1", "k2")})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	before := db.Head()
+	key := func(id, secret string) seal.Key {
+		return seal.Key{ID: id, Secret: bytes.Repeat([]byte(secret), seal.SecretSize)[:seal.SecretSize]}
+	}
+	for name, keys := range map[string][]seal.Key{
+		"seals":          {key("k1", "other")},
+		"opens":          {key("k2", "k2"), key("k1", "other")},
+		"swapped":        {key("k2", "k1"), key("k1", "k2")},
+		"of another one": {key("k3", "k1"), key("k1", "k3")},
+	} {
+		other, err := seal.NewRing(keys...)
+		require.NoError(t, err)
+		for _, opts := range []rowstore.Options{{Seal: other}, {Seal: other.ReadClear()}, {Seal: other, Existing: true}} {
+			_, err = rowstore.Open(t.Context(), db.Open(), opts)
+			require.ErrorIs(t, err, journal.ErrSealed, name)
+			require.NotErrorIs(t, err, format.ErrDamaged, name)
+			assert.ErrorContains(t, err, `the key "k1" in Options.Seal is not the key of that name`, name)
+		}
+		_, err = rowstore.OpenToRead(t.Context(), db.Open(), other, errors.New("reads"))
+		require.ErrorIs(t, err, journal.ErrSealed, name)
+	}
+	assert.Equal(t, before, db.Head())
+}
+
+// A person who can write to the table removes the mark. No error advises a ring that reads clear payloads.
+func TestARemovedMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := faultdb.New()
+		p := newSealer(t, db, rowstoretest.Ring(t, "k1"))
+		p.decide(p.park(p.executed("sealed"), 0), machine.Recorded)
+		require.NoError(t, p.j.Close())
+		setMark(t, db, "")
+		for _, ids := range [][]string{{"k1"}, {"k2", "k1"}} {
+			_, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, ids...)})
+			require.ErrorIs(t, err, format.ErrDamaged)
+			assert.ErrorContains(t, err, "don't use Ring.ReadClear")
+		}
+		forgets, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{})
+		require.NoError(t, err, "nothing tells it")
+		s, err := forgets.Join(t.Context())
+		require.NoError(t, err)
+		_, err = forgets.Claim(t.Context(), machine.Event{Kind: machine.EventClaim, At: p.now, Session: s.ID(), Asker: 1}, 10)
+		requireSealed(t, err, "k1")
+		_, err = forgets.Get(t.Context(), ref("sealed"))
+		requireSealed(t, err, "k1")
+		require.NoError(t, forgets.Close())
+	})
+}
+
+// A forged mark stops processes, and no more.
+func TestAForgedMark(t *testing.T) {
+	db := faultdb.New()
+	j, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, "k1")})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+	for _, mark := range []string{"k1", "k1:", "k1:AAAA", "k1:\n", "k9", ":", " : ", "x\x1b[2J"} {
+		setMark(t, db, mark)
+		_, err := rowstore.Open(t.Context(), db.Open(), rowstore.Options{Seal: rowstoretest.Ring(t, "k1")})
+		require.Error(t, err, "%q", mark)
+		assert.True(t, errors.Is(err, journal.ErrSealed) || errors.Is(err, format.ErrDamaged), "%q: %v", mark, err)
+		assert.NotContains(t, err.Error(), "\x1b", "%q", mark)
+	}
+}
+
+func setMark(t *testing.T, db *faultdb.Database, mark string) {
+	t.Helper()
+	tx, head, _, err := db.Open().Begin(t.Context(), rowstore.Keys{})
+	require.NoError(t, err)
+	head.Sealed = mark
+	require.NoError(t, tx.Commit(t.Context(), head, nil))
 }
 
 // An operation in clear, in a journal whose ring reads no clear payloads, is damaged: no one sends it.

@@ -2,7 +2,6 @@ package rowstore
 
 import (
 	"context"
-	"strings"
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
@@ -61,7 +60,7 @@ func (p *sealPage) box(key string) {
 
 func (p *sealPage) head(r Reader) error {
 	head, err := r.Head(p.ctx)
-	p.marked = strings.Fields(head.Sealed)
+	p.marked = keysOf(head.Sealed)
 	return err
 }
 
@@ -132,9 +131,7 @@ func (p *sealPage) flows(r Reader) error {
 			return err
 		}
 		for _, step := range steps {
-			if len(step.Result) > 0 {
-				p.boxOf(step.Result)
-			}
+			p.boxOf(step.Result)
 		}
 	}
 	p.more = len(rows) == flowPage

@@ -106,12 +106,15 @@ func OpenToRead(ctx context.Context, src Source, ring *seal.Ring, refusal error)
 		return nil, err
 	}
 	s := newStore(src, &head, ring)
+	if err := checkMarks(head.Sealed, s.codec); err != nil {
+		return nil, err
+	}
 	s.refusal = refusal
 	return s, nil
 }
 
 func newStore(src Source, head *Head, ring *seal.Ring) *Store {
-	s := &Store{source: src, key: head.Key, codec: format.Codec{Ring: ring}, log: slog.New(slog.DiscardHandler)}
+	s := &Store{source: src, key: head.Key, codec: format.Codec{Ring: ring, Journal: head.Key}, log: slog.New(slog.DiscardHandler)}
 	s.life, s.end = context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.ctx, s.cancel = ctx, func() { cancel(journal.ErrClosed) }
