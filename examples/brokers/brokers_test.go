@@ -36,7 +36,7 @@ const (
 	variable  = "ONCEWARD_TEST_CONSUMER"
 	timeLimit = 5 * time.Minute // of a hang
 	// The ledger has no unique key, so that a message that is done twice shows.
-	ledgerTable = "CREATE TABLE ledger (id text NOT NULL, body text NOT NULL)"
+	ledgerTable = "CREATE TABLE ledger (id text NOT NULL, body text NOT NULL, at bigint GENERATED ALWAYS AS IDENTITY)"
 )
 
 // broker is a broker under test, with one queue, stream or topic.
@@ -47,6 +47,7 @@ type broker struct {
 	publish func(ctx context.Context, ids []string) error
 	left    func(ctx context.Context) (int, error) // the messages that are not acknowledged yet, by all groups
 	restart func()                                 // kills and starts it; nil for one that keeps its messages in memory
+	orderOf func(id string) string                 // messages for which it returns the same are in order; nil: none are
 }
 
 // plan is the work of one process that consumes.
@@ -201,6 +202,9 @@ func run(t *testing.T, b broker) {
 	assert.Equal(t, messages, rows)
 	assert.Equal(t, messages, distinct)
 	assert.Positive(t, s.killed.Load())
+	if b.orderOf != nil {
+		assert.Equal(t, s.inGroups(published), s.inGroups(s.booked(ctx)))
+	}
 	t.Logf("%s: %d messages, %d published, %d groups, %d kills, %d restarts, %d rows; deliveries %v; %.1f s", b.name, messages,
 		len(published), len(b.groups), s.killed.Load(), s.restarts, rows, s.results, time.Since(began).Seconds())
 }
@@ -240,6 +244,27 @@ func (s *storm) openLedger(ctx context.Context) {
 func (s *storm) rows(ctx context.Context) (rows, distinct int) {
 	_ = s.pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT id) FROM ledger").Scan(&rows, &distinct)
 	return rows, distinct
+}
+
+// booked returns the messages in the order of their rows.
+func (s *storm) booked(ctx context.Context) []string {
+	rows, err := s.pool.Query(ctx, "SELECT id FROM ledger ORDER BY at")
+	require.NoError(s.t, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(s.t, err)
+	return ids
+}
+
+// inGroups returns the messages of each group, by their first occurrence.
+func (s *storm) inGroups(ids []string) map[string][]string {
+	groups, seen := map[string][]string{}, map[string]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			groups[s.broker.orderOf(id)] = append(groups[s.broker.orderOf(id)], id)
+		}
+		seen[id] = true
+	}
+	return groups
 }
 
 // consume starts the consumers. The others wait for the first kill, so that the first process surely gets as far. end stops
