@@ -6,10 +6,8 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,56 +30,11 @@ func openSealed(t *testing.T, path string, ring *seal.Ring) *sqlite.Journal {
 // planted stands in each payload, and in nothing else.
 const planted = "planted-word"
 
-// plant leaves payloads of each kind in a journal, and closes it.
+// plant leaves payloads of each kind in a journal.
 func plant(t *testing.T, path string, ring *seal.Ring) {
 	t.Helper()
 	j := openSealed(t, path, ring)
-	s, err := j.Join(t.Context())
-	require.NoError(t, err)
-	header := http.Header{"X-" + planted: {planted}}
-	answer := func(body string) *journal.Answer {
-		return &journal.Answer{Status: 201, Header: header, Trailer: header, Body: []byte(body), Pointer: planted}
-	}
-	secret := func(ev machine.Event) machine.Event {
-		ev.Intent.Fingerprint, ev.Intent.Compare = planted, []journal.Field{{Name: planted, Value: planted}}
-		ev.Intent.Request = journal.Request{Method: "POST", URL: "https://" + planted, Host: planted, Header: header, Body: []byte(planted), WithheldHeaders: []string{planted}, WithheldQuery: []string{planted}}
-		return ev
-	}
-	apply := func(ev machine.Event) journal.Operation {
-		t.Helper()
-		result, err := j.Apply(t.Context(), ev)
-		require.NoError(t, err)
-		return result.Operation
-	}
-	done := complete(apply(secret(begin("completed-name", s))), s)
-	done.Answer = answer(planted)
-	apply(done)
-	large := complete(apply(secret(begin("large", s))), s)
-	large.Answer = answer(string(bytes.Repeat([]byte(planted+" "), 1000)))
-	apply(large)
-	parked := complete(apply(secret(begin("parked", s))), s)
-	parked.Kind, parked.Answer, parked.Delivered, parked.LastAnswer = machine.EventPark, nil, false, answer(planted)
-	parked.Open, parked.Due = true, time.Now().Add(time.Hour)
-	apply(parked)
-	deferred := complete(apply(secret(begin("deferred", s))), s)
-	deferred.Kind, deferred.Session, deferred.Answer, deferred.Object = machine.EventEvidence, "", answer(planted), "payment p1"
-	deferred.Evidence = &journal.Evidence{At: time.Now(), Finding: journal.FindingTookEffect, Basis: journal.BasisKey, Source: journal.SourceEvent, Digest: planted}
-	require.NotEmpty(t, apply(deferred).Evidence)
-	enqueued := secret(begin("enqueued", s))
-	enqueued.Kind, enqueued.Session = machine.EventEnqueue, ""
-	within(t, j, func(tx journal.Tx) {
-		_, err := j.EnqueueTx(t.Context(), tx, enqueued)
-		require.NoError(t, err)
-		_, err = j.ReceiveTx(t.Context(), tx, machine.ReceiptEvent{Kind: machine.ReceiptRecord, ReceiptKey: journal.ReceiptKey{Key: "inbound-key"}, Place: "rides", Fingerprint: planted,
-			At: time.Now(), Keep: time.Hour, Answer: answer(planted), Same: func(*journal.Receipt) (bool, error) { return true, nil }})
-		require.NoError(t, err)
-	})
-	flow, err := j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventBegin, Ref: journal.Ref{ID: "flow-name"}, At: time.Now(), Session: s.ID(),
-		Function: journal.FlowFunction{Name: "f"}, InputDigest: planted, Input: []byte(`"` + planted + `"`)})
-	require.NoError(t, err)
-	_, err = j.ApplyFlow(t.Context(), machine.FlowEvent{Kind: machine.FlowEventFail, Handle: flow.Flow.Handle, At: time.Now(), Claim: 1, Cause: planted, Limit: 9,
-		Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone, Name: "charge", Result: []byte(`"` + planted + `"`), At: time.Now()}}})
-	require.NoError(t, err)
+	rowstoretest.Plant(t, j, planted)
 }
 
 // No byte of the file, of the WAL and of a backup shows a payload. Names are in clear.
@@ -99,7 +52,7 @@ func TestPlantedWordsAreNotInTheFiles(t *testing.T) {
 		for file, content := range files {
 			found := bytes.Count([]byte(content), []byte(planted))
 			words += found
-			names += bytes.Count([]byte(content), []byte("completed-name"))
+			names += bytes.Count([]byte(content), []byte(rowstoretest.PlantedName))
 			if name == "sealed" {
 				assert.Zero(t, found, filepath.Base(file))
 			}
@@ -125,49 +78,14 @@ func TestASealedJournalWithoutItsKey(t *testing.T) {
 		j, err := sqlite.Open(path, opts)
 		require.NoError(t, err, name)
 		require.Empty(t, verify(t, j), name)
-		n := 0
-		for op, err := range j.List(t.Context(), journal.Filter{}) {
-			require.NoError(t, err)
-			assert.Equal(t, "k1", op.SealedBy)
-			assert.Empty(t, op.Request.URL)
-			n++
-		}
-		assert.Equal(t, 5, n)
+		rowstoretest.RequireSealed(t, j, "k1", planted)
 		status, err := j.SealStatus(t.Context())
 		require.NoError(t, err)
-		// Five operations, their requests and two answers; a flow, its input and a step; a receipt and its answer.
-		assert.Equal(t, journal.SealStatus{Keys: []string{"k1"}, Boxes: map[string]int64{"k1": 17}}, status)
-		op, err := j.Get(t.Context(), journal.Ref{ID: "completed-name"})
-		require.ErrorIs(t, err, journal.ErrSealed)
-		assert.Equal(t, journal.StateCompleted, op.State)
-		assert.Equal(t, 201, op.Answer.Status)
-		for f, err := range j.ListFlows(t.Context(), journal.FlowFilter{}) {
-			require.NoError(t, err)
-			assert.Equal(t, "k1", f.SealedBy)
-			assert.Empty(t, f.Cause)
-		}
-		for r, err := range j.ListReceipts(t.Context(), journal.ReceiptFilter{}) {
-			require.NoError(t, err)
-			assert.Equal(t, "k1", r.SealedBy)
-		}
-		_, err = j.Join(t.Context())
-		assert.Error(t, err)
+		assert.Equal(t, journal.SealStatus{Keys: []string{"k1"}, Boxes: map[string]int64{"k1": rowstoretest.PlantedBoxes}}, status)
 		require.NoError(t, j.Close())
 	}
 	j := openSealed(t, path, rowstoretest.Ring(t, "k2", "k1"))
-	op, err := j.Get(t.Context(), journal.Ref{ID: "completed-name"})
-	require.NoError(t, err)
-	assert.Equal(t, planted, string(op.Answer.Body))
-	op, err = j.Get(t.Context(), journal.Ref{ID: "large"})
-	require.NoError(t, err)
-	assert.Len(t, op.Answer.Body, 1000*len(planted+" "))
-	f, err := j.GetFlow(t.Context(), journal.Ref{ID: "flow-name"})
-	require.NoError(t, err)
-	assert.Equal(t, `"`+planted+`"`, string(f.Steps[0].Result))
-	assert.Equal(t, planted, f.Cause)
-	r, err := j.GetReceipt(t.Context(), journal.ReceiptKey{Key: "inbound-key"})
-	require.NoError(t, err)
-	assert.Equal(t, planted, string(r.Answer.Body))
+	rowstoretest.RequirePlanted(t, j, planted)
 }
 
 // A process that runs without a ring notices that another process has sealed the journal, before it decides anything. Its
