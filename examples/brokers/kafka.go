@@ -13,9 +13,10 @@ import (
 )
 
 // Kafka does the messages of a topic, as a member of a group, until ctx ends or the client fails. The header "id" has the
-// producer's ID. options name the brokers, the topic and the group. A batch has to be done within kgo.RebalanceTimeout.
+// producer's ID. options name the brokers, the topic and the group. A batch has to be done within kgo.RebalanceTimeout. Records
+// of aborted transactions are no messages.
 func Kafka(ctx context.Context, c *consume.Consumer, do Handler, options ...kgo.Opt) error {
-	client, err := kgo.NewClient(append(options, kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll())...)
+	client, err := kgo.NewClient(append(options, kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {
 		return err
 	}

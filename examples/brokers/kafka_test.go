@@ -14,6 +14,8 @@ import (
 
 	"github.com/onceward/onceward/consume"
 	"github.com/onceward/onceward/examples/brokers"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
@@ -73,4 +75,40 @@ func TestKafka(t *testing.T) {
 		start()
 	}
 	run(t, b)
+}
+
+// A record of a transaction that its producer aborted is no message.
+func TestKafkaWithoutAbortedTransactions(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.SeedTopics(1, topic))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	brokersOf := kgo.SeedBrokers(cluster.ListenAddrs()...)
+	producer, err := kgo.NewClient(brokersOf, kgo.DefaultProduceTopic(topic), kgo.TransactionalID("shop"))
+	require.NoError(t, err)
+	t.Cleanup(producer.Close)
+	for _, id := range []string{"aborted", "committed"} {
+		require.NoError(t, producer.BeginTransaction())
+		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}}}).FirstErr())
+		require.NoError(t, producer.EndTransaction(t.Context(), kgo.TransactionEndTry(id == "committed")))
+	}
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), schema))
+	j, err := postgres.Open(t.Context(), server.URL(), postgres.Options{Schema: schema, Deployment: "brokers", Failover: postgres.MayLose})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	c, err := consume.New(t.Context(), consume.Options{Journal: j, Name: "ledger", Keep: time.Hour})
+	require.NoError(t, err)
+	ctx, end := context.WithTimeout(t.Context(), timeLimit)
+	defer end()
+	var done []string
+	err = brokers.Kafka(ctx, c, func(_ context.Context, _ journal.Tx, m consume.Message, _ []byte) error {
+		if done = append(done, m.ID); m.ID == "committed" {
+			end()
+		}
+		return nil
+	}, brokersOf, kgo.ConsumeTopics(topic), kgo.ConsumerGroup("first"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []string{"committed"}, done)
 }
