@@ -83,6 +83,10 @@ func (r *run) readOperation(ctx context.Context, in int, op *journal.Operation, 
 	if r.opts.Scope != nil && op.Scope != *r.opts.Scope || !r.touches(op) {
 		return nil
 	}
+	if op.SealedBy != "" { // its account and amount can't be compared
+		_, err := r.whole(ctx, in, op)
+		return err
+	}
 	inWindow := r.inWindow(op)
 	if other := r.otherThanListed(op); other != "" {
 		if inWindow {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Archived is an operation as a line of JSON, for a cold copy. The command `onceward export` writes such lines. The
+// Archived is an operation as a line of JSON, for a cold copy. A line has payloads in clear, also of a sealed journal. The command `onceward export` writes such lines. The
 // fields' names are stable. Later releases may add fields.
 type Archived struct {
 	Scope    string `json:"scope,omitempty"`
@@ -26,6 +26,9 @@ type Archived struct {
 	CreatedAt     time.Time `json:"created_at"`
 	FirstSentAt   time.Time `json:"first_sent_at,omitzero"`
 	SettledAt     time.Time `json:"settled_at" doc:"of what has no outcome: the year 1"`
+
+	// SealedBy is Operation.SealedBy. The line then lacks what the key seals.
+	SealedBy string `json:"sealed_by,omitempty" doc:"the key that --keys lacks: what it seals is left out"`
 
 	Request ArchivedRequest `json:"request"`
 	Answer  *ArchivedAnswer `json:"answer,omitempty"`
@@ -59,7 +62,7 @@ func ArchivedOf(op *Operation, bodies bool) Archived {
 		Scope: op.Scope, Parent: op.Parent, ID: op.ID, Naming: op.Naming.String(), Provider: op.Provider, Endpoint: op.Endpoint,
 		Key: op.Key, Generation: op.Generation, Fingerprint: op.Fingerprint,
 		State: op.State.String(), Cause: op.Cause, Attempts: op.Attempts, SecondEffects: op.SecondEffects,
-		CreatedAt: op.CreatedAt, FirstSentAt: op.FirstSentAt, SettledAt: op.SettledAt,
+		CreatedAt: op.CreatedAt, FirstSentAt: op.FirstSentAt, SettledAt: op.SettledAt, SealedBy: op.SealedBy,
 		Request: ArchivedRequest{Method: op.Request.Method, URL: op.Request.URL, Host: op.Request.Host, Header: op.Request.Header},
 	}
 	if a := op.Answer; a != nil {

@@ -59,6 +59,8 @@ func (op *Operation) lookPlanned() bool { return op.LookAt.After(op.SettledAt) }
 // the operation names the flow.
 func (f *Flow) NeedsAttention(now time.Time) string {
 	switch {
+	case f.State == FlowStateSetAside && f.Cause == "" && f.SealedBy != "":
+		return "it is set aside, and its cause is sealed by " + f.SealedBy
 	case f.State == FlowStateSetAside:
 		return f.Cause
 	case f.PutOff():

@@ -16,11 +16,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onceward/onceward/internal/shown"
+	"github.com/onceward/onceward/seal"
 )
 
 // command is one run of the command.
 type command struct {
 	journal  string // a path or a URL
+	keys     string // path of the file with the journal's keys
+	ring     *seal.Ring
 	schema   string // in a database
 	pooled   bool   // there is a pooler before it
 	form     string // table, json or jsonl

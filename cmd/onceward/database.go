@@ -109,7 +109,7 @@ func (c *command) openDatabase(ctx context.Context, how access) (*database, erro
 	}
 	d := &database{cfg: cfg, schema: cmp.Or(c.schema, postgres.DefaultSchema), place: fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)}
 	d.Journal, err = postgres.Open(ctx, c.journal, postgres.Options{
-		Schema: c.schema, Existing: true, ReadOnly: !how.write, Pooled: c.pooled,
+		Schema: c.schema, Existing: true, ReadOnly: !how.write, Pooled: c.pooled, Seal: c.ringFor(how),
 		BeforeConnect: func(_ context.Context, cfg *pgx.ConnConfig) error {
 			if !c.pooled {
 				cfg.RuntimeParams["application_name"] = d.cfg.RuntimeParams["application_name"]

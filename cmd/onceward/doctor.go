@@ -194,6 +194,10 @@ func (x *examination) cards(ctx context.Context, s store) {
 		if errors.Is(err, journal.ErrNotFound) {
 			continue // it was reaped meanwhile
 		}
+		if errors.Is(err, journal.ErrSealed) {
+			x.finds(levelWarn, "secrets", "bodies are "+sealedBy(whole.SealedBy)+", and were not looked through", "name the file with that key by --keys", "keys")
+			return
+		}
 		if err != nil {
 			x.failed("secrets", err)
 			return

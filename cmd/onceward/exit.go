@@ -18,7 +18,7 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2 // the command line is wrong; nothing was done
 	exitNotFound = 3 // there is no such journal, operation, flow, provider or endpoint
-	exitRefused  = 4 // it is in flight, moved, known already, restored, of another release, or another user's
+	exitRefused  = 4 // it is in flight, moved, known already, restored, sealed, of another release, or another user's
 	exitFindings = 5 // verify, doctor and stats --fail-if: something is wrong with the journal
 )
 
@@ -58,7 +58,7 @@ func codeOf(err error) int {
 		return exitFindings
 	case is(journal.ErrNotFound, fs.ErrNotExist):
 		return exitNotFound
-	case is(onceward.ErrInFlight, onceward.ErrMoved, onceward.ErrAnswerGone, journal.ErrInvalidEvent, journal.ErrRestored, journal.ErrVersion,
+	case is(onceward.ErrInFlight, onceward.ErrMoved, onceward.ErrAnswerGone, journal.ErrInvalidEvent, journal.ErrRestored, journal.ErrSealed, journal.ErrVersion,
 		sqlite.ErrNotJournal, sqlite.ErrSecondName, sqlite.ErrNetworkFilesystem, sqlite.ErrDeployment, fs.ErrExist,
 		postgres.ErrUnsafe, postgres.ErrDeployment, postgres.ErrReadOnly, postgres.ErrClockAhead):
 		return exitRefused

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -34,6 +35,7 @@ type flow struct {
 	DueAt      *time.Time `json:"due_at,omitempty"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
 	Tombstone  bool       `json:"tombstone,omitempty"`
+	SealedBy   string     `json:"sealed_by,omitempty" doc:"the key that --keys lacks: what it seals is left out"`
 
 	NeedsAttention string  `json:"needs_attention,omitempty" doc:"why it needs attention; left out if it does not"`
 	Advice         *advice `json:"advice,omitempty" doc:"what to tell an operator of that"`
@@ -60,7 +62,7 @@ type step struct {
 	Kind   string    `json:"kind"`
 	Name   string    `json:"name,omitempty"`
 	At     time.Time `json:"at"`
-	Size   int       `json:"size" doc:"of what it returned, in bytes"`
+	Size   int       `json:"size" doc:"of what it returned, in bytes; 0 if sealed"`
 	Result *string   `json:"result,omitempty" doc:"with --reveal: what it returned, secrets masked"`
 }
 
@@ -68,7 +70,7 @@ func (c *command) flowOf(f *journal.Flow) flow {
 	return flow{
 		Handle: handleOf(f.Handle), Scope: f.Scope, Parent: f.Parent, ID: f.ID, Function: f.Function.Name, Version: f.Function.Version,
 		State: f.State.String(), Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause, WaitsFor: f.WaitsFor.ID, Failures: f.Failures,
-		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt, DueAt: moment(f.DueAt), EndedAt: moment(f.EndedAt), Tombstone: f.Tombstone,
+		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt, DueAt: moment(f.DueAt), EndedAt: moment(f.EndedAt), Tombstone: f.Tombstone, SealedBy: f.SealedBy,
 		NeedsAttention: f.NeedsAttention(c.now()), Advice: adviceOf(shown.AttentionOfFlow(f, c.now())), InboundKey: shown.InboundKey(f.Parent, c.fullKeys),
 	}
 }
@@ -108,6 +110,7 @@ func (d *flowDetail) table(t *table) {
 	t.fact("created", t.time(d.CreatedAt))
 	t.fact("due", t.moment(d.DueAt))
 	t.fact("ended", t.moment(d.EndedAt))
+	t.sealed(d.SealedBy)
 	if d.Input != nil {
 		t.fact("input", shown.Text(*d.Input))
 	}
@@ -119,7 +122,11 @@ func (d *flowDetail) table(t *table) {
 		t.row("STEP", "KIND", "NAME", "AT", "BYTES")
 	}
 	for _, s := range d.Steps {
-		t.row(text(s.Seq), s.Kind, shown.Short(s.Name, 60), t.time(s.At), text(s.Size))
+		size := text(s.Size)
+		if s.Size == 0 && d.SealedBy != "" {
+			size = sealedBy(d.SealedBy)
+		}
+		t.row(text(s.Seq), s.Kind, shown.Short(s.Name, 60), t.time(s.At), size)
 		if s.Result != nil {
 			t.row("", "", shown.Text(*s.Result))
 		}
@@ -142,7 +149,7 @@ func (l *flows) table(t *table) {
 	t.row("HANDLE", "STATE", "FLOW", "SCOPE", "FUNCTION", "CREATED", "DUE", "WHY")
 	for i := range l.Flows {
 		f := &l.Flows[i]
-		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.CreatedAt), t.moment(f.DueAt), shown.Short(f.Cause, 60))
+		t.row(f.Handle, f.State, shown.Short(f.ID, 40), shown.Short(f.Scope, 20), shown.Text(f.Function), t.time(f.CreatedAt), t.moment(f.DueAt), shown.Short(cmp.Or(f.Cause, sealedBy(f.SealedBy)), 60))
 	}
 	if l.More {
 		t.line("and more: --limit")
@@ -195,6 +202,9 @@ func (c *command) flowCommand() *cobra.Command {
 		Args: exactly(1, "the name of a flow, or its handle"),
 		RunE: c.reads(func(ctx context.Context, s store, args []string) error {
 			f, err := r.anyFlow(ctx, s, args[0])
+			if !reveal {
+				err = unlessSealed(err)
+			}
 			if err != nil {
 				return err
 			}

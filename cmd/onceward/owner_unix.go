@@ -52,6 +52,16 @@ func ownerOf(path string) (uid uint32, known bool) {
 	return s.Uid, true
 }
 
+// othersMayRead reports whether other users than the owner may read or write a file. A group may read root's, as in a
+// secret that Kubernetes mounts.
+func othersMayRead(info os.FileInfo) bool {
+	allowed := os.FileMode(0o700)
+	if s, known := info.Sys().(*syscall.Stat_t); known && s.Uid == 0 {
+		allowed |= 0o050
+	}
+	return info.Mode().Perm()&^allowed != 0
+}
+
 // sessionAlive reports whether a process holds the lock of a session's file beside the journal. It takes a shared lock
 // and releases it at once, without blocking anyone. A copy in its place is not that file.
 func sessionAlive(journal, session string) (alive, missing bool) {

@@ -66,6 +66,7 @@ func TestOutputsKeepTheirSchema(t *testing.T) {
 		}
 		check(verb, args...)
 	}
+	check("seal-status", "seal", "status")
 	check("backup", "backup", path+".copy")
 	_, list := listOf(t, "ch_1,,25.00,EUR", "ch_9,,1.00,EUR")
 	check("compare", list...)

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +38,7 @@ type receipt struct {
 	ExpiresAt    time.Time  `json:"expires_at" doc:"the answer is given until then"`
 	RefusedUntil time.Time  `json:"refused_until" doc:"the key is refused from expires_at until then, and is new afterwards"`
 	Cause        string     `json:"cause,omitempty" doc:"who resolved it, and why"`
+	SealedBy     string     `json:"sealed_by,omitempty" doc:"the key that --keys lacks: what it seals is left out"`
 }
 
 func (c *command) receiptOf(r *journal.Receipt) receipt {
@@ -48,6 +47,7 @@ func (c *command) receiptOf(r *journal.Receipt) receipt {
 		Handle: handleOf(r.Handle), Tenant: name.Tenant, Consumer: name.Consumer, Source: name.Source, Replay: name.Replay,
 		Key: name.Key, State: r.State.String(), Seen: fmt.Sprintf("%d.%d", r.Handle, r.Claim), NeedsAttention: r.NeedsAttention(),
 		CreatedAt: r.CreatedAt, SettledAt: moment(r.SettledAt), ExpiresAt: r.ExpiresAt, RefusedUntil: r.RefusedUntil, Cause: r.Cause,
+		SealedBy: r.SealedBy,
 	}
 	if name.Consumer == "" {
 		out.Endpoint, out.Key = r.Place, c.key(name.Key)
@@ -214,14 +214,14 @@ func (d *receiptDetail) table(t *table) {
 	t.fact("answered", t.moment(d.SettledAt))
 	t.fact("expires", t.time(d.ExpiresAt))
 	t.fact("refused until", t.time(d.RefusedUntil))
+	t.sealed(d.SealedBy)
 	t.message("answer", d.Answer)
 }
 
 func (c *command) receiptDetailOf(r *journal.Receipt, reveal bool) *receiptDetail {
 	d := &receiptDetail{receipt: c.receiptOf(r)}
 	if a := r.Answer; a != nil && d.Consumer == "" {
-		d.Answer = &message{Status: a.Status, Headers: slices.Sorted(maps.Keys(a.Header))}
-		d.Answer.body(a.Header.Get("Content-Type"), a.Body, reveal)
+		d.Answer = messageOf(a, r.SealedBy, reveal)
 	}
 	return d
 }
@@ -279,6 +279,9 @@ func (c *command) receiptCommand() *cobra.Command {
 		Args: exactly(1, "the key of a request, the ID of a message, or a handle"),
 		RunE: c.reads(func(ctx context.Context, s store, args []string) error {
 			found, err := r.receipt(ctx, s, args[0])
+			if !reveal {
+				err = unlessSealed(err)
+			}
 			if err != nil {
 				return err
 			}
@@ -335,7 +338,7 @@ func (c *command) resolveReceipt(ctx context.Context, s store, r *receiptRef, ar
 		return usage("--answer-status %d: it is from 200 to 599", how.status)
 	}
 	found, err := r.receipt(ctx, s, arg)
-	if err != nil {
+	if unlessSealed(err) != nil {
 		return err
 	}
 	ofMessage := keys.NameOf(found.ReceiptKey).Consumer != ""

@@ -52,6 +52,7 @@ type operation struct {
 	Looks         int        `json:"looks,omitempty" doc:"how often it was looked for since it became unknown"`
 	LookAt        *time.Time `json:"look_at,omitempty" doc:"when it is looked for next"`
 	Object        string     `json:"object,omitempty" doc:"kind and id of the object that proves its effect"`
+	SealedBy      string     `json:"sealed_by,omitempty" doc:"the key that --keys lacks: what it seals is left out"`
 	Withdrawn     *word      `json:"withdrawn,omitempty" doc:"the operator who withdrew it"`
 	Resolved      *word      `json:"resolved,omitempty" doc:"the operator who resolved it last"`
 }
@@ -91,7 +92,8 @@ type message struct {
 	Withheld []string `json:"withheld,omitempty" doc:"names of header fields and parameters that carried credentials, and were not kept"`
 	Status   int      `json:"status,omitempty"`
 	Headers  []string `json:"headers,omitempty" doc:"names of header fields"`
-	Size     int      `json:"size" doc:"of the body, in bytes"`
+	SealedBy string   `json:"sealed_by,omitempty" doc:"the key that --keys lacks: headers and body are left out"`
+	Size     int      `json:"size" doc:"of the body, in bytes; 0 if sealed"`
 	Shape    []string `json:"shape,omitempty" doc:"the body's fields: where, type and size"`
 	Body     *string  `json:"body,omitempty" doc:"with --reveal: the body, secrets masked"`
 	Omitted  bool     `json:"omitted,omitempty" doc:"the body was not kept"`
@@ -163,7 +165,7 @@ func (c *command) operationOf(op *journal.Operation) operation {
 		Attempts: op.Attempts, Cause: op.Cause, NeedsAttention: op.NeedsAttention(c.now()), MayHaveRun: op.MayHaveRun,
 		CreatedAt: op.CreatedAt, UpdatedAt: op.UpdatedAt, FirstSentAt: moment(op.FirstSentAt), DueAt: moment(op.DueAt), SettledAt: moment(op.SettledAt),
 		Delivered: op.Delivered, Tombstone: op.Tombstone, ByHand: op.ByHand, SecondEffects: op.SecondEffects,
-		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, Withdrawn: wordOf(op.Withdrawn), Resolved: wordOf(op.Resolved),
+		Looks: op.Looks, LookAt: moment(op.LookAt), Object: op.Object, SealedBy: op.SealedBy, Withdrawn: wordOf(op.Withdrawn), Resolved: wordOf(op.Resolved),
 	}
 	out.Advice = adviceOf(shown.AttentionOf(op, c.now()))
 	if kind, name := shown.Parent(op); kind == "flow" {
@@ -195,8 +197,10 @@ func (c *command) detailOf(op *journal.Operation, reveal bool) detail {
 		}
 		d.Request.body(r.Header.Get("Content-Type"), r.Body, reveal)
 		d.Request.Omitted = op.BodyWithheld
+	} else if op.SealedBy != "" {
+		d.Request = &message{SealedBy: op.SealedBy}
 	}
-	d.Answer, d.LastAnswer = messageOf(op.Answer, reveal), messageOf(op.LastAnswer, reveal)
+	d.Answer, d.LastAnswer = messageOf(op.Answer, op.SealedBy, reveal), messageOf(op.LastAnswer, op.SealedBy, reveal)
 	for _, e := range op.Evidence {
 		d.Evidence = append(d.Evidence, evidence{
 			e.At, e.Generation, e.Source, e.Actor, e.Target, e.Status, e.Finding.String(), e.Basis.String(), e.Object, e.Rule, e.Why, shown.Evidence(&e),
@@ -208,14 +212,18 @@ func (c *command) detailOf(op *journal.Operation, reveal bool) detail {
 	return d
 }
 
-// messageOf returns an answer that may be nil.
-func messageOf(a *journal.Answer, reveal bool) *message {
+// messageOf returns an answer that may be nil, or sealed by a missing key.
+func messageOf(a *journal.Answer, sealedBy string, reveal bool) *message {
 	if a == nil {
 		return nil
 	}
 	m := &message{
 		Status: a.Status, Headers: slices.Sorted(maps.Keys(a.Header)), Omitted: a.Omitted, Cut: a.Cut, Refused: a.Refused,
 		ByHand: a.ByHand, Found: a.Found, Pointer: secret.Text(a.Pointer),
+	}
+	if sealedBy != "" && a.Header == nil && a.Body == nil {
+		m.SealedBy = sealedBy
+		return m
 	}
 	m.body(a.Header.Get("Content-Type"), a.Body, reveal)
 	return m

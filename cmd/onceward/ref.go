@@ -45,11 +45,11 @@ func (r *reference) ref(arg string) journal.Ref {
 	return journal.Ref{Scope: r.scope, Parent: r.parent, ID: arg}
 }
 
-// operation returns the whole operation.
+// operation returns the whole operation. If a key is missing, operation returns the other fields with ErrSealed.
 func (r *reference) operation(ctx context.Context, s store, arg string) (journal.Operation, error) {
 	if r.flow != "" {
 		f, err := (&reference{scope: r.scope, parent: r.parent}).anyFlow(ctx, s, r.flow)
-		if err != nil {
+		if unlessSealed(err) != nil {
 			return journal.Operation{}, err
 		}
 		r.scope, r.parent = f.Scope, seam.ParentOf(&f)
@@ -72,7 +72,7 @@ func (r *reference) operation(ctx context.Context, s store, arg string) (journal
 }
 
 // anyFlow returns the whole flow. A name without a scope and a parent finds a flow below any of them, if no other has
-// it.
+// it. If a key is missing, anyFlow returns the other fields with ErrSealed.
 func (r *reference) anyFlow(ctx context.Context, s store, arg string) (journal.Flow, error) {
 	f, err := s.GetFlow(ctx, r.ref(arg))
 	n, byHandle := r.handle(arg)

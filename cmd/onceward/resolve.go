@@ -125,7 +125,7 @@ func (c *command) settle(ctx context.Context, r *reference, arg string, how reso
 func (c *command) settleIn(ctx context.Context, s store, r *reference, arg string, how resolution, as journal.Resolution,
 	allowed func(store, *journal.Operation) error) error {
 	op, err := r.operation(ctx, s, arg)
-	if err != nil {
+	if unlessSealed(err) != nil {
 		return err
 	}
 	seen := onceward.Seen{Ref: op.Ref, Generation: op.Generation, Claim: op.Claim}
@@ -167,7 +167,7 @@ func (c *command) settleIn(ctx context.Context, s store, r *reference, arg strin
 	if err != nil {
 		return err
 	}
-	if op, err = s.Get(ctx, op.Ref); err != nil {
+	if op, err = s.Get(ctx, op.Ref); unlessSealed(err) != nil {
 		return err
 	}
 	d := c.detailOf(&op, false)

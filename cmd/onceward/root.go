@@ -25,7 +25,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
+	err := needsKeys(root.ExecuteContext(ctx))
 	code := codeOf(err)
 	if err != nil && !*began && code == exitFailed {
 		code = exitUsage // cobra refused it before any verb began
@@ -80,6 +80,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 	// The environment's value is no default, which help would print: it may have a password in it.
 	flags.StringVarP(&c.journal, "journal", "j", "", "path of the journal's file, or postgres://… without a password (else $ONCEWARD_JOURNAL)")
 	flags.StringVar(&c.schema, "schema", "", "in PostgreSQL: the journal's schema (else $ONCEWARD_SCHEMA, else onceward)")
+	flags.StringVar(&c.keys, "keys", "", "the file with the keys of a sealed journal, one a line as id:secret (else $ONCEWARD_KEYS)")
 	flags.BoolVar(&c.pooled, "pooled", false, "in PostgreSQL: a pooler in transaction mode is in between")
 	flags.StringVarP(&c.form, "output", "o", "table", "table, for people; json or jsonl, whose names are promised")
 	flags.DurationVar(&c.timeout, "timeout", 0, "give up after this long; 0: never")
@@ -91,7 +92,7 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 		c.receiptsCommand(), c.receiptCommand(),
 		c.statsCommand(), c.compareCommand(),
 		c.resolveCommand(), c.cancelCommand(),
-		c.verifyCommand(), c.backupCommand(), c.adoptCommand(), c.exportCommand(), c.reapCommand(),
+		c.verifyCommand(), c.backupCommand(), c.adoptCommand(), c.exportCommand(), c.reapCommand(), c.sealCommand(),
 		c.doctorCommand(), c.providersCommand(), c.versionCommand(), c.uiCommand(),
 	)
 	return root, began

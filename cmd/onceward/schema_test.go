@@ -20,7 +20,7 @@ var outputs = map[string]any{
 	"flows": flows{}, "flow": flowDetail{}, "flow-retry": flowDetail{}, "flow-give-up": flowDetail{},
 	"receipts": receipts{}, "receipt": receiptDetail{}, "receipt-resolve": receiptDetail{},
 	"stats": stats{}, "resolve": detail{}, "cancel": detail{},
-	"verify": verified{}, "backup": copied{}, "adopt": adopted{}, "export": journal.Archived{}, "reap": reaped{},
+	"verify": verified{}, "backup": copied{}, "adopt": adopted{}, "export": journal.Archived{}, "reap": reaped{}, "seal-status": sealStatus{},
 	"doctor": examination{}, "providers-ls": contracts{}, "providers-show": contract{}, "providers-explain": explained{},
 	"compare": comparison{}, "version": build{}, "ui": served{},
 }

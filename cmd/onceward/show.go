@@ -57,6 +57,7 @@ func (d *detail) table(t *table) {
 	t.fact("object", shown.Text(d.Object))
 	t.said("resolved", d.Resolved)
 	t.said("withdrawn", d.Withdrawn)
+	t.sealed(d.SealedBy)
 	t.message("request", d.Request)
 	t.message("answer", d.Answer)
 	t.message("last answer", d.LastAnswer)
@@ -105,7 +106,11 @@ func (t *table) message(name string, m *message) {
 	if m.Status != 0 {
 		head = text(m.Status)
 	}
-	t.fact(name, strings.TrimPrefix(fmt.Sprintf("%s, %d bytes%s", head, m.Size, marks), ", "))
+	size := fmt.Sprintf("%d bytes", m.Size)
+	if m.SealedBy != "" {
+		size = sealedBy(m.SealedBy)
+	}
+	t.fact(name, strings.TrimPrefix(head+", "+size+marks, ", "))
 	t.fact("  resource", shown.Text(m.Pointer))
 	t.fact("  withheld", shown.Text(strings.Join(m.Withheld, ", ")))
 	t.fact("  headers", shown.Short(strings.Join(m.Headers, ", "), 120))
@@ -120,10 +125,13 @@ func (t *table) message(name string, m *message) {
 	}
 }
 
-// looksAt returns the function of a verb that reads one operation.
-func (c *command) looksAt(r *reference, do func(ctx context.Context, s store, op *journal.Operation) error) runner {
+// looksAt returns the function of a verb that reads one operation. Payloads may be missing, unless the verb reveals them.
+func (c *command) looksAt(r *reference, reveal *bool, do func(ctx context.Context, s store, op *journal.Operation) error) runner {
 	return c.reads(func(ctx context.Context, s store, args []string) error {
 		op, err := r.operation(ctx, s, args[0])
+		if !*reveal {
+			err = unlessSealed(err)
+		}
 		if err != nil {
 			return err
 		}
@@ -136,7 +144,7 @@ func (c *command) showCommand() *cobra.Command {
 	reveal := false
 	cmd := &cobra.Command{
 		Use: "show REF", Short: "Show all that is known of an operation", Args: exactly(1, "the name of an operation, or its handle"),
-		RunE: c.looksAt(&r, func(_ context.Context, _ store, op *journal.Operation) error {
+		RunE: c.looksAt(&r, &reveal, func(_ context.Context, _ store, op *journal.Operation) error {
 			d := c.detailOf(op, reveal)
 			return c.say(&d)
 		}),
@@ -176,7 +184,7 @@ func (c *command) whyCommand() *cobra.Command {
 	var r reference
 	cmd := &cobra.Command{
 		Use: "why REF", Short: "Say whether an operation will be sent, and why", Args: exactly(1, "the name of an operation, or its handle"),
-		RunE: c.looksAt(&r, func(ctx context.Context, s store, op *journal.Operation) error {
+		RunE: c.looksAt(&r, new(bool), func(ctx context.Context, s store, op *journal.Operation) error {
 			now := c.at(s)
 			last, unconfirmed, err := s.clock(ctx, now)
 			if err != nil {

@@ -32,6 +32,7 @@ type store interface {
 	// means that it is.
 	clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error)
 	Verify(ctx context.Context) ([]journal.Violation, error)
+	SealStatus(ctx context.Context) (journal.SealStatus, error)
 	// backup writes a copy to a new file.
 	backup(ctx context.Context, path string) error
 	// adopt adopts the journal. A deployment that is not nil becomes its owner.
@@ -47,6 +48,9 @@ type access struct {
 
 // open opens the journal that the flags name. The caller closes it.
 func (c *command) open(ctx context.Context, how access) (store, error) {
+	if err := c.readRing(); err != nil {
+		return nil, err
+	}
 	if inDatabase(c.journal) {
 		return c.openDatabase(ctx, how)
 	}
@@ -114,7 +118,7 @@ func (c *command) openFile(ctx context.Context, path string, how access) (*file,
 	}
 	f := &file{path: real}
 	f.Journal, err = sqlite.Open(real, sqlite.Options{
-		Existing: true, ReadOnly: !how.write,
+		Existing: true, ReadOnly: !how.write, Seal: c.ringFor(how),
 		ExternalCheckpointer: how.write && f.hasWAL(ctx),
 		Volatile:             true, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -209,41 +211,58 @@ func (c *command) exportCommand() *cobra.Command {
 	var scope string
 	cmd := &cobra.Command{
 		Use: "export", Short: "Write every operation as a line of JSON, oldest first, keys whole", Args: exactly(0, ""),
+		Long: "export writes every operation as a line of JSON, oldest first, with whole keys. A line has payloads in clear, also of a sealed journal.\n" +
+			"Without the keys, a line names the key instead, and --bodies is refused.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.using(cmd.Context(), access{}, func(s store) error {
-				// Operations begun from here on are left out: an application may begin them faster than this reads.
-				filter := journal.Filter{Before: 1}
-				for op, err := range s.List(cmd.Context(), journal.Filter{Newest: true, Limit: 1}) {
-					if err != nil {
-						return err
-					}
-					filter.Before = op.Handle + 1
-				}
+				filter := journal.Filter{}
 				if cmd.Flags().Changed("scope") {
 					filter.Scope = &scope
 				}
-				for op, err := range s.List(cmd.Context(), filter) {
-					if err != nil {
-						return err
-					}
-					whole, err := s.Get(cmd.Context(), op.Ref)
-					if errors.Is(err, journal.ErrNotFound) {
-						continue // it was reaped meanwhile
-					}
-					if err != nil {
-						return err
-					}
-					if err := c.encode(journal.ArchivedOf(&whole, bodies), ""); err != nil {
-						return err
-					}
-				}
-				return nil
+				return c.export(cmd.Context(), s, filter, bodies)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies of requests and answers, as they are, in base64")
 	cmd.Flags().StringVar(&scope, "scope", "", "of this scope alone")
 	return cmd
+}
+
+// export writes the operations that there are when it begins: an application may begin them faster than export reads.
+func (c *command) export(ctx context.Context, s store, filter journal.Filter, bodies bool) error {
+	filter.Before = 1
+	for op, err := range s.List(ctx, journal.Filter{Newest: true, Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		filter.Before = op.Handle + 1
+	}
+	sealed := map[string]int{} // lines by the missing key
+	for op, err := range s.List(ctx, filter) {
+		if err != nil {
+			return err
+		}
+		whole, err := s.Get(ctx, op.Ref)
+		if errors.Is(err, journal.ErrNotFound) {
+			continue // it was reaped meanwhile
+		}
+		if !bodies {
+			err = unlessSealed(err)
+		}
+		if err != nil {
+			return err
+		}
+		if whole.SealedBy != "" {
+			sealed[whole.SealedBy]++
+		}
+		if err := c.encode(journal.ArchivedOf(&whole, bodies), ""); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(sealed)) {
+		c.tell("onceward: %d lines lack what is %s: name the file with that key by --keys", sealed[key], sealedBy(key))
+	}
+	return nil
 }
 
 // reaped is the output of reap.
