@@ -76,6 +76,10 @@ func TestASealedJournal(t *testing.T) {
 	found, err := reads.Verify(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, found)
+	status, err := reads.SealStatus(t.Context())
+	require.NoError(t, err)
+	// An operation, its request and its answer, in clear and sealed; a receipt and its answer.
+	assert.Equal(t, journal.SealStatus{Keys: []string{"k1"}, Boxes: map[string]int64{"k1": 5}, Clear: 3}, status)
 
 	conn, err := pgx.Connect(t.Context(), server.URL())
 	require.NoError(t, err)
