@@ -128,7 +128,7 @@ type Operation struct {
 	// the provider forgets failures (providers.SuccessesLostAnswers).
 	MayHaveRun   bool
 	Failed       bool
-	WindowClosed bool // a clock that ran ahead set FirstSentAt: never resent by window
+	WindowClosed bool // a clock that ran ahead may have set FirstSentAt: never resent by window
 	FirstSentAt  time.Time
 	SentSince    time.Time // the earliest possible FirstSentAt, if an unconfirmed clock set FirstSentAt; else zero
 	Found        Found

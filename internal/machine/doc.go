@@ -18,9 +18,8 @@
 //
 // No rule here can detect these cases, so they are bounds:
 //
-//   - A clock ran ahead when an operation began, and is set back only after the time that it showed. The window then
-//     ends too late, though the journal sees the step, since the recorded first send no longer lies ahead of the
-//     clock. The same happens with a clock that falls behind after it has caught up with the journal's last time.
+//   - A clock ran ahead when an operation began, and was set back. No process asked before the time had caught up with
+//     the journal's last time. The window then ends too late.
 //   - A backup from before a next generation began is adopted. The earlier generation is then resent under its own
 //     key, by which the provider does not recognise the later one's effect.
 //   - Without an in-flight guard, Terms.Handling also covers a request's way to the provider, after the

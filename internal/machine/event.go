@@ -173,6 +173,9 @@ type Event struct {
 	// Since is when the clock jumped ahead, by the clock's own time, if the jump is confirmed now. Clock. Last is the
 	// latest time before. A store sets Since.
 	Since time.Time
+	// SetBack says that a clock was set back, and is believed. Clock. Each operation sent before may be dated by the
+	// clock's former time. A store sets SetBack.
+	SetBack bool
 
 	// Asker is a number that no other Begin or Claim of the session has. Begin, Claim; Cancel with Claim 0.
 	Asker int64

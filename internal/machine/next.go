@@ -180,9 +180,11 @@ func closeRepeat(op *journal.Operation, ev *Event) {
 	}
 }
 
-// isAhead reports whether the operation's first send is dated by a clock that is ahead of the present, believed one.
+// isAhead reports whether a clock that is ahead of the present, believed one may have dated the operation's first send.
+// After the clock was set back, that is any first send: the former clock may have run ahead for longer than its lead.
 func isAhead(op *journal.Operation, ev *Event) bool {
-	return ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > leapMargin(op.Terms) && sentSince(op).After(ev.At)
+	since := sentSince(op)
+	return ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > leapMargin(op.Terms) && (since.After(ev.At) || ev.SetBack && !since.IsZero())
 }
 
 // sentFrom moves the first send back to t, unless it is earlier already.

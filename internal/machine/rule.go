@@ -159,7 +159,7 @@ func (q *Question) inside() Permission {
 	case window == 0:
 		return never(noWindow(q.Terms))
 	case q.WindowClosed:
-		return never("the clock ran ahead when it was first sent, so the end of its retention is unknown")
+		return never("the clock may have run ahead when it was first sent, so the end of its retention is unknown")
 	case !q.Unconfirmed.IsZero() && !earlier(q.Clock, q.Last).Before(later(q.FirstSentAt, q.SentBy).Add(window)):
 		return never(retentionPassed)
 	case !q.Unconfirmed.IsZero():

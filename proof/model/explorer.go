@@ -125,6 +125,7 @@ func (a *asked) event(c *Config) machine.Event {
 		Due: a.due.time(), Open: a.open, Unsent: a.unsent, Failed: a.failed, Busy: a.busy, Told: a.told, Asker: a.asker,
 		Delivered: !c.Outcomes || a.kind == machine.EventCancel && a.claim == 0,
 		NamedOnly: c.NamedOnly, Resolution: a.resolution, Keep: retention,
+		SetBack: a.kind == machine.EventClock,
 	}
 	ev.Object = a.object
 	if c.Finds {

@@ -25,6 +25,7 @@ type leap struct {
 	At    int64 `json:"at"`
 	Last  int64 `json:"last"`
 	Since int64 `json:"since"`
+	Back  bool  `json:"back,omitempty"` // the clock was set back
 }
 
 func decodeLeaps(text string) (leaps, error) {
@@ -45,7 +46,7 @@ func (l *leaps) encode() string {
 
 func (l *leaps) add(ev machine.Event) {
 	l.Number++
-	l.Untold = append(l.Untold, leap{ev.At.UnixMilli(), ev.Last.UnixMilli(), ev.Since.UnixMilli()})
+	l.Untold = append(l.Untold, leap{ev.At.UnixMilli(), ev.Last.UnixMilli(), ev.Since.UnixMilli(), ev.SetBack})
 }
 
 // after returns the leaps after one. Earlier ones were told to all.
@@ -57,7 +58,7 @@ func (l *leaps) after(told uint32) []leap {
 }
 
 func (l leap) event() machine.Event {
-	return machine.Event{Kind: machine.EventClock, At: time.UnixMilli(l.At), Last: time.UnixMilli(l.Last), Since: time.UnixMilli(l.Since)}
+	return machine.Event{Kind: machine.EventClock, At: time.UnixMilli(l.At), Last: time.UnixMilli(l.Last), Since: time.UnixMilli(l.Since), SetBack: l.Back}
 }
 
 // told returns the item after the leaps: the same item if the leaps change nothing.

@@ -54,7 +54,7 @@ type world struct {
 	mu      sync.Mutex
 	pending int                  // requests that were not answered yet
 	effects map[string]int       // by name
-	sent    map[string]time.Time // by key, as the sender's clock says
+	sent    map[string]time.Time // by key
 	there   map[string]bool      // names that were acknowledged
 	paid    map[string]bool      // names whose answer was acknowledged
 	known   map[string]int64     // handles
@@ -270,13 +270,12 @@ func (w *world) dated(ev machine.Event) machine.Event {
 	return ev
 }
 
-// send has the provider execute a request, unless it remembers the key. A window that a clock dated which was ahead may
-// end too late by the lead (docs/clocks.md), so the provider remembers that key for as much longer. The caller holds w.mu.
+// send has the provider execute a request, unless it remembers the key. The caller holds w.mu.
 func (w *world) send(op *journal.Operation) {
 	if at, is := w.sent[op.Key]; is && isRemembered(maker(op)) && time.Since(at) < remembers {
 		return
 	}
-	w.sent[op.Key] = w.now()
+	w.sent[op.Key] = time.Now()
 	w.effects[op.ID]++
 	if op.Alias.ID != "" {
 		w.effects[op.Alias.ID]++

@@ -74,7 +74,7 @@ func (c *Clock) See(at time.Time) bool {
 		sweep = is != behind // which is not believed yet
 		c.sweep = machine.Event{Kind: machine.EventClock, At: at}
 		if then := c.before(at); was == behind && c.closed.IsZero() && c.Last.Sub(then) > c.LeastMargin {
-			c.sweep.At = then // it went on from there, and was right
+			c.sweep.At, c.sweep.SetBack = then, true // it went on from there, and was right
 		}
 		c.jump(at, is)
 	case is == near:
@@ -120,7 +120,7 @@ func (c *Clock) See(at time.Time) bool {
 func (c *Clock) closing(at time.Time) (sweep machine.Event, due bool) {
 	half := c.LeastMargin / 2
 	if c.closed.IsZero() {
-		return machine.Event{Kind: machine.EventClock, At: c.Jumped}, at.Sub(c.Jumped) >= machine.Confirmation
+		return machine.Event{Kind: machine.EventClock, At: c.Jumped, SetBack: true}, at.Sub(c.Jumped) >= machine.Confirmation
 	}
 	return machine.Event{Kind: machine.EventClock, At: stamp(at.Add(half))}, c.others && at.Sub(c.closed) >= half
 }
@@ -199,7 +199,7 @@ func (c *Clock) Passed(at time.Time) time.Time {
 // Reset makes at the latest time, since an operator said so. A sweep is due then.
 func (c *Clock) Reset(at time.Time) {
 	at = stamp(at)
-	c.sweep = machine.Event{Kind: machine.EventClock, At: at, Last: latest(c.Last, at)}
+	c.sweep = machine.Event{Kind: machine.EventClock, At: at, Last: latest(c.Last, at), SetBack: true}
 	c.jump(time.Time{}, near)
 	if c.Last.After(at) {
 		c.Ahead = latest(c.Ahead, c.Last)

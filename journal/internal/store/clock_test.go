@@ -319,7 +319,7 @@ func TestAClockIsReset(t *testing.T) {
 	c.See(noon.Add(1000 * time.Hour))
 	c.Reset(noon)
 	assert.Equal(t, noon, c.Last)
-	assert.Equal(t, machine.Event{Kind: machine.EventClock, At: noon, Last: noon.Add(1000 * time.Hour)}, c.Sweep())
+	assert.Equal(t, machine.Event{Kind: machine.EventClock, At: noon, Last: noon.Add(1000 * time.Hour), SetBack: true}, c.Sweep())
 	look(t, &c, []sighting{{at: 0}})
 }
 
