@@ -204,3 +204,22 @@ func FuzzRouteOfAnUncleanPath(f *testing.F) {
 		}
 	})
 }
+
+// Routers of the same name and other facts each keep their own, and a caller that changes a table later changes no router.
+func TestRoutersOfATableThatChanges(t *testing.T) {
+	p := tokenAPI("a", "api.example.com")
+	retentionBy := func(router *tables.Router) time.Duration {
+		return route(t, router, "POST", "https://api.example.com/v1/x").Endpoint.Retention
+	}
+	first, again := newRouter(t, p), newRouter(t, p)
+	p.Endpoints[0].Remembers, p.Endpoints[0].Retention = providers.Everything, time.Hour
+	assert.Zero(t, retentionBy(first))
+	assert.Zero(t, retentionBy(again))
+	changed := newRouter(t, p)
+	assert.Equal(t, time.Hour, retentionBy(changed))
+	assert.Zero(t, retentionBy(again))
+
+	p.Endpoints[0].Retention = -time.Hour
+	_, err := tables.NewRouter([]providers.Provider{p})
+	require.Error(t, err, "a valid table of that name has been there")
+}
