@@ -16,10 +16,24 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore/faultdb"
 )
 
-// counted is a database that counts the flows that transactions read in pages.
+// counted is a database that counts the flows that transactions read in pages, and the flows whose steps are listed.
 type counted struct {
 	rowstore.Driver
-	flows int
+	flows, steps int
+}
+
+func (c *counted) Read(ctx context.Context, f func(rowstore.Reader) error) error {
+	return c.Driver.Read(ctx, func(r rowstore.Reader) error { return f(&countedReader{r, c}) })
+}
+
+type countedReader struct {
+	rowstore.Reader
+	c *counted
+}
+
+func (r *countedReader) Steps(ctx context.Context, handle int64) ([]rowstore.Step, error) {
+	r.c.steps++
+	return r.Reader.Steps(ctx, handle)
 }
 
 func (c *counted) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
@@ -38,7 +52,8 @@ func (t *countedTx) Flows(ctx context.Context, scan rowstore.FlowScan) ([]*rowst
 	return rows, err
 }
 
-// A claim reads no more flows than it needs, however many are due, and takes those that are due longest.
+// A claim reads no more flows than it needs, however many are due, and takes those that are due longest. A list with a
+// limit reads the steps of no further flow: Run lists one flow at the end of each pass.
 func TestClaimOfFewAmongManyDueFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &counted{Driver: faultdb.New().Open()}
@@ -60,5 +75,12 @@ func TestClaimOfFewAmongManyDueFlows(t *testing.T) {
 			assert.Equal(t, fmt.Sprint("flow-", n), r.Flow.ID)
 		}
 		assert.Less(t, db.flows, 600)
+
+		db.steps = 0
+		for f, err := range j.ListFlows(t.Context(), journal.FlowFilter{ByDue: true, Limit: 1}) {
+			require.NoError(t, err)
+			assert.Equal(t, "flow-10", f.ID)
+		}
+		assert.Equal(t, 1, db.steps)
 	})
 }

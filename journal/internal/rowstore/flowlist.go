@@ -108,7 +108,9 @@ func (s *Store) flowsOf(ctx context.Context, r Reader, scan *FlowScan, filter *j
 		for i := range f.Steps {
 			f.Steps[i].Result = nil
 		}
-		page = append(page, f)
+		if page = append(page, f); len(page) == filter.Limit {
+			break // ListFlows yields no more
+		}
 	}
 	return page, len(rows) == scan.Limit, nil
 }
