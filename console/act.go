@@ -92,7 +92,7 @@ func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, a
 		return err
 	}
 	op, err := c.byHandle(r)
-	if err != nil {
+	if unlessSealed(err) != nil {
 		return err
 	}
 	looked, err := seen(r, &op)
@@ -130,7 +130,7 @@ func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, a
 	return nil
 }
 
-// flowOf returns the whole flow of a request.
+// flowOf returns the whole flow of a request. If a key is missing, flowOf returns the other fields with ErrSealed.
 func (c *console) flowOf(r *http.Request) (f journal.Flow, err error) {
 	if c.flows == nil {
 		return f, journal.ErrNotFound
@@ -140,7 +140,7 @@ func (c *console) flowOf(r *http.Request) (f journal.Flow, err error) {
 
 func (c *console) flow(w http.ResponseWriter, r *http.Request, _ string) error {
 	f, err := c.flowOf(r)
-	if err != nil {
+	if unlessSealed(err) != nil {
 		return err
 	}
 	c.render(w, r, http.StatusOK, "flow", &page{Heading: shown.Short(f.ID, 80), Flow: &f, Notice: notices[r.URL.Query().Get("done")]})

@@ -164,6 +164,8 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &f):
 	case errors.Is(err, journal.ErrNotFound):
 		f = &failure{status: http.StatusNotFound, says: "There is no such operation or flow in this journal."}
+	case errors.Is(err, journal.ErrSealed):
+		f = &failure{status: http.StatusConflict, says: "This needs what is sealed, and the console's process lacks the key (Options.Seal of its journal). Nothing was done."}
 	case r.Context().Err() != nil:
 		return // the browser has gone
 	default:

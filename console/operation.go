@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"html/template"
 	"net/http"
 	"slices"
@@ -32,14 +33,23 @@ type operation struct {
 
 // body is the shape of a body.
 type body struct {
-	Size   int
-	Fields []shown.Field
-	Whole  bool
+	Size     int
+	Fields   []shown.Field
+	Whole    bool
+	SealedBy string // a key that this process lacks
 }
 
 func bodyOf(contentType string, text []byte) *body {
 	fields, whole := shown.Shape(contentType, text)
-	return &body{len(text), fields, whole}
+	return &body{Size: len(text), Fields: fields, Whole: whole}
+}
+
+// answerOf returns an answer's body. sealedBy is the record's.
+func answerOf(a *journal.Answer, sealedBy string) *body {
+	if sealedBy != "" && a.Header == nil && a.Body == nil {
+		return &body{SealedBy: sealedBy}
+	}
+	return bodyOf(a.Header.Get("Content-Type"), a.Body)
 }
 
 // moment is a line of an operation's history.
@@ -48,7 +58,7 @@ type moment struct {
 	Says string
 }
 
-// byHandle returns the whole operation of a request.
+// byHandle returns the whole operation of a request. If a key is missing, byHandle returns the other fields with ErrSealed.
 func (c *console) byHandle(r *http.Request) (journal.Operation, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
@@ -65,7 +75,7 @@ func (c *console) byHandle(r *http.Request) (journal.Operation, error) {
 
 func (c *console) operation(w http.ResponseWriter, r *http.Request, _ string) error {
 	op, err := c.byHandle(r)
-	if err != nil {
+	if unlessSealed(err) != nil {
 		return err
 	}
 	return c.showOperation(w, r, http.StatusOK, &op, &page{Notice: notices[r.URL.Query().Get("done")]})
@@ -101,14 +111,17 @@ func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*oper
 	if o.Window, o.HasWindow = shown.WindowOf(op, now); o.HasWindow && op.State != journal.StateUnknown { // an unknown one is never resent
 		o.Bar = windowPicture(o.Window, now)
 	}
-	if op.Request.Method != "" {
+	switch {
+	case op.Request.Method != "":
 		o.Requested = bodyOf(op.Request.Header.Get("Content-Type"), op.Request.Body)
+	case op.SealedBy != "":
+		o.Requested = &body{SealedBy: op.SealedBy}
 	}
 	if a := op.Answer; a != nil {
-		o.Answered = bodyOf(a.Header.Get("Content-Type"), a.Body)
+		o.Answered = answerOf(a, op.SealedBy)
 	}
 	if a := op.LastAnswer; a != nil {
-		o.LastAnswered = bodyOf(a.Header.Get("Content-Type"), a.Body)
+		o.LastAnswered = answerOf(a, op.SealedBy)
 	}
 	o.History = historyOf(op)
 	open := op.State == journal.StateUnknown || op.State == journal.StatePending
@@ -116,6 +129,14 @@ func (c *console) operationOf(ctx context.Context, op *journal.Operation) (*oper
 	o.MayCancel = op.State == journal.StatePending && !op.MayHaveRun
 	o.MaySendAgain = open && (op.State == journal.StateUnknown || o.Why.Answer == machine.Never.String())
 	return o, nil
+}
+
+// unlessSealed returns nil for an error about a missing key. The other fields of the record were read.
+func unlessSealed(err error) error {
+	if errors.Is(err, journal.ErrSealed) {
+		return nil
+	}
+	return err
 }
 
 // historyOf returns the recorded times of an operation, in order.

@@ -155,7 +155,8 @@ func (c *console) reserved(ctx context.Context, p *page) error {
 	return nil
 }
 
-// receiptByHandle returns the whole receipt of a request.
+// receiptByHandle returns the whole receipt of a request. If a key is missing, receiptByHandle returns the other fields
+// with ErrSealed.
 func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
@@ -172,7 +173,7 @@ func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
 			return listed, err
 		}
 		whole, err := c.receipts.GetReceipt(r.Context(), listed.ReceiptKey)
-		if !errors.Is(err, journal.ErrNotFound) && (err != nil || whole.Handle == n) { // else the key was freed since, and is reserved anew
+		if !errors.Is(err, journal.ErrNotFound) && (unlessSealed(err) != nil || whole.Handle == n) { // else the key was freed since, and is reserved anew
 			return whole, err
 		}
 	}
@@ -181,7 +182,7 @@ func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
 
 func (c *console) receipt(w http.ResponseWriter, r *http.Request, _ string) error {
 	found, err := c.receiptByHandle(r)
-	if err != nil {
+	if unlessSealed(err) != nil {
 		return err
 	}
 	c.showReceipt(w, r, &found, &page{Notice: notices[r.URL.Query().Get("done")]})
@@ -192,7 +193,7 @@ func (c *console) showReceipt(w http.ResponseWriter, r *http.Request, found *jou
 	shows := receiptOf(found)
 	shows.MayResolve = found.State == journal.ReceiptReserved
 	if a := found.Answer; a != nil && shows.Name.Consumer == "" {
-		shows.Answered = bodyOf(a.Header.Get("Content-Type"), a.Body)
+		shows.Answered = answerOf(a, found.SealedBy)
 	}
 	p.Heading, p.Receipt = "Receipt #"+strconv.FormatInt(found.Handle, 10), &shows
 	c.render(w, r, http.StatusOK, "receipt", p)
@@ -223,7 +224,7 @@ func (c *console) resolveReceipt(w http.ResponseWriter, r *http.Request, actor s
 		return err
 	}
 	found, err := c.receiptByHandle(r)
-	if err != nil {
+	if unlessSealed(err) != nil {
 		return err
 	}
 	link := receiptLink(found.Handle)
