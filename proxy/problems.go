@@ -26,6 +26,7 @@ var (
 	malformed     = server.Problem{Name: "malformed", Status: http.StatusBadRequest, Detail: "The request can't be recorded, and nothing was sent."}
 	ambiguous     = server.Problem{Name: "name-missing", Status: http.StatusBadRequest, Detail: "The request needs one name in one Onceward-Operation header, and at most one Onceward-Scope. Nothing was sent."}
 	nameMissing   = server.Problem{Name: "name-missing", Status: http.StatusPreconditionRequired, Detail: "The request may have an effect and has no name: give it one in Onceward-Operation, the same at each try. Nothing was sent."}
+	otherGrant    = server.Problem{Name: "refused", Status: http.StatusBadRequest, Detail: "The proxy gives a token for grant_type=client_credentials alone. Ask the provider itself for any other. Nothing was sent."}
 	unreachable   = server.Problem{Name: "unreachable", Status: http.StatusBadGateway, Detail: "The provider did not answer a request that has no effect. Ask again.", RetryAfter: 1}
 
 	pending        = server.Problem{Name: "pending", Status: http.StatusServiceUnavailable, Detail: "There is no outcome yet. Ask again by the same name, never by another: the operation may have taken effect.", RetryAfter: 5}
@@ -88,6 +89,9 @@ func problemOf(err error) (server.Problem, onceward.Operation) {
 // same again.
 func (p *proxy) fail(w http.ResponseWriter, err error) {
 	problem, op := problemOf(err)
+	if none, is := errors.AsType[*noToken](err); is {
+		problem.Detail += " " + none.Error()
+	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Stripe-Should-Retry", "false")

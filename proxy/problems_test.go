@@ -20,7 +20,7 @@ import (
 
 // everyProblem is in the order of the source, which a test counts.
 var everyProblem = []server.Problem{
-	foreignCaller, foreignHost, fromAPage, foreignMethod, foreignScope, tooLarge, broken, malformed, ambiguous, nameMissing, unreachable,
+	foreignCaller, foreignHost, fromAPage, foreignMethod, foreignScope, tooLarge, broken, malformed, ambiguous, nameMissing, otherGrant, unreachable,
 	pending, outcomeUnknown, withdrawn, keyReused, answerGone, redirected, notSent,
 }
 
@@ -32,7 +32,7 @@ func TestProblemsAreGolden(t *testing.T) {
 	require.Len(t, everyProblem, strings.Count(string(source), "server.Problem{Name"))
 	var got bytes.Buffer
 	for _, p := range everyProblem {
-		for _, table := range []string{"stripe", "ietf", "square"} {
+		for _, table := range []string{"stripe", "ietf", "square", "adyen", "paypal"} {
 			w := refused(speeches[table].flavour, p)
 			fmt.Fprintf(&got, "%s %d %s\n", table, w.Code, w.Body)
 		}
@@ -54,8 +54,8 @@ func refused(f server.Flavour, p server.Problem) *httptest.ResponseRecorder {
 
 func TestLawsOfProblems(t *testing.T) {
 	for _, p := range everyProblem {
-		for _, flavour := range []server.Flavour{server.Stripe(), server.IETF(""), square{}} {
-			w := refused(flavour, p)
+		for _, speaks := range speeches {
+			w := refused(speaks.flavour, p)
 			assert.GreaterOrEqual(t, w.Code, 400, p.Name)
 			for _, taken := range []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusNotFound} {
 				assert.NotEqual(t, taken, w.Code, p.Name)

@@ -23,10 +23,22 @@ type Upstream struct {
 	// URL is the provider's scheme and host. The scheme is https, unless the host is the loopback interface.
 	URL *url.URL
 
-	// Credentials are the callers' values of the header Authorization, such as "Bearer sk_live_…", each of 16 bytes or
-	// more. A request with another value, or with none, gets a 403 before anything else, a recorded answer included. The
+	// Credentials are the callers' values of CredentialHeader, such as "Bearer sk_live_…", each of 16 bytes or more. A
+	// request with another value, or with none, gets a 403 before anything else, a recorded answer included. The
 	// background sends with the first. While a key changes, give the new key first and the old key second.
 	Credentials [][]byte
+
+	// CredentialHeader is the header of Credentials. Adyen's is X-API-Key. Default: Authorization.
+	CredentialHeader string
+
+	// TokenPath is the path of the OAuth endpoint for access tokens, if the provider takes no lasting key: for PayPal,
+	// /v1/oauth2/token. Credentials are then the values "Basic …" of a client's id and secret, and Config.HTTPClient
+	// needs [Exchange].
+	//
+	// A caller sends the credential itself, or asks the proxy at this path for a token, as SDKs do. This token proves
+	// that the caller had the credential. It is no token of the provider's, and ends with the credential. The provider's
+	// own tokens get a 403.
+	TokenPath string
 
 	// Scope is the namespace for the names. A caller who sends another Onceward-Scope gets a 403. Empty means that the
 	// caller chooses: the caller then reaches the names of every scope.
@@ -70,7 +82,10 @@ func New(c *onceward.Client, u Upstream) (http.Handler, error) {
 	}
 	p := &proxy{upstream: u, sends: c.Transport(), core: own}
 	for _, credential := range u.Credentials {
-		p.callers = append(p.callers, digest(credential))
+		p.callers = append(p.callers, caller{digest(credential), string(credential)})
+		if u.TokenPath != "" {
+			p.callers = append(p.callers, caller{digest([]byte("Bearer " + tokenOf(credential))), string(credential)})
+		}
 	}
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:      p.rewrite,
@@ -95,13 +110,18 @@ func (u *Upstream) check(c *core.Core) error {
 	case c.Authorize == nil:
 		return errors.New("the client lacks Config.Authorize, so no operation could go on without its caller: set it to proxy.Authorize")
 	case len(u.Credentials) == 0:
-		return errors.New("the field Upstream.Credentials is empty: give the callers' values of the header Authorization")
+		return errors.New("the field Upstream.Credentials is empty: give the callers' values of Upstream.CredentialHeader")
+	case u.TokenPath != "" && (!strings.HasPrefix(u.TokenPath, "/") || u.CredentialHeader != ""):
+		return errors.New("the field Upstream.TokenPath is no path, or has Upstream.CredentialHeader beside it: give a path, and credentials of the header Authorization")
 	case u.MaxWait < 0 || u.MaxRequest < 0:
 		return errors.New("the fields Upstream.MaxWait and Upstream.MaxRequest can't be negative")
 	}
 	for i, credential := range u.Credentials {
 		if len(credential) < minCredential {
-			return fmt.Errorf("Upstream.Credentials[%d] has %d bytes: give a whole value of the header Authorization, of %d bytes or more", i, len(credential), minCredential)
+			return fmt.Errorf("Upstream.Credentials[%d] has %d bytes: give a whole value of the header, of %d bytes or more", i, len(credential), minCredential)
+		}
+		if u.TokenPath != "" && !isBasic(string(credential)) {
+			return fmt.Errorf(`Upstream.Credentials[%d] is no value "Basic …": give client id and secret in base64, since Upstream.TokenPath exchanges both for a token`, i)
 		}
 	}
 	provider := c.Router.Route(http.MethodPost, u.URL).Provider
@@ -111,6 +131,7 @@ func (u *Upstream) check(c *core.Core) error {
 	if err := u.speak(provider.Name); err != nil {
 		return err
 	}
+	u.CredentialHeader = u.header()
 	if len(u.Hosts) == 0 {
 		u.Hosts = []string{"localhost", "127.0.0.1", "::1", u.URL.Hostname()}
 	}
@@ -123,19 +144,31 @@ func (u *Upstream) check(c *core.Core) error {
 	return nil
 }
 
+// header returns the header of the credentials.
+func (u *Upstream) header() string {
+	return http.CanonicalHeaderKey(cmp.Or(u.CredentialHeader, "Authorization"))
+}
+
+// upstreams are those of a client, which serves one at each host.
+type upstreams []Upstream
+
+// of returns the upstream that a request goes to, or nil.
+func (us upstreams) of(to *url.URL) *Upstream {
+	for i := range us {
+		if u := us[i].URL; u != nil && strings.EqualFold(to.Scheme, u.Scheme) && strings.EqualFold(to.Host, u.Host) {
+			return &us[i]
+		}
+	}
+	return nil
+}
+
 // Authorize returns a Config.Authorize that adds the first credential of the request's upstream, unless the request has
 // a credential. It finds the upstream by scheme and host: a client serves one upstream at each host.
-func Authorize(upstreams ...Upstream) func(*http.Request) error {
-	upstreams = slices.Clone(upstreams)
+func Authorize(all ...Upstream) func(*http.Request) error {
+	known := upstreams(slices.Clone(all))
 	return func(r *http.Request) error {
-		if len(r.Header["Authorization"]) > 0 {
-			return nil
-		}
-		for _, u := range upstreams {
-			if u.URL != nil && len(u.Credentials) > 0 && strings.EqualFold(r.URL.Scheme, u.URL.Scheme) && strings.EqualFold(r.URL.Host, u.URL.Host) {
-				r.Header.Set("Authorization", string(u.Credentials[0]))
-				return nil
-			}
+		if u := known.of(r.URL); u != nil && len(u.Credentials) > 0 && len(r.Header[u.header()]) == 0 {
+			r.Header.Set(u.header(), string(u.Credentials[0]))
 		}
 		return nil
 	}

@@ -31,9 +31,10 @@ const (
 
 var secret = []byte("a secret of 16 bytes or more")
 
-// box is Stripe behind a proxy, with the requests for an effect that reached it.
+// box is a provider behind a proxy, with the requests for an effect that reached it.
 type box struct {
 	*providertest.Server
+	journal  journal.Journal
 	client   *onceward.Client
 	upstream proxy.Upstream
 	handler  http.Handler
@@ -51,7 +52,13 @@ func (b *box) requests() []providertest.Request {
 // open starts Stripe in memory, and a proxy over a new journal.
 func open(t *testing.T, adjust ...func(*proxy.Upstream)) *box {
 	t.Helper()
-	b := &box{Server: providertest.NewUnstartedServerInMemory(providers.Stripe(), providertest.Objects("ch_"))}
+	return openAs(t, providers.Stripe(), providertest.Objects("ch_"), adjust...)
+}
+
+// openAs is open for another provider.
+func openAs(t *testing.T, p providers.Provider, business http.Handler, adjust ...func(*proxy.Upstream)) *box {
+	t.Helper()
+	b := &box{Server: providertest.NewUnstartedServerInMemory(p, business)}
 	b.Observe = func(r providertest.Request) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -79,9 +86,11 @@ func (b *box) restart(t *testing.T, j journal.Journal) {
 		require.NoError(t, b.client.Close())
 	}
 	var err error
+	b.journal = j
 	b.client, err = onceward.New(onceward.Config{
-		Journal: j, Providers: []providers.Provider{b.Provider()}, HTTPClient: b.Client(), Secret: secret,
-		Authorize: proxy.Authorize(b.upstream), Reconcile: &onceward.Reconcile{}, Backoff: backoff.Policy{Initial: time.Millisecond, MaxAttempts: 3},
+		Journal: j, Providers: []providers.Provider{b.Provider()}, Secret: secret,
+		HTTPClient: &http.Client{Transport: proxy.Exchange(b.Client().Transport, b.upstream)},
+		Authorize:  proxy.Authorize(b.upstream), Reconcile: &onceward.Reconcile{}, Backoff: backoff.Policy{Initial: time.Millisecond, MaxAttempts: 3},
 	})
 	require.NoError(t, err)
 	client := b.client
@@ -256,14 +265,30 @@ func TestUnsafeSettings(t *testing.T) {
 		_, err := proxy.New(b.client, u)
 		assert.ErrorContains(t, err, want)
 	}
-	_, err := proxy.New(nil, b.upstream)
-	assert.ErrorContains(t, err, "the client is nil")
-	client, err := onceward.New(onceward.Config{Journal: memory.New(), Providers: []providers.Provider{providers.Mollie()}, Secret: secret, Authorize: proxy.Authorize()})
-	require.NoError(t, err)
 	u := b.upstream
-	u.URL = &url.URL{Scheme: "https", Host: "api.mollie.com"}
-	_, err = proxy.New(client, u)
-	assert.ErrorContains(t, err, "no form of refusal was tried")
+	u.TokenPath = "/token"
+	_, err := proxy.New(b.client, u)
+	assert.ErrorContains(t, err, "Upstream.Credentials[0] is no value")
+	u.CredentialHeader = "X-API-Key"
+	_, err = proxy.New(b.client, u)
+	assert.ErrorContains(t, err, "has Upstream.CredentialHeader beside it")
+	_, err = proxy.New(nil, b.upstream)
+	assert.ErrorContains(t, err, "the client is nil")
+	client, err := onceward.New(onceward.Config{
+		Journal: memory.New(), Secret: secret, Authorize: proxy.Authorize(),
+		Providers: []providers.Provider{providers.Mollie(), providers.Adyen(""), providers.PayPal()},
+	})
+	require.NoError(t, err)
+	for host, want := range map[string]string{
+		"api.mollie.com":          "no form of refusal was tried",
+		"checkout-test.adyen.com": "Upstream.CredentialHeader is empty, and the keys of adyen are in the header X-API-Key",
+		"api-m.paypal.com":        "Upstream.TokenPath is empty, and the access tokens of paypal expire",
+	} {
+		u := b.upstream
+		u.URL = &url.URL{Scheme: "https", Host: host}
+		_, err = proxy.New(client, u)
+		assert.ErrorContains(t, err, want)
+	}
 }
 
 // A body over the limit gets a 413, and a broken one a 400. Nothing is sent.

@@ -32,25 +32,41 @@ type proxy struct {
 	upstream Upstream
 	sends    http.RoundTripper // the client's
 	core     *core.Core
-	callers  [][sha256.Size]byte // digests of the credentials
+	callers  []caller
 	forward  *httputil.ReverseProxy
+}
+
+// caller is what one proves itself by, and the credential that its requests go on with.
+type caller struct {
+	proof      [sha256.Size]byte // a digest
+	credential string
 }
 
 // digest gives credentials one length, so a comparison takes one time.
 func digest(credential []byte) [sha256.Size]byte { return sha256.Sum256(credential) }
 
-// asked is a request's name.
+// asked is a request's name, and the credential to go on with.
 type asked struct {
 	name, scope string
 	named       bool
+	credential  string
 }
 
 type askedKey struct{}
 
 // ServeHTTP checks the caller before anything else.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	credential, known := p.callerOf(r.Header[p.upstream.CredentialHeader])
+	if !known {
+		p.fail(w, &refusal{problem: foreignCaller})
+		return
+	}
 	if problem := p.refuses(r); problem != nil {
 		p.fail(w, problem)
+		return
+	}
+	if r.Method == http.MethodPost && p.upstream.TokenPath != "" && r.URL.Path == p.upstream.TokenPath {
+		p.giveToken(w, r, credential)
 		return
 	}
 	name, err := p.asked(r.Header)
@@ -58,17 +74,15 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, err)
 		return
 	}
+	name.credential = credential
 	r = r.WithContext(context.WithValue(r.Context(), askedKey{}, name))
 	r.Header = maps.Clone(r.Header)
 	r.Header.Del("Connection") // which could list a credential or an account, or ask for an Upgrade: see httputil.ReverseProxy
 	p.forward.ServeHTTP(w, r)
 }
 
-// refuses returns why a request is not the callers' own, or nil.
+// refuses returns why a request can't be the callers' own although it has a credential, or nil.
 func (p *proxy) refuses(r *http.Request) *refusal {
-	if !p.isCaller(r.Header["Authorization"]) {
-		return &refusal{problem: foreignCaller}
-	}
 	switch {
 	case !slices.Contains(p.upstream.Hosts, hostname(r.Host)), r.URL.Opaque != "": // as in "POST x:https://elsewhere/"
 		return &refusal{problem: foreignHost}
@@ -82,16 +96,20 @@ func (p *proxy) refuses(r *http.Request) *refusal {
 	return &refusal{problem: foreignMethod}
 }
 
-// isCaller compares a request's credential with all of the callers', in the same time for each.
-func (p *proxy) isCaller(values []string) bool {
+// callerOf returns the credential of the caller that a request's header proves. It compares the header with all of the
+// callers', in the same time for each.
+func (p *proxy) callerOf(values []string) (credential string, known bool) {
 	if len(values) != 1 {
-		return false
+		return "", false
 	}
-	given, same := digest([]byte(values[0])), 0
+	given, at := digest([]byte(values[0])), -1
 	for i := range p.callers {
-		same |= subtle.ConstantTimeCompare(given[:], p.callers[i][:])
+		at = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given[:], p.callers[i].proof[:]), i, at)
 	}
-	return same == 1
+	if at < 0 {
+		return "", false
+	}
+	return p.callers[at].credential, true
 }
 
 // hostname returns a Host header's name without its port.
@@ -123,7 +141,8 @@ func (p *proxy) asked(h http.Header) (asked, error) {
 	return a, nil
 }
 
-// rewrite makes the request that goes on: the same path and query, at the upstream, without the proxy's own headers. An
+// rewrite makes the request that goes on: the same path and query, at the upstream, with the caller's credential and
+// without the proxy's own headers. An
 // answer in a coding that one caller asked for would be recorded for all, so none is asked for.
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	out := *r.In.URL
@@ -132,6 +151,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	strip(r.Out.Header)
 	r.Out.Header.Del("Accept-Encoding")
 	r.Out.Header.Del("HTTP2-Settings") // of an Upgrade
+	r.Out.Header[p.upstream.CredentialHeader] = []string{r.In.Context().Value(askedKey{}).(asked).credential}
 }
 
 // strip removes the headers between a caller and the proxy, in any spelling that a server may take for one.

@@ -56,6 +56,7 @@ const apiKey = "sk_test_of_the_shop"
 type shop struct {
 	*providertest.Server
 	dir, file, socket string
+	listeners         int
 }
 
 func open(t *testing.T, business http.Handler) *shop {
@@ -63,7 +64,7 @@ func open(t *testing.T, business http.Handler) *shop {
 	dir, err := os.MkdirTemp("", "p") // the path of a socket is short
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &shop{Server: providertest.NewServer(providers.Stripe(), business), dir: dir, file: filepath.Join(dir, "proxy.json"), socket: filepath.Join(dir, "stripe.sock")}
+	s := &shop{Server: providertest.NewServer(providers.Stripe(), business), dir: dir, file: filepath.Join(dir, "proxy.json"), socket: filepath.Join(dir, "stripe.sock"), listeners: 1}
 	t.Cleanup(s.Close)
 	s.write(t, map[string]any{"socket": s.socket})
 	return s
@@ -87,7 +88,7 @@ type process struct {
 	*exec.Cmd
 	mu     sync.Mutex
 	log    strings.Builder
-	served chan struct{} // closed once it serves
+	served chan struct{} // once for each listener
 	ended  chan error
 }
 
@@ -101,18 +102,20 @@ func (p *process) logged() string {
 func (s *shop) start(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := s.run(t, args...)
-	select {
-	case <-p.served:
-	case err := <-p.ended:
-		require.NoError(t, err, p.logged())
-		t.Fatalf("it ended: %s", p.logged())
+	for range s.listeners {
+		select {
+		case <-p.served:
+		case err := <-p.ended:
+			require.NoError(t, err, p.logged())
+			t.Fatalf("it ended: %s", p.logged())
+		}
 	}
 	return p
 }
 
 func (s *shop) run(t testing.TB, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(binary, append(args, s.file)...), served: make(chan struct{}), ended: make(chan error, 1)}
+	p := &process{Cmd: exec.Command(binary, append(args, s.file)...), served: make(chan struct{}, s.listeners), ended: make(chan error, 1)}
 	p.Env = append(os.Environ(), "STRIPE_KEY="+apiKey, "PROXY_SECRET=a secret of 16 bytes or more")
 	out, err := p.StderrPipe()
 	require.NoError(t, err)
@@ -124,7 +127,7 @@ func (s *shop) run(t testing.TB, args ...string) *process {
 			fmt.Fprintln(&p.log, lines.Text())
 			p.mu.Unlock()
 			if strings.Contains(lines.Text(), "msg=serving") {
-				close(p.served)
+				p.served <- struct{}{}
 			}
 		}
 		p.ended <- p.Wait()
@@ -295,18 +298,22 @@ func TestFileIsStrict(t *testing.T) {
 	}
 	with := func(old, with string) string { return file(strings.Replace(listen, old, with, 1)) }
 	for text, want := range map[string]string{
-		file(listen):                                  "",
-		file(listen) + "{}":                           "more follows",
-		with(`"socket"`, `"soket"`):                   "soket",
-		with(`"socket":"s",`, ``):                     `either "socket" or "addr"`,
-		with(`"s"`, `"s","certificate":"c"`):          "go together",
-		with("env:STRIPE_KEY", apiKey):                "env:NAME or file:PATH",
-		with("env:STRIPE_KEY", "env:NONE"):            "NONE is empty",
-		with(`"stripe"`, `"adyen"`):                   `the field "provider"`,
-		with("api.stripe.com", "a.example"):           "does not serve a.example",
-		with("https://api.stripe.com", ":"):           `the field "upstream"`,
-		with(`"stripe"`, `"ietf"`):                    `the field "retention"`,
-		with(`"stripe"`, `"raw","retention":"a day"`): `the field "retention"`,
+		file(listen):                         "",
+		file(listen) + "{}":                  "more follows",
+		with(`"socket"`, `"soket"`):          "soket",
+		with(`"socket":"s",`, ``):            `either "socket" or "addr"`,
+		with(`"s"`, `"s","certificate":"c"`): "go together",
+		with("env:STRIPE_KEY", apiKey):       "env:NAME or file:PATH",
+		with("env:STRIPE_KEY", "env:NONE"):   "NONE is empty",
+		with(`"stripe"`, `"mollie"`):         `give adyen, paypal, resend, square, stripe, svix, or ietf`,
+		with(`"stripe"`, `"adyen"`):          "does not serve api.stripe.com",
+		with(`api.stripe.com","provider":"stripe"`, `a-b-checkout-live.adyenpayments.com","provider":"adyen"`): "",
+		with(`api.stripe.com","provider":"stripe"`, `a-b-pal-live.adyenpayments.com","provider":"adyen"`):      "",
+		with(`api.stripe.com","provider":"stripe"`, `api-m.paypal.com","provider":"paypal"`):                   "",
+		with("api.stripe.com", "a.example"):                                           "does not serve a.example",
+		with("https://api.stripe.com", ":"):                                           `the field "upstream"`,
+		with(`"stripe"`, `"ietf"`):                                                    `the field "retention"`,
+		with(`"stripe"`, `"raw","retention":"a day"`):                                 `the field "retention"`,
 		file(listen + `,` + strings.Replace(listen, "STRIPE_KEY", "PROXY_SECRET", 1)): "other credentials",
 		`{"secret":"env:PROXY_SECRET","listen":[` + listen + `]}`:                     `the field "journal"`,
 		`{"journal":"j","secret":"hunter2","listen":[` + listen + `]}`:                `the field "secret"`,

@@ -42,7 +42,7 @@ func refusals(t *testing.T) map[string][]refusal {
 		_, err := fmt.Sscan(lines.Text(), &flavour, &r.status)
 		require.NoError(t, err)
 		_, r.body, _ = strings.Cut(lines.Text(), fmt.Sprint(" ", r.status, " "))
-		_, code, _ := strings.Cut(r.body, `"code":"onceward_`)
+		_, code, _ := strings.Cut(r.body, `"onceward_`)
 		code, _, _ = strings.Cut(code, `"`)
 		r.name = strings.TrimSpace(fmt.Sprint(r.status, " ", code))
 		list[flavour] = append(list[flavour], r)
@@ -81,6 +81,9 @@ func TestSDKsTakeEachRefusalForAFailure(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(map[string]string{"problem": current.name})
 		case r.URL.Path == "/requests":
 			_ = json.NewEncoder(w).Encode(map[string]int{"requests": requests})
+		case r.URL.Path == "/v1/oauth2/token":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"access_token":"onceward_1","token_type":"Bearer","expires_in":28800}`)
 		default:
 			requests++
 			media := "application/json"

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward"
@@ -33,7 +34,7 @@ func (s *settings) serve(ctx context.Context, fresh bool, log *slog.Logger) (err
 	}
 	client, err := onceward.New(onceward.Config{
 		Journal: j, Providers: s.providers, Secret: s.secret, Authorize: proxy.Authorize(upstreams...),
-		Reconcile: &onceward.Reconcile{}, Logger: log,
+		HTTPClient: &http.Client{Transport: proxy.Exchange(nil, upstreams...)}, Reconcile: &onceward.Reconcile{}, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -129,11 +130,11 @@ func isLoopback(host string) bool {
 // warnOfHosts logs the hosts of a table that no listener leads to. An SDK calls them past the proxy.
 func (s *settings) warnOfHosts(log *slog.Logger) {
 	for _, p := range s.providers {
-		for _, host := range p.Hosts {
-			reached := slices.ContainsFunc(s.Listen, func(l listener) bool { return l.upstream.URL.Host == host })
-			if !reached {
-				log.Warn("no listener leads to this host of the provider: calls to it go past the proxy", "provider", p.Name, "host", host)
-			}
+		past := slices.DeleteFunc(slices.Clone(p.Hosts), func(host string) bool {
+			return slices.ContainsFunc(s.Listen, func(l listener) bool { return strings.EqualFold(l.upstream.URL.Host, host) })
+		})
+		if len(past) > 0 {
+			log.Warn("no listener leads to these hosts of the provider: calls to them go past the proxy", "provider", p.Name, "hosts", past)
 		}
 	}
 }

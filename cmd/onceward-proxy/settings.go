@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,15 +45,36 @@ type listener struct {
 	upstream proxy.Upstream
 }
 
-// tables are the tables that package proxy has a form of refusal for. The tables for APIs of one's own need a retention.
-var tables = map[string]func(retention time.Duration) providers.Provider{
-	"stripe":   func(time.Duration) providers.Provider { return providers.Stripe() },
-	"square":   func(time.Duration) providers.Provider { return providers.Square(0) },
-	"resend":   func(time.Duration) providers.Provider { return providers.Resend() },
-	"svix":     func(time.Duration) providers.Provider { return providers.Svix() },
-	"onceward": func(retention time.Duration) providers.Provider { return providers.Onceward(retention) },
-	"ietf":     func(retention time.Duration) providers.Provider { return providers.IETF(retention) },
-	"raw":      func(retention time.Duration) providers.Provider { return providers.Raw(retention) },
+// table is a provider's table that package proxy has a form of refusal for, and how its callers show a credential.
+type table struct {
+	of        func(upstream string) providers.Provider
+	own       func(retention time.Duration) providers.Provider // instead, for an API of one's own
+	header    string                                           // of the credential, if not Authorization
+	tokenPath string                                           // of OAuth tokens
+}
+
+var tables = map[string]table{
+	"stripe":   {of: func(string) providers.Provider { return providers.Stripe() }},
+	"square":   {of: func(string) providers.Provider { return providers.Square(0) }},
+	"resend":   {of: func(string) providers.Provider { return providers.Resend() }},
+	"svix":     {of: func(string) providers.Provider { return providers.Svix() }},
+	"adyen":    {of: adyen, header: "X-API-Key"},
+	"paypal":   {of: func(string) providers.Provider { return providers.PayPal() }, tokenPath: "/v1/oauth2/token"},
+	"onceward": {own: func(retention time.Duration) providers.Provider { return providers.Onceward(retention) }},
+	"ietf":     {own: func(retention time.Duration) providers.Provider { return providers.IETF(retention) }},
+	"raw":      {own: func(retention time.Duration) providers.Provider { return providers.Raw(retention) }},
+}
+
+// adyen is Adyen's table for an upstream, which may be one of the company's own live hosts.
+func adyen(upstream string) providers.Provider {
+	prefix, _, isOwn := strings.Cut(upstream, "-checkout-live.adyenpayments.com")
+	if !isOwn {
+		prefix, _, isOwn = strings.Cut(upstream, "-pal-live.adyenpayments.com")
+	}
+	if !isOwn {
+		prefix = ""
+	}
+	return providers.Adyen(prefix)
 }
 
 // read reads the file and the secrets that it names. The error names the field, and never a secret.
@@ -115,16 +138,17 @@ func (s *settings) add(l *listener) (err error) {
 	if u.URL, err = url.Parse(l.Upstream); err != nil || u.URL.Host == "" {
 		return fmt.Errorf(`the field "upstream" is %q: give scheme and host, such as https://api.stripe.com`, l.Upstream)
 	}
-	u.Scope, u.Hosts = l.Scope, l.Hosts
+	t, is := tables[l.Provider]
+	if !is {
+		return fmt.Errorf(`the field "provider" is %q: give %s, or ietf, raw or onceward for an API of your own`, l.Provider, strings.Join(named(), ", "))
+	}
+	u.Scope, u.Hosts, u.CredentialHeader, u.TokenPath = l.Scope, l.Hosts, t.header, t.tokenPath
 	for i, from := range l.Credentials {
 		value, err := secretOf(from)
 		if err != nil {
 			return fmt.Errorf("credentials[%d]: %w", i, err)
 		}
-		if !bytes.ContainsRune(value, ' ') { // a key alone
-			value = append([]byte("Bearer "), value...)
-		}
-		u.Credentials = append(u.Credentials, value)
+		u.Credentials = append(u.Credentials, t.credential(value))
 	}
 	for i := range s.Listen {
 		other := &s.Listen[i]
@@ -138,37 +162,58 @@ func (s *settings) add(l *listener) (err error) {
 			return fmt.Errorf("listen[%d] has other credentials for %s, and the background could not tell which to send with: give each set of credentials a process and a journal of its own", i, u.URL.Host)
 		}
 	}
-	return s.serveBy(l.Provider, l.Retention, u.URL)
+	return s.serveBy(t, l.Provider, l.Retention, u.URL)
+}
+
+// credential returns a header's value for a secret, which may be a key alone, or a client's id and secret with a colon.
+func (t table) credential(secret []byte) []byte {
+	switch {
+	case t.header != "" || bytes.ContainsRune(secret, ' '):
+		return secret
+	case t.tokenPath != "":
+		return append([]byte("Basic "), base64.StdEncoding.EncodeToString(secret)...)
+	}
+	return append([]byte("Bearer "), secret...)
+}
+
+// named are the names of the tables for providers.
+func named() (names []string) {
+	for name, t := range tables {
+		if t.of != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // serveBy has a provider's table serve the upstream. A provider that names its hosts is called nowhere else, except on
 // the loopback interface.
-func (s *settings) serveBy(name, retention string, upstream *url.URL) error {
-	table, is := tables[name]
-	if !is {
-		return fmt.Errorf(`the field "provider" is %q: give stripe, square, resend or svix, or ietf, raw or onceward for an API of your own`, name)
-	}
-	var remembers time.Duration
-	if needs := name == "ietf" || name == "raw" || name == "onceward"; needs != (retention != "") {
+func (s *settings) serveBy(t table, name, retention string, upstream *url.URL) error {
+	host := strings.ToLower(upstream.Host)
+	var made providers.Provider
+	switch remembers, err := time.ParseDuration(cmp.Or(retention, "0")); {
+	case (t.own != nil) != (retention != ""):
 		return errors.New(`the field "retention" goes with the providers ietf, raw and onceward, which need it: how long the API remembers a key, such as 24h`)
-	} else if needs {
-		var err error
-		if remembers, err = time.ParseDuration(retention); err != nil || remembers <= 0 {
-			return fmt.Errorf(`the field "retention" is %q: give a time such as 24h`, retention)
-		}
+	case t.own == nil:
+		made = t.of(host)
+	case err != nil || remembers <= 0:
+		return fmt.Errorf(`the field "retention" is %q: give a time such as 24h`, retention)
+	default:
+		made = t.own(remembers)
 	}
 	at := slices.IndexFunc(s.providers, func(p providers.Provider) bool { return p.Name == name })
 	if at < 0 {
 		at = len(s.providers)
-		s.providers = append(s.providers, table(remembers))
+		s.providers = append(s.providers, made)
 	}
 	p := &s.providers[at]
 	switch {
-	case slices.Contains(p.Hosts, strings.ToLower(upstream.Host)):
-	case len(table(remembers).Hosts) > 0 && !isLoopback(upstream.Hostname()):
-		return fmt.Errorf("the table of %s does not serve %s, but %s", name, upstream.Host, strings.Join(table(remembers).Hosts, ", "))
+	case slices.Contains(p.Hosts, host):
+	case len(made.Hosts) > 0 && !slices.Contains(made.Hosts, host) && !isLoopback(upstream.Hostname()):
+		return fmt.Errorf("the table of %s does not serve %s, but %s", name, upstream.Host, strings.Join(made.Hosts, ", "))
 	default:
-		p.Hosts = append(p.Hosts, strings.ToLower(upstream.Host))
+		p.Hosts = append(p.Hosts, host)
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
 // Calls each SDK against each refusal that the server at the given port has, and prints what the SDK makes of it.
+import http from "node:http";
 import { createRequire } from "node:module";
 const require = createRequire(process.env.ONCEWARD_NODE + "/");
 globalThis.crypto ??= require("node:crypto").webcrypto; // Node 18 has none, and Svix needs one
@@ -15,6 +16,32 @@ const sdks = {
     const square = new SquareClient({ token: "sk_test_of_the_shop", baseUrl: base });
     const payment = { idempotencyKey: "k", sourceId: "cnon:card-nonce-ok", amountMoney: { amount: BigInt(2000), currency: "EUR" } };
     return () => square.payments.create(payment, { headers: { "Onceward-Operation": "invoice-1" } });
+  },
+  adyen() {
+    const { Client, CheckoutAPI, EnvironmentEnum, HttpURLConnectionClient } = require("@adyen/api-library");
+    class ViaProxy extends HttpURLConnectionClient {
+      createRequest(endpoint, { method = "POST", headers, idempotencyKey }) { // the SDK's own speaks TLS alone
+        const { pathname: path } = new URL(endpoint);
+        return http.request({ host: "127.0.0.1", port, path, method, headers: { ...headers, ...(idempotencyKey && { "Idempotency-Key": idempotencyKey }) } });
+      }
+    }
+    const client = new Client({ apiKey: "AQEyhmfxLI3MaBFLw0m", environment: EnvironmentEnum.TEST });
+    client.httpClient = new ViaProxy();
+    const { PaymentsApi } = new CheckoutAPI(client);
+    return () => PaymentsApi.payments({ amount: { currency: "EUR", value: 2000 }, reference: "1" }, { headers: { "Onceward-Operation": "invoice-1" } });
+  },
+  paypal() {
+    const { Client, OrdersController } = require("@paypal/paypal-server-sdk");
+    const axios = require("axios");
+    const client = new Client({
+      clientCredentialsAuthCredentials: { oAuthClientId: "client", oAuthClientSecret: "secret" },
+      unstable_httpClientOptions: {
+        headers: { "Onceward-Operation": "invoice-1" },
+        adapter: (call) => axios.getAdapter("http")({ ...call, url: call.url.replace("https://api-m.sandbox.paypal.com", base) }),
+      },
+    });
+    const order = { intent: "CAPTURE", purchaseUnits: [{ amount: { currencyCode: "EUR", value: "20.00" } }] };
+    return () => new OrdersController(client).createOrder({ body: order });
   },
   openai() {
     const openai = new (require("openai").OpenAI)({ apiKey: "sk", baseURL: base });
