@@ -316,6 +316,10 @@ func TestFileIsStrict(t *testing.T) {
 		with(`"stripe"`, `"raw","retention":"a day"`):                                 `the field "retention"`,
 		file(listen + `,` + strings.Replace(listen, "STRIPE_KEY", "PROXY_SECRET", 1)): "other credentials",
 		`{"secret":"env:PROXY_SECRET","listen":[` + listen + `]}`:                     `the field "journal"`,
+		strings.Replace(file(listen), `"j"`, `"postgres://shop:hunter2@db/shop"`, 1):  "which may hold a password",
+		strings.Replace(file(listen), `"j"`, `"env:STRIPE_KEY"`, 1):                   `the field "deployment"`,
+		strings.Replace(file(listen), `"j"`, `"j","deployment":"prod"`, 1):            `the field "deployment"`,
+		strings.Replace(file(listen), `"j"`, `"env:NONE","deployment":"prod"`, 1):     `the field "journal"`,
 		`{"journal":"j","secret":"hunter2","listen":[` + listen + `]}`:                `the field "secret"`,
 		`{"journal":"j","secret":"env:PROXY_SECRET"}`:                                 `the field "listen"`,
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/proxy"
 )
@@ -23,7 +26,7 @@ const endsWithin = 30 * time.Second
 
 // serve opens the journal and serves the listeners until ctx ends. Then it ends the calls, and closes the journal.
 func (s *settings) serve(ctx context.Context, fresh bool, log *slog.Logger) (err error) {
-	j, err := openJournal(s.Journal, fresh, log)
+	j, err := s.openJournal(ctx, fresh, log)
 	if err != nil {
 		return err
 	}
@@ -55,8 +58,25 @@ func (s *settings) serve(ctx context.Context, fresh bool, log *slog.Logger) (err
 	return errors.Join(err, end(client, servers))
 }
 
+// keptJournal is a journal that has to be closed.
+type keptJournal interface {
+	journal.Journal
+	io.Closer
+}
+
 // openJournal opens the journal. A missing one is made only by --new: its names would be free again.
-func openJournal(path string, fresh bool, log *slog.Logger) (*sqlite.Journal, error) {
+func (s *settings) openJournal(ctx context.Context, fresh bool, log *slog.Logger) (keptJournal, error) {
+	if s.database == "" {
+		return openFile(s.Journal, fresh, log)
+	}
+	j, err := postgres.Open(ctx, s.database, postgres.Options{Deployment: s.Deployment, Migrate: fresh, Logger: log})
+	if errors.Is(err, journal.ErrVersion) && !fresh {
+		return nil, fmt.Errorf("%w. Add --new once, which makes or migrates the journal. If the journal is lost, restore its backup first", err)
+	}
+	return j, err
+}
+
+func openFile(path string, fresh bool, log *slog.Logger) (*sqlite.Journal, error) {
 	if _, err := os.Lstat(path); fresh && err == nil {
 		return nil, fmt.Errorf("journal %s: it exists already: leave out --new", path)
 	}

@@ -20,10 +20,12 @@ import (
 
 // settings are the file's fields.
 type settings struct {
-	Journal string     `json:"journal"` // the SQLite file's path
-	Secret  string     `json:"secret"`  // env: or file:, of 16 bytes or more
-	Listen  []listener `json:"listen"`
+	Journal    string     `json:"journal"`    // the SQLite file's path; env: or file: of a PostgreSQL URL
+	Deployment string     `json:"deployment"` // of a journal in PostgreSQL
+	Secret     string     `json:"secret"`     // env: or file:, of 16 bytes or more
+	Listen     []listener `json:"listen"`
 
+	database  string // PostgreSQL's URL, if the journal is no file
 	secret    []byte
 	providers []providers.Provider
 }
@@ -94,9 +96,20 @@ func read(path string) (*settings, error) {
 	}
 	switch {
 	case s.Journal == "":
-		return nil, errors.New(`the field "journal" is missing: give the path of the journal's file`)
+		return nil, errors.New(`the field "journal" is missing: give the path of the journal's file, or env:NAME or file:PATH for the URL of a PostgreSQL database`)
+	case strings.Contains(s.Journal, "://"):
+		return nil, errors.New(`the field "journal" is a URL, which may hold a password: give env:NAME or file:PATH`)
+	case isSecret(s.Journal) != (s.Deployment != ""):
+		return nil, errors.New(`the field "deployment" goes with a journal in PostgreSQL, which needs it: whose journal it is, such as prod`)
 	case len(s.Listen) == 0:
 		return nil, errors.New(`the field "listen" is empty: give one listener for each upstream`)
+	}
+	if isSecret(s.Journal) {
+		from, err := secretOf(s.Journal)
+		if err != nil {
+			return nil, fmt.Errorf(`the field "journal": %w`, err)
+		}
+		s.database = string(from)
 	}
 	if s.secret, err = secretOf(s.Secret); err != nil {
 		return nil, fmt.Errorf(`the field "secret": %w`, err)
@@ -107,6 +120,11 @@ func read(path string) (*settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// isSecret reports whether a field says where a secret is.
+func isSecret(field string) bool {
+	return strings.HasPrefix(field, "env:") || strings.HasPrefix(field, "file:")
 }
 
 // secretOf reads a secret from where the file says.

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/postgres/postgrestest"
+	"github.com/onceward/onceward/providers/providertest"
+)
+
+// Two processes, as on two machines, share a journal in PostgreSQL: a name is one charge through both. The journal is made
+// only by --new, as a file is.
+func TestJournalInPostgreSQL(t *testing.T) {
+	server := postgrestest.Shared(t)
+	t.Setenv("DATABASE_URL", server.URL())
+	s := open(t, providertest.Objects("ch_"))
+	text, err := os.ReadFile(s.file)
+	require.NoError(t, err)
+	text = []byte(strings.Replace(string(text), `"journal":"`+filepath.Join(s.dir, "payments.db")+`"`, `"journal":"env:DATABASE_URL","deployment":"test"`, 1))
+	require.NoError(t, os.WriteFile(s.file, text, 0o600))
+
+	missing := s.run(t)
+	require.Error(t, <-missing.ended)
+	assert.Contains(t, missing.logged(), "Add --new once")
+	s.start(t, "--new")
+	first, status, err := charge(s.client(), viaSocket, "invoice-1")
+	require.NoError(t, err)
+	require.NotEmpty(t, first, status)
+
+	other := *s
+	other.file, other.socket = filepath.Join(s.dir, "other.json"), filepath.Join(s.dir, "other.sock")
+	require.NoError(t, os.WriteFile(other.file, []byte(strings.Replace(string(text), s.socket, other.socket, 1)), 0o600))
+	other.start(t)
+	again, _, err := charge(other.client(), viaSocket, "invoice-1")
+	require.NoError(t, err)
+	assert.Equal(t, first, again)
+	assert.Len(t, s.Effects(), 1)
+}
