@@ -106,7 +106,7 @@ func (p *pass) claimFrom(ctx context.Context, session machine.Session, about str
 			p.worker.deliveries.AddInDoubt(ev.Asker)
 			b.undo(ending, ev, nil)
 		}
-		return more, w, err
+		return more, w, p.passOver(err)
 	}
 	b.undo(ending, ev, claimed) // of several commits, the last one may have failed
 	for _, res := range claimed {
@@ -123,6 +123,22 @@ func (p *pass) claimFrom(ctx context.Context, session machine.Session, about str
 		p.slow[about] = p.worker.Now().Add(min(slowdown*time.Since(began), seam.PollEvery))
 	}
 	return more || len(claimed) >= limit, b.waiting, nil
+}
+
+// passOver keeps a journal.ErrSealed until the pass is over: other operations need not wait for the missing key. It returns
+// any other error.
+func (p *pass) passOver(err error) error {
+	if !errors.Is(err, journal.ErrSealed) {
+		return err
+	}
+	p.sealed = cmp.Or(p.sealed, err)
+	return nil
+}
+
+// over returns the pass's error, or else what passOver has kept, and forgets it.
+func (p *pass) over(err error) error {
+	err, p.sealed = cmp.Or(err, p.sealed), nil
+	return err
 }
 
 // recoverLostClaims offers the outcomes of claims that failed and landed all the same. This process holds these outcomes.
@@ -357,11 +373,17 @@ func (p *pass) reportUnclaimed(ctx context.Context) error {
 		orphans[i].State = journal.StatePending
 		p.reportIfUnclaimed(&orphans[i])
 	}
-	return err
+	return p.passOver(err)
 }
 
 // obstacle returns why a due operation is not claimed here, or nil.
 func (p *pass) obstacle(op *journal.Operation) error {
+	switch {
+	case op.SealedBy != "" && op.State == journal.StateInFlight:
+		return nil
+	case op.SealedBy != "":
+		return fmt.Errorf("%w: it needs the key %q in Options.Seal", journal.ErrSealed, op.SealedBy)
+	}
 	route, to, err := p.worker.barred(op)
 	switch {
 	case err != nil:

@@ -30,13 +30,14 @@ func (p *pass) runLookups(ctx context.Context) {
 		if p.worker.Lifecycle.Enter() != nil {
 			return
 		}
-		err := p.startLookups(ctx)
+		err := p.passOver(p.startLookups(ctx))
 		if now := p.worker.Now(); err == nil && !now.Before(reopens) {
 			reopens = now.Add(reapEvery)
 			if err = p.reopen(ctx); err == nil {
 				err = p.abandoned(ctx)
 			}
 		}
+		err = p.over(err)
 		p.worker.Lifecycle.Leave()
 		switch {
 		case errors.Is(err, journal.ErrClosed):

@@ -67,14 +67,14 @@ func (w *Worker) Resume(ctx context.Context) (Counts, error) {
 		err = p.reportUnclaimed(ctx)
 	}
 	if err == nil && w.finder.Enabled() {
-		err = p.startLookups(ctx)
+		err = p.passOver(p.startLookups(ctx))
 		p.tasks.Wait()
 		if err == nil {
 			err = p.walk(ctx) // the outcomes that were found are offered
 		}
 	}
 	if err == nil {
-		err = p.resumeFlows(ctx)
+		err = p.passOver(p.resumeFlows(ctx))
 	}
 	if err == nil {
 		w.deliveries.EndFlowsTurn()
@@ -82,7 +82,7 @@ func (w *Worker) Resume(ctx context.Context) (Counts, error) {
 		p.tasks.Wait()
 	}
 	p.reportProgress(true)
-	return p.counts(), err
+	return p.counts(), p.over(err)
 }
 
 const (
@@ -131,6 +131,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			reports = now.Add(reapEvery)
 			err = p.reportUnclaimed(ctx)
 		}
+		err = p.over(err)
 		p.reportProgress(true)
 		w.Lifecycle.Leave()
 		pause := w.untilNext(ctx, p.started)
@@ -196,6 +197,7 @@ type pass struct {
 	runs    bool            // it is Run's
 	said    map[string]bool // messages that were logged of operations that are passed over
 	slow    map[string]time.Time
+	sealed  error     // why operations were passed over: a key is missing
 	apart   time.Time // until when hosts that no provider serves are asked for apart
 
 	mu       *sync.Mutex // shared by those that count into one total

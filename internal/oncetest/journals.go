@@ -1,6 +1,7 @@
 package oncetest
 
 import (
+	"bytes"
 	"context"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
+	"github.com/onceward/onceward/seal"
 )
 
 // Journals opens a journal of each kind.
@@ -74,4 +76,20 @@ func SeesTheClock(t *testing.T, j machine.Store, at time.Time) {
 		Claim: begun.Operation.Claim, Unsent: true, Delivered: true})
 	require.NoError(t, err)
 	require.NoError(t, s.End(context.Background()))
+}
+
+// Ring returns a ring of keys with these IDs, the same in each process. Nil means no keys.
+func Ring(ids ...string) *seal.Ring {
+	if len(ids) == 0 {
+		return nil
+	}
+	var keys []seal.Key
+	for _, id := range ids {
+		keys = append(keys, seal.Key{ID: id, Secret: bytes.Repeat([]byte(id+"-"), seal.SecretSize)[:seal.SecretSize]})
+	}
+	ring, err := seal.NewRing(keys...)
+	if err != nil {
+		panic(err)
+	}
+	return ring
 }
