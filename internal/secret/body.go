@@ -14,13 +14,14 @@ const (
 	// Open may be kept.
 	Open Kind = iota
 
-	// Card is a card's number, or a code that approves payments by it. It is never kept.
+	// Card is a card's number, or a code that approves payments by the card. It is never kept.
 	Card
 
 	// Sealed is a password, a private key, or a secret by which a client authenticates. It is never kept.
 	Sealed
 
-	// Credential is any other credential. It is kept only where a provider's table says what its secrets are.
+	// Credential is any other credential. Such a credential is kept only where a provider's table names the provider's
+	// secrets.
 	Credential
 )
 
@@ -72,7 +73,7 @@ func Fold[T ~string | ~[]byte](dst []byte, text T) []byte {
 	return dst
 }
 
-// fields are the names of fields that are not open, as Fold has them.
+// fields are the names of fields that are not open, in the form of Fold.
 var fields = kinds(map[Kind][]string{
 	Card: {
 		"cardnumber", "cardnum", "cardno", "creditcardnumber", "debitcardnumber", "paymentcardnumber", "bankcardnumber",

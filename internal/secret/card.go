@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// parted are digits in groups, whatever parts them, that may hold the number of a card.
+// parted matches groups of digits, with any separators, that may hold the number of a card.
 var parted = regexp.MustCompile(`\d(?:[\s\p{Zs}\p{Pd}._/]{0,2}\d){12,}`)
 
 // grouped are digits in groups as the number of a card is written.
@@ -30,8 +30,8 @@ func WithoutCards(s, mask string) string {
 	})
 }
 
-// HasCard reports whether a text seems to hold the number of a card and nothing else in one run of digits. Of longer runs
-// it says nothing: too many of them are other numbers.
+// HasCard reports whether a text seems to hold the number of a card and nothing else in one run of digits. HasCard
+// ignores longer runs: too many of these are other numbers.
 func HasCard(text string) bool {
 	return slices.ContainsFunc(grouped.FindAllString(text, -1), isCardNumber)
 }

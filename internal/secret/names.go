@@ -24,8 +24,7 @@ var words = []string{"pin", "auth", "sig", "pass", "creds", "otp", "totp"}
 // and mac_version none.
 var lastWords = []string{"sign", "mac", "pw", "psw", "psk", "pat", "cred"}
 
-// matterWords and lastMatterWords, likewise, are of values that are withheld as well, but that describe the request
-// and not its caller.
+// matterWords and lastMatterWords name values that are also withheld, but describe the request rather than the caller.
 var (
 	matterWords     = []string{"verifier"}
 	lastMatterWords = []string{"ticket"}
@@ -42,8 +41,8 @@ var payments = []string{
 // signIn is the whole name of x402's header for a message that a wallet signed.
 const signIn = "sign-in-with-x"
 
-// openKeys are the words before "key" that make it an ordinary value. Any other key is taken for a credential: an API
-// key, a private key, Google's bare key parameter.
+// openKeys are the words before "key" that make the value an ordinary one. Any other key is taken for a credential: an
+// API key, a private key, Google's bare key parameter.
 var openKeys = []string{
 	"public", "publishable", "partition", "routing", "sort", "primary", "foreign", "cache", "surrogate", "row", "group",
 	"grouping", "ordering", "object", "message", "event", "request", "dedup", "deduplication",

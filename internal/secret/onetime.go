@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// secondFactors are the words that betray, wherever they stand in a name, a value that approves one request:
-// x-2fa-approval.
+// secondFactors are words that, anywhere in a name, betray a value that approves one request: x-2fa-approval.
 var secondFactors = []string{"2fa", "mfa", "twofactor", "two-factor", "two_factor", "secondfactor", "second-factor", "second_factor"}
 
 // OneTime reports whether a value of this name approves one request, and is another for the next. It is withheld, and
@@ -20,16 +19,16 @@ func oneTime(lower string) bool {
 		slices.ContainsFunc(split(lower), func(word string) bool { return word == "otp" || word == "totp" })
 }
 
-// datedWords end the name of a field that a signature is made with: when, or a number that is used once.
+// datedWords end the name of a signature's field: a time, or a number that is used once.
 var datedWords = []string{"date", "timestamp", "nonce"}
 
 // signingSchemes are, in lower case, parts of the scheme of an Authorization header that is a signature over the
 // request.
 var signingSchemes = []string{"signature", "hmac", "aws4", "sharedkey", "hawk", "digest"}
 
-// Dated returns the canonical names of the fields of h that are renewed with the signature in h: its date, or a
-// number that is used once. A server rejects a request with only one of them renewed. It returns none if nothing in h
-// is a signature.
+// Dated returns the canonical names of the fields in h that are renewed with the signature in h: a date, or a number
+// that is used once. A server rejects a request with only one of them renewed. It returns none if nothing in h is a
+// signature.
 func Dated(h http.Header) (names []string) {
 	for name := range h {
 		if judgedOf(name)&dated != 0 {
@@ -54,8 +53,8 @@ func Signature(name string) bool { return judgedOf(name)&signing != 0 }
 // Signs reports whether a header with that value is a signature over the request.
 func Signs(name, value string) bool { return signs(name, []string{value}) }
 
-// Signed reports whether a request with header h and an encoded query was signed by its caller, or carries its body's
-// digest. A server rejects such a request if it is changed afterwards.
+// Signed reports whether a request with header h and an encoded query carries its caller's signature, or a digest of
+// its body. A server rejects such a request if it is changed afterwards.
 func Signed(h http.Header, query string) bool {
 	for name, values := range h {
 		switch lower := strings.ToLower(name); {
@@ -83,7 +82,7 @@ func signs(name string, values []string) bool {
 	})
 }
 
-// isDated reports whether a name of these words is that of a date, or of a number that is used once.
+// isDated reports whether a name made of these words names a date, or a number that is used once.
 func isDated(words []string) bool {
 	return len(words) > 0 && slices.Contains(datedWords, words[len(words)-1])
 }

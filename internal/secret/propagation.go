@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// propagated are the fields, in lower case, that carry a trace from a caller to the server that it calls, with the
-// source of each. They belong to one call alone.
+// propagated are the fields, in lower case, that carry a trace from a caller to a called server, with the source of
+// each field. They belong to one call alone.
 var propagated = []string{
 	"traceparent", "tracestate", "traceresponse", // W3C Trace Context 1 and 2
 	"baggage",                         // W3C Baggage
@@ -37,9 +37,9 @@ var propagatedPrefixes = []string{
 	"ot-baggage-",
 }
 
-// Propagated reports whether a header field of this name, in any case, says which trace a call belongs to. It goes
-// out with its caller's own call only. It is neither written nor sent with another call, since it is true of no
-// other.
+// Propagated reports whether a header field of this name, in any case, says which trace a call belongs to. The field
+// goes out only with its caller's own call. The field is neither written nor sent with another call, since no other
+// call belongs to the trace.
 func Propagated(name string) bool { return judgedOf(name)&propagates != 0 }
 
 func isPropagated(name string) bool {

@@ -75,10 +75,10 @@ func judge(name string) (is judgement) {
 	return is
 }
 
-// Counts reports whether the value of a withheld query parameter is part of the request's meaning, as a ticket's
-// number is: another value makes another request. It returns false for a value that identifies the caller. Such a
-// value is renewed from time to time (a key, a token, a session, a password) or made for each request (a signature),
-// and the request stays the same.
+// Counts reports whether the value of a withheld query parameter is part of the request's meaning, as a ticket's number
+// is: another value makes another request. Counts returns false for a value that identifies the caller. Such a value is
+// renewed from time to time (a key, a token, a session, a password) or made for each request (a signature), and the
+// request stays the same.
 func Counts(name string) bool { return kindOf(name) != caller }
 
 // kind is the kind of value that a name stands for. In doubt, the later one here applies.
@@ -131,7 +131,7 @@ func kindOfWords(name []string) (found kind) {
 	return found
 }
 
-// endsAsOne reports whether a word is one that has lost its inner capitals and names a key or an authentication.
+// endsAsOne reports whether a word without its inner capitals names a key or an authentication.
 func endsAsOne(word string) bool {
 	for _, end := range ends {
 		if before, does := strings.CutSuffix(word, end); does {
@@ -141,8 +141,8 @@ func endsAsOne(word string) bool {
 	return false
 }
 
-// split cuts a name into lower-case words, so that apiKey, API_KEY, api-key and AWSAccessKeyId show their keys. It
-// cuts at each character that is not a letter, and where capitals start a word.
+// split cuts a name into lower-case words, so that apiKey, API_KEY, api-key and AWSAccessKeyId show their keys. split
+// cuts at each character that is not a letter, and at capitals that start a word.
 func split(name string) []string {
 	var found []string
 	start, previous := -1, rune(0)

@@ -12,9 +12,9 @@ const maxText = 16 << 10
 // cut replaces each part that was removed from a text.
 const cut = "…"
 
-// Text returns a text that comes from outside, such as that of an application's error, in a form that errors, logs
-// and the journal may hold. It cuts the userinfo, query and fragment of a URL, however it is quoted or broken. It
-// cuts values that are labelled as a credential and values that look like one.
+// Text returns a text from outside, such as an application's error, in a form that errors, logs and the journal may
+// hold. Text cuts the userinfo, query and fragment of a URL, whether quoted, broken or plain. Text cuts values that are
+// labelled as a credential and values that look like a credential.
 //
 // It goes by patterns, since the parts of an error's text are not known. In doubt it cuts, and leaves a … there.
 func Text(s string) string {
@@ -76,9 +76,9 @@ var (
 	bareUser  = formOf(`[^\s"'<>/@:]+:[^\s"'<>@/][^\s"'<>@]*@`, "@")
 )
 
-// credentialForms are the patterns of credentials wherever they stand: after the scheme of an Authorization header
-// (RFC 9110 section 11.4), by the prefixes that their issuers publish so that they are found, or as a JWT (RFC 7519).
-// The first group of a pattern is kept.
+// credentialForms are the patterns of credentials anywhere in a text: after the scheme of an Authorization header (RFC
+// 9110 section 11.4), by the prefixes that issuers publish for scanners, or as a JWT (RFC 7519). The first group of a
+// pattern is kept.
 var credentialForms = []form{
 	formOf(`(?i)\b((?:bearer|basic|dpop|negotiate|token)\s+)[\w.~+/=-]*[\d=+/.][\w.~+/=-]*`),
 	formOf(`()\b(?:sk|rk|ek|whsec|shp[a-z]{2}|gh[a-z]|github_pat)_\w{6,}(?:[+/=-]\w*)*`, "_"),
@@ -106,7 +106,7 @@ func cutURLs(s string) string {
 	}
 }
 
-// quoteBefore returns the quote before the character that a text ends with, or that character, if it is one; or 0.
+// quoteBefore returns the quote before the text's last character, or the last character if that is a quote, or 0.
 func quoteBefore(s string) byte {
 	for i := len(s) - 1; i >= max(0, len(s)-2); i-- {
 		switch s[i] {
@@ -119,8 +119,8 @@ func quoteBefore(s string) byte {
 	return 0
 }
 
-// endOfURL returns the length of the URL that s begins with. A quoted URL ends at its closing quote, whatever it
-// holds. A line break does not end one that is not quoted.
+// endOfURL returns the length of the URL that s begins with. A quoted URL ends at the closing quote, whatever stands
+// before. A line break does not end one that is not quoted.
 func endOfURL(s string, quote byte) int {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -133,7 +133,7 @@ func endOfURL(s string, quote byte) int {
 	return len(s)
 }
 
-// shortURL takes the text after a URL's scheme. It leaves the host and path, and the punctuation after it.
+// shortURL takes the text after a URL's scheme. shortURL leaves the host and path, and the punctuation after the URL.
 func shortURL(s string) string {
 	bare := strings.TrimRight(s, ":,;.)]}")
 	tail := s[len(bare):]
@@ -156,7 +156,7 @@ func shortURL(s string) string {
 	return short + tail
 }
 
-// named is a name and what parts it from its value, as forms, headers, JSON, and Go's own %v and %q print them.
+// named is a name and the separator before a value, as forms, headers, JSON, and Go's own %v and %q print both.
 var named = regexp.MustCompile(`([A-Za-z][\w.\[\]-]*)(\\*["']?\s*(?:=>|:=|[:=])\s*\\*["'\[]?)`)
 
 // cutValues cuts the values that are called a credential.

@@ -16,16 +16,15 @@ func URL(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// SplitQuery splits a raw query into the parameters that may be written and those that are withheld. Each part keeps
-// their order and encoding byte for byte. names holds the names of the withheld ones, unescaped, sorted and each
-// once.
+// SplitQuery splits a raw query into the parameters that may be written and the withheld parameters. Each part keeps
+// their order and encoding byte for byte. names holds the names of the withheld ones, unescaped, sorted and each once.
 //
-// A parameter whose name cannot be unescaped is withheld, since a lenient server may still read a credential in it.
-// One that holds a semicolon is withheld whole if any of its pieces would be, since some servers separate parameters
-// there. A parameter whose value is a URL with a credential is withheld too.
+// A parameter whose name cannot be unescaped is withheld, since a lenient server may still read a credential in it. A
+// parameter with a semicolon is withheld whole if any piece would be, since some servers separate parameters there. A
+// parameter whose value is a URL with a credential is withheld too.
 func SplitQuery(raw string) (open, withheld string, names []string) { return splitQuery(raw, true) }
 
-// splitQuery looks for URLs in the values only if urls says so: not in those of a URL that is a value itself.
+// splitQuery looks for URLs in the values only if urls says so, and never in a URL that is itself a value.
 func splitQuery(raw string, urls bool) (open, withheld string, names []string) {
 	if raw == "" {
 		return "", "", nil
@@ -69,9 +68,9 @@ func Counted(withheld string) string {
 	return strings.Join(counted, "&")
 }
 
-// CutURLs returns the value of a header without the credentials in its URLs. It cuts userinfo and withheld
-// parameters. It cuts the whole fragment if the header is made for URLs (Location, Content-Location, Referer, Link,
-// Refresh), and in other headers a fragment with a withheld parameter. cut reports whether it cut any.
+// CutURLs returns the value of a header without the credentials in its URLs. It cuts userinfo and withheld parameters.
+// CutURLs cuts the whole fragment if the header is made for URLs (Location, Content-Location, Referer, Link, Refresh),
+// and in other headers a fragment with a withheld parameter. cut reports whether anything was cut.
 func CutURLs(header, value string) (kept string, cut bool) { return cutIn(header, value, true) }
 
 func cutIn(header, value string, urls bool) (kept string, cut bool) {
@@ -132,7 +131,7 @@ func withheldNames(parameter string, urls bool) (names []string) {
 	return names
 }
 
-// cutValue returns a piece of a query without the credentials of a URL that is its value.
+// cutValue returns a piece of a query without the credentials in a URL that is the piece's value.
 func cutValue(piece string) (kept string, cut bool) {
 	name, value, _ := strings.Cut(piece, "=")
 	if !strings.Contains(value, "%") && !strings.ContainsAny(value, "?#@") {

@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Attention tells an operator why an operation or flow needs attention. It is zero if it needs none.
+// Attention tells an operator why an operation or flow needs attention. Attention is zero if the operation or flow
+// needs none.
 type Attention struct {
 	What   string // what happened
 	Check  string // what to look at first

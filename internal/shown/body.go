@@ -141,8 +141,8 @@ func kindOf(contentType string, body []byte) kind {
 const maxMasked = 64 << 10
 
 // Masked returns a body for a person who asked to see it, with secret values masked at whatever depth. A value is
-// masked if it has the name of a credential or of a card's code. It is also masked if it looks like a credential, or
-// may be the number of a card. A body that is not legible as text is not shown.
+// masked if it has the name of a credential or of a card's code. A value is also masked if the text looks like a
+// credential, or may be the number of a card. A body that is not legible as text is not shown.
 func Masked(contentType string, body []byte) string {
 	rendering <- struct{}{}
 	defer func() { <-rendering }()
@@ -194,7 +194,7 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// withoutColumns masks the columns of a table of separated values that have a name in its first line which hides them.
+// withoutColumns masks the columns of a separated table whose name in the first line hides the column.
 func withoutColumns(s string) string {
 	head, rest, found := strings.Cut(s, "\n")
 	separator := strings.Trim(head, "\"\r abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -229,7 +229,7 @@ func shortened(s string) string {
 // opening is the tag that an element of XML begins with.
 var opening = regexp.MustCompile(`<((?:\w+:)?([\w.-]+))(?:\s(?:[^<>]*[^<>/])?)?>`)
 
-// withoutElements masks what is in elements of XML whose names hide it, up to their ends, whatever that is.
+// withoutElements masks the whole content of XML elements whose names hide the content.
 func withoutElements(s string) string {
 	var b strings.Builder
 	for {
@@ -264,7 +264,7 @@ func withoutParts(s string) string {
 	})
 }
 
-// named matches a name and its value within a text, such as a body that was cut off or that is within another one.
+// named matches a name and a value within a text, such as a body that was cut off or a body within another body.
 var named = regexp.MustCompile(`([A-Za-z][\w.\[\]-]*)((?:%5D)*\\*["']?\s*(?:=>|:=|[:=])\s*\\*["']?)[^\s"'&;,<>(){}\]\\]+`)
 
 // withoutCodes masks the values of cards' codes within a text. secret.Text does so for credentials.
@@ -314,7 +314,7 @@ func masked(name string, v any) any {
 // pairValues are the names of the value of such a pair.
 var pairValues = []string{"value", "content", "data", "text", "val"}
 
-// pairName returns the name that such an object gives its value, or value if it gives none.
+// pairName returns the name that such an object gives the value, or value if the object gives none.
 func pairName(pair map[string]any, value string) string {
 	for _, by := range []string{"name", "key", "field"} {
 		if name, is := pair[by].(string); is {
@@ -327,8 +327,8 @@ func pairName(pair map[string]any, value string) string {
 // text returns a quoted text without credentials and cards.
 func text(s string) string { return Text(secret.Text(withoutCards(withoutCodes(s)))) }
 
-// codes are, in lower case and without separators, the names of values that are asked for beside the number of a
-// card, or instead of it. codeParts are parts of such names.
+// codes are, in lower case and without separators, the names of values that a form requests beside the number of a
+// card, or instead. codeParts are parts of such names.
 var (
 	codes     = []string{"cid", "csc", "cvn", "pan", "cardcode", "primaryaccountnumber", "track1", "track2", "pinblock"}
 	codeParts = []string{"cvc", "cvv", "securitycode", "verificationvalue", "verificationcode", "cardnumber", "trackdata"}

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Missed is what an operator has to know about a list of events that Run reads: an event that fails for long, or a time
-// whose events were not read.
+// Missed is what an operator has to know about an event list that Run reads: an event that fails for long, or a time
+// with unread events.
 type Missed struct {
 	Source string // the provider, with the scope and the account if it has them
 	ID     string // of the event, or a name for the time; "" if no person can close the entry

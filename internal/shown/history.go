@@ -22,8 +22,8 @@ var (
 	}
 )
 
-// Evidence returns a sentence on one piece of an operation's evidence: its source, its finding, the mark that ties it
-// to the operation, and the missing facts.
+// Evidence returns a sentence on one piece of an operation's evidence: the source, the finding, the mark that ties the
+// finding to the operation, and the missing facts.
 func Evidence(e *journal.Evidence) string {
 	source, finding := cmp.Or(sources[e.Source], Text(e.Source)), cmp.Or(findings[e.Finding], "says: "+e.Finding.String())
 	says := source + " " + finding
@@ -52,7 +52,7 @@ type Failure struct {
 	Error string
 }
 
-// Count returns how often it came, if that is more than once.
+// Count returns how often an entry came, if more than once.
 func (f Failure) Count() string {
 	if f.Times == 1 {
 		return ""

@@ -13,9 +13,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Text quotes characters that a terminal or a reader could take for something else. These are control characters,
-// C1's among them, marks that turn the direction of writing, unprintable characters, and bytes that are no UTF-8. It
-// doubles a backslash, so that a quoted character can be told from a text that looks like one.
+// Text quotes characters that a terminal or a reader could take for something else. Text quotes control characters,
+// including C1's, marks that turn the direction of writing, unprintable characters, and bytes that are no UTF-8. Text
+// doubles a backslash, so a reader can tell a quoted character from a text that looks alike.
 func Text(s string) string {
 	if strings.IndexFunc(s, quotes) < 0 && utf8.ValidString(s) {
 		return s
@@ -42,7 +42,7 @@ func Text(s string) string {
 
 func quotes(r rune) bool { return r == '\\' || !strconv.IsPrint(r) }
 
-// Short returns Text within a number of characters. If it cuts, the last character shows that there is more.
+// Short returns Text within a number of characters. If Short cuts, the last character shows the cut.
 func Short(s string, most int) string { return Clip(Text(s), most) }
 
 // Clip shortens a text that is quoted already to a number of characters.
@@ -53,7 +53,7 @@ func Clip(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Key returns a shortened key: its first 8 bytes, and never more than half of it.
+// Key returns a shortened key: the first 8 bytes, and never more than half the key.
 func Key(key string) string {
 	if key == "" {
 		return ""
@@ -61,7 +61,7 @@ func Key(key string) string {
 	return Text(naming.Short(key))
 }
 
-// ID returns the name of an operation or, if it has none, its shortened key.
+// ID returns an operation's name or, without a name, the shortened key.
 func ID(op *journal.Operation) string {
 	if op.Naming != journal.Named {
 		return Key(op.ID)
@@ -85,7 +85,7 @@ func Parent(op *journal.Operation) (kind, name string) {
 	return "parent", Text(op.Parent[:at+1]) + Key(op.Parent[at+1:])
 }
 
-// Duration returns a duration as people say it, in its largest one or two units.
+// Duration returns a duration as people say durations, in the largest one or two units.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		return "-" + Duration(-max(d, -math.MaxInt64)) // the least duration has no opposite
@@ -121,8 +121,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d GiB", n>>30)
 }
 
-// InboundKey returns the key of the inbound request that has this parent, or "" if there is none. The key is
-// shortened unless whole is set.
+// InboundKey returns the key of the inbound request with this parent, or "" if there is none. The key is shortened
+// unless whole is set.
 func InboundKey(parent string, whole bool) string {
 	key := seam.InboundKey(parent)
 	if whole {
@@ -131,8 +131,8 @@ func InboundKey(parent string, whole bool) string {
 	return Key(key)
 }
 
-// Steps selects operations: those of a flow, by its name or by its handle such as #12, and those below an inbound key. ""
-// selects all.
+// Steps selects the operations of a flow, by the flow's name or a handle such as #12, or the operations below an
+// inbound key. "" selects all.
 type Steps struct{ Flow, InboundKey string }
 
 // Has reports whether the operation is one of them.

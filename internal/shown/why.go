@@ -29,8 +29,8 @@ func (w Why) Restored() Why {
 	return w
 }
 
-// WhyOf returns the resend rule's answer for an operation, at this time, in a journal whose latest time is last.
-// A clock that has jumped is believed once it reaches unconfirmed. The zero time means that it is believed.
+// WhyOf returns the resend rule's answer for an operation, at this time, in a journal whose latest time is last. A
+// jumped clock is believed once the clock reaches unconfirmed. The zero time means that the clock is believed.
 func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 	w := Why{Answer: machine.Never.String(), Rule: machine.MaySend(machine.QuestionOf(op, now, last, unconfirmed))}
 	switch op.State {
@@ -83,7 +83,7 @@ func WhyOf(op *journal.Operation, now, last, unconfirmed time.Time) Why {
 	return w
 }
 
-// AttentionFlows yields the flows that need attention at that time, oldest first. It ends after the first error.
+// AttentionFlows yields the flows that need attention at a time, oldest first. It ends after the first error.
 func AttentionFlows(ctx context.Context, flows machine.Flows, now time.Time) iter.Seq2[journal.Flow, error] {
 	open := slices.DeleteFunc(slices.Clone(journal.FlowStates), journal.FlowState.Ended)
 	return func(yield func(journal.Flow, error) bool) {

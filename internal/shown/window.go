@@ -16,7 +16,7 @@ type Window struct {
 	Share  float64 // of the window that is left, from 0 to 1
 }
 
-// WindowOf returns the window of an operation that may have run, and reports whether it has one.
+// WindowOf returns the window of an operation that may have run, and reports whether there is one.
 func WindowOf(op *journal.Operation, now time.Time) (w Window, has bool) {
 	long := op.Terms.Window()
 	since := machine.QuestionOf(op, now, now, time.Time{}).FirstSentAt

@@ -16,10 +16,10 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// Legible returns an answer in the form that the provider's table reads. It decodes the body if the answer's meaning
-// depends on it. A caller that asks for a coding itself gets the encoded body, and net/http does not decode it. body
-// is the whole body, or the beginning of one that is too large to be read. ok reports whether the table can see all
-// that it looks for.
+// Legible returns an answer in the form that the provider's table reads. Legible decodes the body if the answer's
+// meaning depends on the body. A caller that asked for a coding gets the encoded body, which net/http does not decode.
+// body is the whole body, or the beginning of a body that is too large. ok reports whether the table can see every
+// field that it names.
 func Legible(answer tables.Answer, body []byte, route tables.Route) (read tables.Answer, ok bool) {
 	answer.Body = body
 	fields := route.NeedsBody(answer)
@@ -49,8 +49,8 @@ func Plain(answer tables.Answer, body []byte) (read tables.Answer, ok bool) {
 	return answer, true
 }
 
-// Begun returns an answer with the beginning of its body alone, decoded, if the table recognises answers by that. Of a body
-// that is not whole, white space says nothing.
+// Begun returns an answer with only the decoded beginning of the body, if the table recognises answers by the
+// beginning. Of a body that is not whole, white space says nothing.
 func Begun(answer tables.Answer, body []byte, whole bool, route tables.Route) tables.Answer {
 	answer.Body = nil
 	if !route.NeedsBeginning(answer) {
@@ -78,8 +78,8 @@ func plainHeader(h http.Header) http.Header {
 	return h
 }
 
-// EndsWithin reports whether a body ends within its JSON or its coding. That happens if only the connection's end, or a
-// wrong length, has ended it.
+// EndsWithin reports whether a body ends within JSON or within a coding. A body ends so only if the connection's end,
+// or a wrong length, cut the body.
 func EndsWithin(h http.Header, body []byte) bool {
 	codings := h.Values("Content-Encoding")
 	if len(codings) > 0 && len(body) > 0 {
@@ -111,8 +111,8 @@ var (
 	errTooLong       = errors.New("the decoded body is above the limit")
 )
 
-// decoded removes the codings of a body, the last first. With an error it returns the beginning of the decoded body, as
-// far as it can be read.
+// decoded removes the codings of a body, the last first. With an error, decoded returns the readable beginning of the
+// decoded body.
 func decoded(body []byte, codings []string) ([]byte, error) {
 	names := strings.Split(strings.ToLower(strings.Join(codings, ",")), ",")
 	if len(names) > maxCodings {

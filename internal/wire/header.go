@@ -64,7 +64,7 @@ func RecordedHeader(h http.Header) http.Header {
 	return kept
 }
 
-// isMalformed reports whether a URL can't be read, so that its credentials can't be cut out either. No client can follow it.
+// isMalformed reports whether a URL can't be read. Credentials can't be cut out of such a URL. No client can follow it.
 func isMalformed(location string) bool {
 	_, err := url.Parse(location)
 	return err != nil
@@ -121,10 +121,10 @@ func withoutCredentials(name string, values []string) (kept []string, isCut bool
 	return kept, isCut
 }
 
-// FreezeHeader splits a request's headers into those that are journaled and the names of those that are withheld. A
-// header is withheld if it carries a credential, which may be in a URL, or goes with a signature, such as the signed
-// date. Only the credentials are cut out of a Referer, since no caller has to supply it again. Headers that propagate
-// a trace are in neither result: they belong to their caller only. The names are appended to room, which is empty.
+// FreezeHeader splits a request's headers into the headers to journal and the names of the withheld headers. A header
+// is withheld if it carries a credential, which may be in a URL, or goes with a signature, such as the signed date.
+// Only the credentials are cut out of a Referer, since no caller has to supply it again. Headers that propagate a trace
+// are in neither result: they belong to their caller only. The names are appended to room, which is empty.
 func FreezeHeader(h http.Header, isKey func(name string) bool, room []string) (frozen http.Header, withheld []string) {
 	frozen, withheld = make(http.Header, len(h)), room
 	dated := secret.Dated(h)

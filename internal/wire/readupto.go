@@ -8,8 +8,8 @@ const (
 	maxIdle    = 100       // reads in a row that give nothing
 )
 
-// ReadUpTo reads a body to its end or one byte past limit, whichever comes first. expected is its announced length,
-// or less than 1 if there is none. At most 256 KiB of an announced length is set aside before its bytes arrive.
+// ReadUpTo reads a body to the end or one byte past limit, whichever comes first. expected is the announced length, or
+// less than 1 if no length was announced. At most 256 KiB of an announced length is set aside before its bytes arrive.
 func ReadUpTo(body io.Reader, limit, expected int64) ([]byte, error) {
 	if expected < 1 {
 		expected = firstRead

@@ -33,8 +33,8 @@ func WithoutQuery(err error, u *url.URL) error {
 	return &redactedError{err, text}
 }
 
-// redactedError is an error under another text. errors.Is and errors.As look through it.
-// Code that prints a chain by unwrapping it does not.
+// redactedError is an error under another text. errors.Is and errors.As look through it. Code that prints a chain by
+// unwrapping does not look through the text.
 type redactedError struct {
 	err  error
 	text string

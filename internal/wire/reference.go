@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// referenceAt returns the place of a recorded reference, from the text that [tables.Key.Form] returned for it.
+// referenceAt returns the place of a recorded reference, from the text returned by [tables.Key.Form].
 func referenceAt(form string) (at tables.Reference, ok bool) {
 	for place := providers.KeyRawHeader; place <= providers.KeyGraphQL; place++ {
 		if name, is := strings.CutPrefix(form, place.String()+" "); is {
@@ -25,8 +25,8 @@ var errReferencePlace = errors.New("its reference was recorded in a place that t
 // Reference is the reference that a Composer puts into requests besides the key.
 type Reference struct{ form, value string }
 
-// ReferenceOf returns the one that was made for the operation; the zero Reference if its caller
-// has one, or it has none.
+// ReferenceOf returns the reference that the client made for the operation. It returns the zero Reference if the caller
+// set one, or there is none.
 func ReferenceOf(op *journal.Operation) Reference {
 	if !op.ReferenceOurs {
 		return Reference{}

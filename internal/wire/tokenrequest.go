@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// IsTidyTokenRequest reports whether a message cannot be anything but a request for a token. It is a POST of a
-// well-formed form or JSON object that has grant_type, and no other fields than token endpoints take, each once.
+// IsTidyTokenRequest reports whether a message cannot be anything but a request for a token. Such a message is a POST
+// of a well-formed form or JSON object with grant_type and no other fields than token endpoints take, each once.
 func IsTidyTokenRequest(method string, m tables.Message) bool {
 	types := m.Header.Values("Content-Type")
 	if method != http.MethodPost || len(m.Body) > maxTokenRequest || len(types) != 1 || m.Header.Get("Content-Encoding") != "" || m.Query != "" {

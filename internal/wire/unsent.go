@@ -56,9 +56,9 @@ func isHTTP1(conn net.Conn) bool {
 	return !ok || secured.ConnectionState().NegotiatedProtocol != "h2"
 }
 
-// unsent reports whether it is proven that nothing was sent. There are three proofs. The hooks saw a connection asked
-// for and none got. The transport marked its error as a refusal of its own. Or the error of net/http says so of a
-// connection that it got. A transport that calls no hooks and sets no mark proves nothing.
+// unsent reports whether the attempt provably sent nothing. There are three proofs. The hooks saw a connection asked
+// for and none got. The transport marked the error as a refusal of its own. Or net/http's error says so about a
+// connection that was ready. A transport that calls no hooks and sets no mark proves nothing.
 func (t *connTrace) unsent(err error) bool {
 	return !t.got.Load() && !t.hopped && (t.asked.Load() || fault.IsMarkedNotSent(err)) || t.refused.Load() || t.provesUnsent(err)
 }
@@ -136,9 +136,9 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 	t.hooks.WroteHeaderField = t.wroteField
 	t.hooks.WroteHeaders = func() {
 		t.wrote.Store(true)
-		// net/http has them in a buffer still, their end at least, so that a process that was paused since it got
-		// the connection sends nothing either. HTTP/2 has sent them. It proves nothing: another's transport may have
-		// sent them too.
+		// net/http still holds the headers in a buffer, or at least their end. A process that was paused after getting
+		// the connection sends nothing either. HTTP/2 has sent them. The error proves nothing: another's transport may
+		// have sent the headers too.
 		if conn := t.conn.Load(); conn != nil && !t.refused.Load() && !t.guard.Holds(t.session) {
 			t.end(ErrLeaseOver)
 			_ = (*conn).Close()
@@ -147,9 +147,9 @@ func (t *connTrace) follow(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &t.hooks)
 }
 
-// These are the errors of net/http and x/net/http2 for a request that got a connection and that no server has
-// processed. Their types are not exported, so the texts count, and only if the hooks agree. The texts of another
-// release are not recognised: the request may have run then.
+// These are the errors of net/http and x/net/http2 for a request with a connection that no server has processed. Their
+// types are not exported, so the texts count, and only if the hooks agree. The texts of another release are not
+// recognised: the request may have run then.
 //
 // The same texts around PROTOCOL_ERROR prove nothing, although net/http would send again after it too.
 var (
@@ -159,9 +159,8 @@ var (
 		`|http2: Transport received GOAWAY from server ErrCode:[A-Z_0-9]+` +
 		`|stream error: stream ID [0-9]+; REFUSED_STREAM; received from peer)$`)
 
-	// net/http waits for its writer before it says so, and the writer tells by a hook
-	// that the headers were written. The last is what becomes of a request for which
-	// one connection after another over HTTP/2 turned out unusable.
+	// net/http waits for the writer before returning this error, and the writer announces written headers by a hook.
+	// The last is what becomes of a request for which one connection after another over HTTP/2 turned out unusable.
 	unwritten = regexp.MustCompile(`^(http: server closed idle connection$` +
 		`|net/http: Transport failed to read from server: ` +
 		`|net/http: cannot rewind body after connection loss$)`)

@@ -192,8 +192,8 @@ func pairs(template, text string, next providers.Paging, values map[string]strin
 	return true
 }
 
-// alike reports whether a JSON body has all that the template has, and adds its values. A
-// number that is the size of a page may be another one.
+// alike reports whether a JSON body has all members of the template, and adds the body's values. A number that is the
+// size of a page may be another one.
 func alike(template, body any, next providers.Paging, values map[string]string) bool {
 	switch template := template.(type) {
 	case map[string]any:
@@ -241,7 +241,7 @@ func alike(template, body any, next providers.Paging, values map[string]string) 
 	return template == body
 }
 
-// parameter is a parameter of the request: of its query, or a field of its body.
+// parameter is a parameter of the request's query, or a field of its body.
 func (c *call) parameter(name string) (text string, has bool) {
 	if query := c.r.URL.Query(); query.Has(name) {
 		return query.Get(name), true

@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 )
 
-// Objects returns a business that creates an object for every request. Its id is prefix and a number. Its
-// other fields are those of the request's JSON body or form, with metadata[a] as the member a of metadata. It
-// is safe for concurrent use.
+// Objects returns a business that creates an object for every request. Its id is prefix and a number. The other fields
+// are those in the request's JSON body or form, with metadata[a] as the member a of metadata. It is safe for concurrent
+// use.
 func Objects(prefix string) http.Handler {
 	return &objects{prefix: prefix}
 }
 
-// ObjectsIn is [Objects] for an API that answers with the object in a member of this name.
+// ObjectsIn is [Objects] for an API that answers with the object in the member of a given name.
 func ObjectsIn(member, prefix string) http.Handler {
 	return &objects{prefix: prefix, member: member}
 }

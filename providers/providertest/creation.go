@@ -80,7 +80,7 @@ func (o *creation) value(name string) (v any, ok bool) {
 	return nil, false
 }
 
-// field is a field of the request: of its JSON body, its form or its query.
+// field is a field of the request's JSON body, form or query.
 func (o *creation) field(name string) (v any, ok bool) {
 	if body, is := parsed(o.request.Body); is {
 		found := scalars(body, steps(name))
@@ -154,7 +154,7 @@ func (o *creation) shown() map[string]any {
 	return shown
 }
 
-// item returns the object as a look-up lists it: the business's answer, with the fields that the table names.
+// item returns the object as a look-up lists the object: the business's answer, with the fields that the table names.
 func (o *creation) item(look *providers.Lookup) any {
 	item := nested(o.shown(), look.ID)
 	item = o.agree(item, look.Same)
@@ -200,7 +200,7 @@ func (o *creation) dated(item any, look *providers.Lookup) any {
 	return put(item, at, v, itself)
 }
 
-// agree adds the compared fields to the item, unless it has them.
+// agree adds the compared fields that the item lacks.
 func (o *creation) agree(item any, same []providers.Same) any {
 	for _, same := range same {
 		v, ok := o.expand(same.Is)

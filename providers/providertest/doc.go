@@ -1,6 +1,7 @@
 // Package providertest is a provider in a box: a real HTTP server, on the loopback interface or in memory
-// ([NewServerInMemory]), that keeps the idempotency contract of a [providers.Provider]. It works like net/http/httptest. It
-// is for tests of any code that calls such an API, with or without the rest of this module.
+// ([NewServerInMemory]), that keeps the idempotency contract of a [providers.Provider]. It works like
+// net/http/httptest. Tests of any code that calls such an API can use the package, with or without the rest of the
+// module.
 //
 // # A test of your own
 //
@@ -65,25 +66,26 @@
 //
 // # What the server does
 //
-// The handler given to [NewServer] is the provider's business. It runs once for each execution, and its answer is taken
-// as a whole, without trailers. Around it the server follows the provider's table, and makes its answers from that table,
-// in the form of the provider's errors:
+// The handler given to [NewServer] is the provider's business. The handler runs once for each execution. The server
+// takes the answer as a whole, without trailers. Around the handler the server follows the provider's table, and
+// answers in the form of the provider's errors:
 //
-//   - It reads the key from its place: a header, the query, a field of a form or of a JSON body, an argument of a GraphQL
-//     document. A malformed key gets 400.
-//   - It reserves the key before it works. A concurrent second request gets the answer that the table reads as InFlight,
-//     with Retry-After. If the table claims no guard, the second one executes too.
+//   - It reads the key from the place that the table names: a header, the query, a field of a form or JSON body, an
+//     argument of a GraphQL document. A malformed key gets 400.
+//   - It reserves the key before the handler runs. A concurrent second request gets the answer that the table reads as
+//     InFlight, with Retry-After. If the table claims no guard, the second one executes too.
 //   - A known key with another method, URL or body gets the answer that the table reads as Misuse. Without such an answer,
 //     the misuse is not detected, and the first result is returned. Bodies are compared by their meaning, as JSON or forms.
-//   - It answers a repeat from memory, with the provider's replay mark. If the table has AlreadyDone, it gives that answer,
-//     and a GET fetches the resource. If the table has AnswerGone, it gives that refusal. Remembers defines what is kept. A
-//     handler's answer that the table reads as Rejected or NotExecuted was not executed, and is not kept.
-//   - It forgets keys at the end of their retention, on a clock that [Server.Advance] moves. A provider without a retention
+//   - It answers a repeat from memory, with the provider's replay mark. If the table has AlreadyDone, a repeat gets the
+//     AlreadyDone answer, and a GET fetches the resource. If the table has AnswerGone, a repeat gets the AnswerGone
+//     refusal. Remembers defines what is kept. A handler's answer that the table reads as Rejected or NotExecuted was
+//     not executed, and is not kept.
+//   - It forgets keys when their retention ends, on a clock moved by [Server.Advance]. A provider without a retention
 //     never forgets.
 //
-// [Manner] has the behavior that a table leaves open because a client does not need it: PayPal's repeat with 200 instead of
-// 201, Svix's lock of five seconds, the paths that share their keys. [MannerOf] has it for this module's adapters. Set it
-// for an API of your own.
+// [Manner] has the behavior that a table leaves open because no client needs it: PayPal's repeat with 200 instead of
+// 201, Svix's lock of five seconds, paths with common keys. [MannerOf] has the Manner for each of this module's
+// adapters. Set it for an API of your own.
 //
 // Every execution that ends with a status below 400 is an effect, which [Server.Effects] lists. A refusal has none, and
 // neither has an error in a 200 of an API with such errors. A decline by a 2xx (Declines of the table) makes an object whose
@@ -96,10 +98,10 @@
 // # Look-ups
 //
 // The table's Lookups find the created objects: by key, reference, parent, time window, page, or id. The server answers
-// such a request from the ledger, not by the handler. It shows the handler's answer for the object, with the fields that
-// the table names (Same, ID, Created, Means). The creation time is in seconds or milliseconds if the handler's answer has
-// some time in these. The handler should give every object its own id, like [Objects]. [Server.Turn] refuses or reverses an
-// object later.
+// such a request from the ledger, not by the handler. A look-up shows the handler's answer for the object, with the
+// fields that the table names (Same, ID, Created, Means). The creation time is in seconds or milliseconds if the
+// handler's answer has some time in these. The handler should give every object its own id, like [Objects].
+// [Server.Turn] refuses or reverses an object later.
 //
 //   - [Server.Visible] and [Server.Lag] delay the time at which an object can be found.
 //   - Objects are found only in their account and mode: by [Server.Account], the table's account headers and its credential
@@ -107,7 +109,7 @@
 //   - [Server.ScriptLooks] and [Server.EveryLook] spoil the answers, by the faults of any other request and by [NoList],
 //     [Unfiltered], [PageLoop] and [EmptyList]. [Server.MayLook] refuses look-ups without the permission.
 //
-// [Straggle] executes a request long after its connection broke, so that a look-up that found nothing was wrong.
+// [Straggle] executes a request long after its connection broke. A look-up in between wrongly finds nothing.
 //
 // # Events
 //
@@ -116,16 +118,17 @@
 // them before the response. [Server.Deliveries] lists the deliveries. [Sign] is for handlers alone.
 //
 // If the table has a Feed, the server also lists these events, for as long as the table says. The list has lost events,
-// but not those that were never created (EventManner.Never). [Server.Visible] and [Server.Lag] delay the time at which an
-// event is listed. Account, MayLook, PageSize and the faults of look-ups apply to the list, too. EventManner.Bulk makes
-// a page too large.
+// but no event that the provider never created (EventManner.Never). [Server.Visible] and [Server.Lag] delay the time at
+// which an event is listed. Account, MayLook, PageSize and the faults of look-ups apply to the list, too.
+// EventManner.Bulk makes a page too large.
 //
-// If the table has Listings, the server lists the objects that its effects made, in the same way.
+// If the table has Listings, the server also lists the objects made by its effects.
 //
 // # Time
 //
-// The server has its own clock. [Server.Advance] moves it on top of the time that passes by itself. Inside a bubble of
-// testing/synctest a server in memory needs no Advance: its clock, delays, stragglers and events use the bubble's time.
+// The server has its own clock. [Server.Advance] moves the clock on top of the time that passes anyway. Inside a bubble
+// of testing/synctest a server in memory needs no Advance: its clock, delays, stragglers and events use the bubble's
+// time.
 //
 // [Server.AssertSettledTruly] ends a test of reconciliation: a completed operation has one effect, and a cancelled one never
 // has any.

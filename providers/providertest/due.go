@@ -19,7 +19,7 @@ func (s *Server) at(when time.Time, do func()) *due {
 	return d
 }
 
-// await waits for its time, and runs it unless another goroutine did.
+// await waits until an entry is due, and runs the entry unless another goroutine did.
 func (s *Server) await(d *due) {
 	for {
 		s.mu.Lock()
@@ -67,13 +67,13 @@ func (s *Server) next(until time.Time) (first *due) {
 	return first
 }
 
-// Advance moves the server's clock forward by d, beyond the time that passes by itself. Keys whose retention
-// ends are forgotten, and waiting requests continue. Everything that becomes due (a request of [Straggle], an
-// event) is done before Advance returns, in the order of its time and with the clock at that time. An entry
-// that becomes due before the previous one has ended runs concurrently.
+// Advance moves the server's clock forward by d, beyond the time that passes by itself. Keys whose retention ends are
+// forgotten, and waiting requests continue. Everything that becomes due (a request of [Straggle], an event) is done
+// before Advance returns, in the order of time and with the clock at the due time. An entry that becomes due before the
+// previous one has ended runs concurrently.
 //
-// Advance(0) waits for everything that is due now. Code that Advance waits for, such as the receiver of an
-// event, must not call it.
+// Advance(0) waits for everything that is due now. Code awaited by Advance, such as the receiver of an event, must not
+// call Advance.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	until := s.now().Add(max(d, 0))
@@ -101,7 +101,7 @@ func (s *Server) Advance(d time.Duration) {
 	s.mu.Unlock()
 }
 
-// forget drops all entries that are due, and waits for those that run.
+// forget drops all due entries, and waits for the running ones.
 func (s *Server) forget() {
 	s.mu.Lock()
 	s.closed = true

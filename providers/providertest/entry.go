@@ -7,13 +7,13 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Effect is one execution that took effect: the handler ran and answered with a status below 400, without an
-// error in a 200 if the provider has those.
+// Effect is one execution that took effect: the handler ran and answered with a status below 400, and the answer is no
+// error in a 200.
 type Effect struct {
 	// Seq counts the effects, from 1.
 	Seq int
 
-	// Request is the number of the request that caused it.
+	// Request is the number of the causing request.
 	Request int
 
 	// Key is the idempotency key of the execution, without quotes, or empty.
@@ -34,9 +34,9 @@ type Effect struct {
 	// these.
 	Account, Mode string
 
-	// Object is the id of the created object. It is the first id that exists of three: an id in the answer, the end
-	// of its Location, an id of the server's own. The id in the answer is the member id, or the member that the
-	// table's ObjectID names. It may be of the answer's object itself or of the first object in it.
+	// Object is the id of the created object. The id is the first that exists among the answer's id, the end of the
+	// answer's Location, and an id made by the server. The id in the answer is the member id, or the member that the
+	// table's ObjectID names. The member may belong to the answer's object or to the first object within.
 	Object string
 
 	// State is the object's state after [Server.Turn]. It is Refused from the start if the handler's answer is a decline

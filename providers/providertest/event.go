@@ -6,16 +6,16 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// EventManner is how an event is delivered, and its defects. The zero EventManner delivers it once, signed,
-// one second of the server's clock after its cause.
+// EventManner is how an event is delivered, and its defects. The zero EventManner delivers an event once, signed, one
+// second of the server's clock after the cause.
 type EventManner struct {
 	// Lose never sends it. The list of events has it.
 	Lose bool
 
-	// Never is an event that the provider fails to create: it is not sent, and no list has it.
+	// Never is an event that the provider fails to create: the server neither sends nor lists the event.
 	Never bool
 
-	// Bulk is the number of bytes that its body has more.
+	// Bulk is the number of bytes by which the body grows.
 	Bulk int
 
 	// Duplicates is the number of repeats, with the same id, each a second later.
@@ -24,7 +24,7 @@ type EventManner struct {
 	// Reorder holds it back until a later event was delivered, but for an hour at most.
 	Reorder bool
 
-	// BeforeResponse delivers it before the answer to the request that caused it.
+	// BeforeResponse delivers the event before the answer to the causing request.
 	BeforeResponse bool
 
 	// Delay is the time before it is sent, on the server's clock. Default: one second.
@@ -39,7 +39,7 @@ type EventManner struct {
 	// OtherMode makes it claim the other mode: test instead of live.
 	OtherMode bool
 
-	// Account, if not empty, is the account that it claims.
+	// Account, if not empty, is the account that the event claims.
 	Account string
 }
 

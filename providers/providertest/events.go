@@ -17,7 +17,7 @@ import (
 )
 
 // Events makes the server send events to a URL, and list them if the table has a Feed. Each effect, and each
-// [Server.Turn], sends one event for each row of the table's Events that covers it. A table without such a row sends none.
+// [Server.Turn], sends one event for each covering row of the table's Events. A table without such a row sends none.
 // Events are signed in the provider's scheme under secret, the secret for package webhook, with these exceptions:
 //
 //   - Wise: the private key in PEM;
@@ -29,9 +29,8 @@ import (
 // type of some rows has the last name of the effect's path, only these rows cover it: a POST to
 // /ach_transfers sends no check_transfer.created. Rows with Thin always cover it.
 //
-// Times in an event are the server's. The time of its signature is the machine's. The server repeats an event
-// until it gets a 2xx: after a minute of its clock, five, half an hour, and then every two hours for three
-// days.
+// Times in an event are the server's. The time of its signature is the machine's. The server repeats an event until a
+// 2xx arrives: after a minute of the server's clock, five, half an hour, and then every two hours for three days.
 func (s *Server) Events(url, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +45,7 @@ func (s *Server) ScriptEvents(manners ...EventManner) {
 	s.eventScript = append(s.eventScript, manners...)
 }
 
-// EveryEvent delivers every later event in this manner, unless it is scripted.
+// EveryEvent delivers every later event without a script in this manner.
 func (s *Server) EveryEvent(manner EventManner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +61,8 @@ type EventMix struct {
 	MaxDelay time.Duration
 }
 
-// SeedEvents draws the delivery of each later event that is not scripted, instead of [Server.EveryEvent]. The
-// draw depends on the seed and on the number of earlier events only, so that the same seed repeats it.
+// SeedEvents draws the delivery of each later event that is not scripted, instead of [Server.EveryEvent]. The draw
+// depends only on the seed and the number of earlier events, so the same seed repeats the draw.
 func (s *Server) SeedEvents(seed uint64, mix EventMix) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,9 +83,9 @@ func (m EventMix) draw(seed uint64, number int) EventManner {
 	return manner
 }
 
-// Tell sends events of these types about the object with an id, as if they happened now. Use it for rows that
-// do not show enough for [Server.Events], and for events without a cause. It reports whether the object and
-// rows of all these types exist. Deliveries before a response are complete when it returns.
+// Tell sends events of these types about the object with an id, as if they happened now. Use Tell for rows that do not
+// show enough for [Server.Events], and for events without a cause. It reports whether the object and rows of all these
+// types exist. Deliveries before a response are complete when it returns.
 func (s *Server) Tell(id string, types ...string) bool {
 	s.mu.Lock()
 	var about *creation
@@ -146,7 +145,8 @@ func (s *Server) happens(o *creation, what providers.Outcome) (atOnce []*event) 
 	if len(named) > 0 { // an endpoint for all kinds of objects has events of all kinds
 		all = named
 	}
-	// An event that shows no mark of the request, beside events that do, is about a later state, such as a dispute's end.
+	// An event without a mark of the request, beside events with a mark, is about a later state, such as a dispute's
+	// end.
 	isLater := func(rule *providers.EventRule) bool { return rule.Key == "" && rule.Reference == "" && !rule.Thin }
 	if slices.ContainsFunc(all, func(rule *providers.EventRule) bool { return !isLater(rule) }) {
 		all = slices.DeleteFunc(all, isLater)
@@ -277,7 +277,7 @@ func (s *Server) unixTimes() bool {
 	return s.provider.Name == "stripe"
 }
 
-// deliverHeld sends an event that was held back, unless that was done already.
+// deliverHeld sends a held event, once.
 func (s *Server) deliverHeld(e *event) {
 	s.mu.Lock()
 	at := slices.Index(s.heldEvents, e)
@@ -290,7 +290,7 @@ func (s *Server) deliverHeld(e *event) {
 	}
 }
 
-// deliver sends an event and its repeats, and then the events that waited for it.
+// deliver sends an event and its repeats, and then the events that waited for the first.
 func (s *Server) deliver(e *event) {
 	s.mu.Lock()
 	first := !e.sent

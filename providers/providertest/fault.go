@@ -86,14 +86,14 @@ func CutResponseAt(n int) Fault { return Fault{kind: cutResponse, bytes: max(n, 
 // stream is reset in the middle of the body.
 func MalformedChunk() Fault { return Fault{kind: malformedChunk} }
 
-// WrongLength executes, and answers with a Content-Length that exceeds the body by by bytes, or is smaller if
-// by is negative. It announces that it closes the connection after the body, and does. A client cannot detect
-// a smaller one: it takes the beginning of the body for the whole. Over HTTP/2 a larger one ends in a reset.
+// WrongLength executes, and answers with a Content-Length that exceeds the body by by bytes, or is smaller if by is
+// negative. The server announces that the connection closes after the body, and closes the connection. A client cannot
+// detect a smaller one: it takes the beginning of the body for the whole. Over HTTP/2 a larger one ends in a reset.
 func WrongLength(by int) Fault { return Fault{kind: wrongLength, bytes: by} }
 
-// Straggle reads the whole request, resets the connection, and executes d later on the server's clock, like a
-// request delayed in a queue. It does not reserve its key before that, so it repeats the request that used
-// the key first. A server that is closed before never executes it.
+// Straggle reads the whole request, resets the connection, and executes d later on the server's clock, like a request
+// delayed in a queue. The server does not reserve the key before that time, so Straggle repeats the request that used
+// the key first. A server that is closed first never executes the request.
 func Straggle(d time.Duration) Fault { return Fault{kind: straggle, delay: d} }
 
 // DelayBefore waits for d of real time before it executes, even if the client gave up.
@@ -102,26 +102,25 @@ func DelayBefore(d time.Duration) Fault { return Fault{kind: delayBefore, delay:
 // DelayAfter executes, and waits for d of real time before it answers.
 func DelayAfter(d time.Duration) Fault { return Fault{kind: delayAfter, delay: d} }
 
-// Status answers with this status and the additional header, which may be nil, without executing anything. If
-// the provider's rules recognise such an answer by a field of its body, the body has that field. A header
-// that sets Content-Type to text/html gets an HTML page.
+// Status answers with this status and the additional header, which may be nil, without executing anything. If the
+// provider's rules recognise such an answer by a field in the body, the body has the field. A header that sets
+// Content-Type to text/html gets an HTML page.
 func Status(code int, header http.Header) Fault {
 	return Fault{kind: status, status: code, header: header.Clone()}
 }
 
-// PageBefore answers with this status and an HTML page, like a proxy that does not reach the provider.
-// Nothing is executed.
+// PageBefore answers with this status and an HTML page, like a proxy that cannot reach the provider. Nothing is
+// executed.
 func PageBefore(code int) Fault { return Fault{kind: pageBefore, status: code} }
 
-// PageAfter executes, and answers with this status and an HTML page, like a proxy that lost the provider's
-// answer.
+// PageAfter executes, and answers with this status and an HTML page, like a proxy without the provider's answer.
 func PageAfter(code int) Fault { return Fault{kind: pageAfter, status: code} }
 
-// FailAfter executes, with its effect, and then fails: the provider itself answers with this status, from 500
-// to 599. Its contract defines what it remembers:
+// FailAfter executes, with the effect, and then fails: the provider itself answers with this status, from 500 to 599.
+// The provider's contract defines what the provider remembers:
 //
 //   - everything: it remembers the failure;
-//   - clean failures: it remembers the success that a repeat completes;
+//   - clean failures: the provider remembers the success, and a repeat completes;
 //   - successes only: it remembers nothing, so a repeat has a second effect.
 func FailAfter(code int) Fault { return Fault{kind: failAfter, status: code} }
 
@@ -133,8 +132,8 @@ func Inform(code int) Fault { return Fault{kind: inform, status: code} }
 // requests.
 func NoList() Fault { return Fault{kind: noList} }
 
-// Unfiltered answers a look-up as if it had no filter, with all objects of its kind, including those of other
-// requests.
+// Unfiltered answers a look-up as if no filter were given, with all objects of the kind, whatever request made each
+// object.
 func Unfiltered() Fault { return Fault{kind: unfiltered} }
 
 // PageLoop answers a look-up for any page with the first page, as if there were more.
@@ -151,7 +150,7 @@ func (f Fault) ByReset() Fault {
 	return f
 }
 
-// ByClose returns the fault with an orderly close of its connection, like a server that shuts down.
+// ByClose returns the fault with an orderly close of the connection, like a server that shuts down.
 func (f Fault) ByClose() Fault {
 	f.end = orderly
 	return f

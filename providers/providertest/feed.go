@@ -122,8 +122,8 @@ func (c *call) parameters(name string) (texts []string) {
 	return c.r.URL.Query()[name]
 }
 
-// listedItem returns the event as the table lists it: the part of the webhook's body that Feed.As has {item} for, with the
-// facts that the table reads in it. It is nil if the table lists no events.
+// listedItem returns the event in the table's listed form: the part of the webhook's body at Feed.As's {item}, with the
+// facts that the table reads there. It is nil if the table lists no events.
 func (s *Server) listedItem(e *event) any {
 	f := &s.provider.Feed
 	if f.Path == "" {

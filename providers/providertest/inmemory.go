@@ -7,10 +7,9 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// NewServerInMemory is [NewServer] without the network. The server listens in memory, at its own host name,
-// and only [Server.Client] and [Server.Detour] reach it. The runtime knows everything that it waits for, so
-// it works inside a bubble of testing/synctest with virtual time. Make, use and close such a server inside
-// one bubble.
+// NewServerInMemory is [NewServer] without the network. The server listens in memory, at a host name of its own, and
+// only [Server.Client] and [Server.Detour] reach the server. The runtime sees every wait of the server, so the server
+// works inside a bubble of testing/synctest with virtual time. Make, use and close such a server inside one bubble.
 func NewServerInMemory(p providers.Provider, h http.Handler) *Server {
 	s := NewUnstartedServerInMemory(p, h)
 	s.Start()
@@ -26,8 +25,8 @@ func NewUnstartedServerInMemory(p providers.Provider, h http.Handler) *Server {
 	return s
 }
 
-// ServeInMemory serves h like [NewServerInMemory], without a provider's contract. It receives a server's
-// events inside a bubble. The caller closes it. Only its Client reaches it.
+// ServeInMemory serves h like [NewServerInMemory], without a provider's contract. It receives a server's events inside
+// a bubble. The caller closes it. Only the server's Client reaches the server.
 func ServeInMemory(h http.Handler) *httptest.Server {
 	l := listenInMemory()
 	s := unstartedInMemory(l)

@@ -86,8 +86,7 @@ func scalars(v any, steps []string) (found []any) {
 // itself is the name of a member that a path leaves open.
 func itself() string { return "item" }
 
-// nested returns an object within its container, by the path of its id: under "data.object" for
-// "data.object.id".
+// nested returns an object within the container that the id's path names: under "data.object" for "data.object.id".
 func nested(shown map[string]any, id string) any {
 	at := steps(id)
 	if len(at) < 2 {

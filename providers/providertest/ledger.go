@@ -19,8 +19,8 @@ const panicked = "the handler panicked"
 
 func said(what string, a Answer) string { return fmt.Sprintf("%s: %d", what, a.Status) }
 
-// leave records the result of a request, unless it is recorded already. It runs before the client gets its
-// answer, so that the client finds it in the ledger.
+// leave records the result of a request, once. leave runs before the client gets the answer, so the client finds the
+// result in the ledger.
 func (s *Server) leave(c *call, came string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *Server) AssertOneEffect(t testing.TB, key string) bool {
 	return s.AssertEffects(t, key, 1)
 }
 
-// AssertNoDuplicates fails the test, without ending it, if a name that by returns, as in [Server.Duplicates],
-// has more than one effect. It reports whether the assertion holds.
+// AssertNoDuplicates fails the test, without ending the test, if a name returned by by, as in [Server.Duplicates], has
+// more than one effect. It reports whether the assertion holds.
 func (s *Server) AssertNoDuplicates(t testing.TB, by func(Effect) string) bool {
 	t.Helper()
 	twice := s.Duplicates(by)
@@ -123,8 +123,8 @@ func (s *Server) AssertNoDuplicates(t testing.TB, by func(Effect) string) bool {
 	return false
 }
 
-// Ledger returns one line for each request that reached the server: its key, its fault and its result. It has
-// neither headers nor bodies.
+// Ledger returns one line for each request that reached the server: the key, the fault and the result. It has neither
+// headers nor bodies.
 func (s *Server) Ledger() string {
 	return s.table(func(*entry) bool { return true })
 }
@@ -177,7 +177,7 @@ func (s *Server) create(c *call, seq int, a Answer) *creation {
 	return o
 }
 
-// idOf returns the id of an answer's object: in its body, or the end of its Location.
+// idOf returns the id of an answer's object, from the body or the end of the Location.
 func (s *Server) idOf(a Answer) string {
 	body, _ := parsed(a.Body)
 	if id, found := identified(body, s.idNames); found != nil {

@@ -28,10 +28,9 @@ func (s *Server) Lag(from, to time.Duration) {
 	}
 }
 
-// Turn moves the object with an id into a state, like a refund or a failed settlement. Look-ups and events
-// show that state as the table describes it. The effect stays in the ledger with it; Refused means that the
-// effect never was one. It reports whether the object exists. Deliveries before a response are complete when
-// it returns.
+// Turn moves the object with an id into a state, like a refund or a failed settlement. Look-ups and events then show
+// the state as the table describes the state. The effect stays in the ledger with the state; Refused means that there
+// never was an effect. It reports whether the object exists. Deliveries before a response are complete when it returns.
 func (s *Server) Turn(id string, into providers.Outcome) bool {
 	s.mu.Lock()
 	for _, o := range slices.Backward(s.made) {
@@ -121,7 +120,7 @@ func (s *Server) unread(c *call, needs string) (a Answer, refused bool) {
 	return c.error(http.StatusForbidden, "the credential lacks a permission: "+needs), true
 }
 
-// ways returns the table's look-ups that the request matches, and the object if it asks for one by its id.
+// ways returns the table's look-ups that match the request. If the request names an id, ways returns the object too.
 func (s *Server) ways(c *call) (ways []asked, fetched any, byID bool) {
 	for i := range s.provider.Endpoints {
 		e := &s.provider.Endpoints[i]
@@ -146,7 +145,7 @@ func (s *Server) ways(c *call) (ways []asked, fetched any, byID bool) {
 	return ways, fetched, byID
 }
 
-// byID returns the newest object of this id that the request can see.
+// byID returns the newest object with this id that the request may see.
 func (s *Server) byID(c *call, e *providers.Endpoint, id string) *creation {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Manner is the behavior of a provider at one endpoint that its table leaves open, because a client judges it
-// by its own answers or does not need it. The zero Manner leaves all to the table.
+// Manner is the behavior of a provider at one endpoint that the table leaves open, because a client does not need it or
+// judges by answers. The zero Manner leaves all to the table.
 type Manner struct {
 	// Scope defines what identifies a key besides the account and, if the table says so, the credential.
 	Scope Scope
@@ -25,16 +25,17 @@ type Manner struct {
 	// RequiresKey says that a request without a key is refused.
 	RequiresKey bool
 
-	// Waits is the time for which a second request waits for the first, counted from the first one's start on
-	// the server's clock. After that it is executed too. Zero means that it does not wait.
+	// Waits is the time for which a second request waits for the first, counted from the first one's start on the
+	// server's clock. After the wait the second request is executed too. Zero means that the second request does not
+	// wait.
 	Waits time.Duration
 
 	// RepeatStatus, if not 0, is the status of a repeat whose first answer
 	// was 201.
 	RepeatStatus int
 
-	// KeepsRefusals says that 4xx answers of an execution are remembered too, if the table says that
-	// successes are.
+	// KeepsRefusals says that the provider also remembers an execution's 4xx answers if the table says that successes
+	// are remembered.
 	KeepsRefusals bool
 
 	// Failed reports whether an answer below 400 is a failure by errors in its body. Such an answer had no

@@ -145,8 +145,8 @@ func (c *call) keeps(a Answer) bool {
 	return !c.failed(a)
 }
 
-// repeat answers a repeat: with the refusal that points to the object, or gives no answer, if the provider
-// does that. Otherwise it answers from the record.
+// repeat answers a repeat with the refusal that points to the object, or with no answer, if the provider does so.
+// Otherwise it answers from the record.
 func (s *Server) repeat(c *call, rec *record) (Answer, string) {
 	if a, ok := c.pointing(resourceOf(*rec.stored)); ok {
 		return a, "already done"
@@ -188,8 +188,8 @@ func (c *call) pointing(resource string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// resourceOf returns the id of an answer's object: the member id of its JSON object, or of the first object
-// in it that has one.
+// resourceOf returns the id of an answer's object: the member id of the JSON object, or of the first inner object with
+// such a member.
 func resourceOf(a Answer) string {
 	var body map[string]any
 	if json.Unmarshal(a.Body, &body) == nil {
@@ -283,8 +283,8 @@ func (s *Server) scope(c *call) string {
 	return fmt.Sprintf("%q", parts)
 }
 
-// fingerprint distinguishes a repeat from another request by their meaning. It leaves out the key and the
-// fields that the table allows to change.
+// fingerprint distinguishes a repeat from another request by their meaning. fingerprint leaves out the key and the
+// fields that may change by the table.
 func (c *call) fingerprint() string {
 	m, err := tables.Key(c.route.Endpoint.Key).Without(c.message())
 	if err != nil {

@@ -16,8 +16,8 @@ func (s *Server) Script(faults ...Fault) {
 	s.script = append(s.script, faults...)
 }
 
-// Unmet removes the faults of [Server.Script] and [Server.ScriptLooks] that no request met, and returns them,
-// those of look-ups last. A test that leaves some did not test its case.
+// Unmet removes the faults of [Server.Script] and [Server.ScriptLooks] that no request met, and returns these faults,
+// those of look-ups last. A test that leaves some faults did not test its case.
 func (s *Server) Unmet() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,9 +44,8 @@ func (s *Server) EveryLook(fault Fault) {
 	}
 }
 
-// Mix has the probability of each kind of fault, from 0 to 1, with a sum of at most 1. The rest of the
-// requests pass. The kinds are named after the functions that make them. The length of a cut and of a delay
-// is drawn too.
+// Mix has the probability of each kind of fault, from 0 to 1, with a sum of at most 1. The rest of the requests pass.
+// The kinds are named after the functions that make such faults. The length of a cut and of a delay is drawn too.
 type Mix struct {
 	DropBefore, DropAfter, Cut, DelayBefore, DelayAfter, Status float64
 
@@ -78,8 +77,8 @@ type Mix struct {
 	Header http.Header
 }
 
-// Seed draws a fault for each later request that has none in the script. The draw depends on the seed and the
-// request's number only, so that the same seed repeats the faults, whichever request has that number.
+// Seed draws a fault for each later request without a scripted fault. The draw depends only on the seed and the
+// request's number, so the same seed repeats the faults, whichever request has the number.
 func (s *Server) Seed(seed uint64, mix Mix) {
 	mix.Statuses = slices.Clone(mix.Statuses)
 	mix.Header = mix.Header.Clone()

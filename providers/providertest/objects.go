@@ -55,7 +55,8 @@ func (s *Server) objectsFor(c *call, l *providers.Listing, values map[string]str
 	return found
 }
 
-// entry returns the object as the list shows it: the business's answer, with the facts that the table reads in an entry.
+// entry returns the object as the list shows the object: the business's answer, with the facts that the table reads in
+// an entry.
 func (o listedObject) entry(l *providers.Listing) any {
 	by := o.by
 	item := nested(o.shown(), by.ID)

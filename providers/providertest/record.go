@@ -11,8 +11,8 @@ type record struct {
 	stored      *Answer
 }
 
-// free reports whether the key may be used as if for the first time: its request
-// left nothing behind, or its retention has ended.
+// free reports whether a request may use the key as if for the first time: the earlier request left nothing behind, or
+// the retention has ended.
 func (r *record) free(now time.Time) bool {
 	if r.running > 0 {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// saying returns an answer that the endpoint's own rules read as the verdict, if one can be made. It follows the
-// first possible rule. only, unless it is nil, restricts the rules.
+// saying returns an answer that the endpoint's own rules read as the verdict, if one can be made. saying follows the
+// first possible rule. only, unless nil, restricts the rules.
 func (c *call) saying(verdict providers.Verdict, later bool, only func(providers.Rule) bool) (Answer, bool) {
 	for _, rule := range c.route.Endpoint.Rules {
 		if rule.Verdict != verdict || only != nil && !only(rule) {
@@ -43,8 +43,8 @@ func (c *call) example(rule providers.Rule) Answer {
 	return a
 }
 
-// byStatus returns the answer of a status fault. If a rule knows this very
-// status by a field of the body, the body has that field.
+// byStatus returns the answer of a status fault. If a rule recognises the status by a field in the body, the body has
+// the field.
 func (c *call) byStatus(f Fault) Answer {
 	if strings.HasPrefix(f.header.Get("Content-Type"), "text/html") {
 		a := page(f.status)

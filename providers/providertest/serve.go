@@ -203,7 +203,7 @@ func (s *Server) execute(c *call, rec *record) (a Answer, came string) {
 	return given, "executed"
 }
 
-// run executes the business. A client that has gone away does not stop it.
+// run executes the business. A client that has gone away does not stop the business.
 func (s *Server) run(c *call) Answer {
 	r := c.r.Clone(context.WithoutCancel(c.r.Context()))
 	r.Body = io.NopCloser(bytes.NewReader(c.body))

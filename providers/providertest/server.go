@@ -21,16 +21,16 @@ type Server struct {
 	// has a host name and no port. Start and StartTLS set it.
 	URL string
 
-	// Observe, if not nil, is called once for each request, as soon as it was read and before any other step,
-	// in the goroutine that serves it. Calls may be concurrent.
+	// Observe, if not nil, is called once for each request, as soon as the server has read the request and before any
+	// other step, in the serving goroutine. Calls may be concurrent.
 	Observe func(Request)
 
 	// RetryAfter is the value of the Retry-After header of an in-flight answer, rounded up to seconds.
 	// Negative means no header. Default: one second.
 	RetryAfter time.Duration
 
-	// RequireKey refuses requests without a key at every endpoint that takes one, even if the provider does
-	// not. It is for tests that a key is always sent.
+	// RequireKey refuses requests without a key at every endpoint that takes one, even if the provider does not. Tests
+	// set RequireKey to prove that a key is always sent.
 	RequireKey bool
 
 	// Repeat, if not nil, makes a repeat's answer from a copy of the recorded one, for providers that answer
@@ -47,7 +47,7 @@ type Server struct {
 	// without the permission. Calls may be concurrent.
 	MayLook func(Request) bool
 
-	// OwnLooks passes look-ups to the handler like other requests, for a business that answers them like the
+	// OwnLooks passes look-ups to the handler like other requests, for a business that answers look-ups like the
 	// provider.
 	OwnLooks bool
 
@@ -63,8 +63,8 @@ type Server struct {
 	// body to send. Calls may be concurrent.
 	SignEvent func(g Signing, h http.Header, body []byte) ([]byte, error)
 
-	// Manner returns the behavior of an endpoint that its table leaves open. NewUnstartedServer sets it to
-	// [MannerOf] the provider.
+	// Manner returns the behavior of an endpoint that the table leaves open. NewUnstartedServer sets it to [MannerOf]
+	// the provider.
 	Manner func(providers.Endpoint) Manner
 
 	// EnableHTTP2 makes the server's Client use HTTP/2: over TLS by ALPN, without TLS by prior knowledge
