@@ -48,8 +48,8 @@ func New(c *core.Core, f *reconcile.Finder, h Hooks) *Deliveries {
 	return &Deliveries{Core: c, finder: f, Hooks: h}
 }
 
-// OnClose returns what to call once a caller has read the response that is the outcome: that notes the delivery. It returns nil
-// if no delivery is to be noted.
+// OnClose returns a function that notes the delivery. Call the function once a caller has read the response with the
+// outcome. It returns nil if no delivery is to be noted.
 func (d *Deliveries) OnClose(op *journal.Operation) func() {
 	switch {
 	case !d.Settles() || op.Delivered || !op.State.Settled() || op.Attention != "": // or it is queued
@@ -87,8 +87,8 @@ func (d *Deliveries) OnReturn(op *journal.Operation) {
 	}
 }
 
-// OnLost takes an outcome that this process recorded and no caller gets. Outcomes that no session holds are left to the next
-// claim, and those of another session to its process.
+// OnLost takes an outcome that the process recorded and no caller gets. Outcomes without a session are left to the next
+// claim, and another session's outcomes to its process.
 func (d *Deliveries) OnLost(op *journal.Operation) {
 	if d.Tells() && !op.Delivered && op.State > journal.StateInFlight && !d.finder.StillLooks(op) && d.Session.Holds(op.Holder) {
 		d.Add(op)
@@ -96,7 +96,8 @@ func (d *Deliveries) OnLost(op *journal.Operation) {
 	}
 }
 
-// Offer takes an outcome that no caller is known to have, unless it is for another program's hook. It reports whether the outcome waits in the queue now.
+// Offer takes an outcome that no caller is known to have, unless another program's hook should get the outcome. It
+// reports whether the outcome waits in the queue now.
 func (d *Deliveries) Offer(ctx context.Context, op *journal.Operation) (queued bool) {
 	switch {
 	case op.Delivered, d.Hook.Elsewhere(ctx):
@@ -113,7 +114,7 @@ func (d *Deliveries) needsPerson(op *journal.Operation) bool {
 	return op.Attention != "" && d.OnUnknown != nil
 }
 
-// settlesAlso reports whether Handle, or HandleTx, gets an outcome that its caller has.
+// settlesAlso reports whether Handle, or HandleTx, also gets an outcome that the caller has.
 func (d *Deliveries) settlesAlso(op *journal.Operation) bool {
 	if d.HandleTx != nil {
 		return d.Steps || !seam.IsOfFlow(op.Parent)

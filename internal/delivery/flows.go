@@ -13,13 +13,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// flowsTurn is how long an outcome that came up waits for the flow of its operation. If a step asks for the operation meanwhile,
-// it gets the outcome as a response, and no hook does.
+// flowsTurn is how long an outcome waits for the operation's flow. If a step asks for the operation meanwhile, it gets
+// the outcome as a response, and no hook does.
 const flowsTurn = 30 * time.Second
 
 var errFlowsTurn = errors.New("it is left to its flow for now")
 
-// leaveToFlow leaves an outcome to the flow of its operation, once, and reports whether it did.
+// leaveToFlow leaves an outcome to the operation's flow, once, and reports whether the flow gets the outcome.
 func (d *Deliveries) leaveToFlow(o *Delivery) bool {
 	if o.left || !seam.IsOfFlow(o.op.Parent) || !o.op.State.Settled() || o.op.Attention != "" || d.Heard || d.Steps {
 		return false
@@ -57,9 +57,9 @@ func (d *Deliveries) isForward(ctx context.Context, op *journal.Operation) bool 
 	return false
 }
 
-// opensItsFlow reports whether an outcome that reached no caller may have come after its flow was given up. Such an operation
-// had no effect by a person's word or by a look-up, or was found to have had one. It is delivered only once the flow knows,
-// whichever process that falls to.
+// opensItsFlow reports whether an outcome that reached no caller may have come after the flow was given up. Such an
+// operation had no effect by a person's word or by a look-up, or was found to have had one. The outcome is delivered
+// only once the flow knows, whichever process informs the flow.
 func opensItsFlow(op *journal.Operation) bool {
 	a := op.Answer
 	return seam.IsOfFlow(op.Parent) && !seam.IsUndo(op) && op.State == journal.StateCompleted && a != nil && !a.Refused &&
@@ -68,9 +68,9 @@ func opensItsFlow(op *journal.Operation) bool {
 
 var errBeingUndone = errors.New("its flow is being undone just now, and may have passed it over")
 
-// reopenFlowOf makes a flow that was given up undo an operation of its own that took effect after all. A flow whose
-// steps are forgotten, or that ended otherwise, stays as it is, and Outcomes.Handle gets the operation. After an error
-// the caller tries again.
+// reopenFlowOf makes a flow that was given up undo an operation of the flow that took effect after all. A flow that has
+// forgotten its steps, or ended otherwise, stays unchanged, and Outcomes.Handle gets the operation. After an error the
+// caller tries again.
 func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) error {
 	store, ok := d.Journal.(machine.Flows)
 	if !ok || !opensItsFlow(op) {

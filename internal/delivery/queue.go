@@ -18,8 +18,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Delivery is an outcome that Outcomes.Handle, or Outcomes.HandleTx, has still to take. Each has a backoff of its own,
-// so that one which fails delays no other.
+// Delivery is an outcome that Outcomes.Handle, or Outcomes.HandleTx, has still to take. Each delivery has a separate
+// backoff, so a failing delivery delays no other.
 type Delivery struct {
 	op     journal.Operation
 	due    time.Time
@@ -33,7 +33,7 @@ type Delivery struct {
 	opened   bool // its flow was opened again, or need not be
 }
 
-// Add queues an outcome, once. One that is queued already is looked at again after its turn.
+// Add queues an outcome, once. A queued delivery is looked at again after its turn.
 func (d *Deliveries) Add(op *journal.Operation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *Deliveries) ResolveInDoubt(askers []int64) {
 	d.inDoubt = slices.DeleteFunc(d.inDoubt, func(a int64) bool { return slices.Contains(askers, a) })
 }
 
-// Take returns the deliveries that are due, for the caller to Make each of them.
+// Take returns the due deliveries, and the caller calls Make for each.
 func (d *Deliveries) Take() (due []*Delivery) {
 	now := d.Now()
 	d.mu.Lock()
@@ -128,8 +128,8 @@ func (d *Deliveries) later(o *Delivery) {
 	o.due, o.busy, o.waited = now.Add(o.delays.Next()), false, true
 }
 
-// Make gives an outcome to its flow, if that was given up before the outcome came, and to the hooks. It reports whether a hook
-// gets it. A failure, a panic included, puts it back into the queue.
+// Make gives an outcome to the flow, if the flow was given up before the outcome came, and to the hooks. Make reports
+// whether a hook gets the outcome. A failure, a panic included, puts it back into the queue.
 func (d *Deliveries) Make(ctx context.Context, o *Delivery) (notifies bool, err error) {
 	returned := false
 	defer func() {
@@ -214,7 +214,7 @@ func (d *Deliveries) call(ctx context.Context, name string, op *journal.Operatio
 	return hook()
 }
 
-// stillWaits reads an outcome again that has waited since a hook failed on it. It may have been resolved, completed or
+// stillWaits reads again an outcome that has waited since a hook failed. It may have been resolved, completed or
 // delivered meanwhile.
 func (d *Deliveries) stillWaits(ctx context.Context, o *Delivery) bool {
 	if _, err := d.Backlog.CatchUp(ctx, o.op.Ref); err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// The forms in which a body is hashed. Each is written before the bytes in that form, so that a canonical body never
-// equals another body's bytes.
+// The forms in which a body is hashed. Each is written before the bytes in its form, so a canonical body never equals
+// another body's bytes.
 const (
 	formEmpty     = "empty"
 	formBytes     = "bytes"
@@ -60,7 +60,7 @@ func writeForm(d *digester, in *Input) {
 	omit := func(name string) bool { return slices.Contains(in.OmitFields, name) }
 	fields := split(string(in.Body), omit, &d.watch)
 	if len(fields) == 0 {
-		// So that a form of nothing but the key is the same request as one without it.
+		// A form with only the key is then the same request as a form without the key.
 		d.string(formEmpty)
 		return
 	}
@@ -123,7 +123,8 @@ func writeParts(d *digester, in *Input, write func(d *digester, in *Input, part 
 	}
 }
 
-// writeFormPart hashes a part of a form: its names (its own and a file's), its other header fields and its content.
+// writeFormPart hashes a part of a form: the names (the part's own and a file's), the other header fields and the
+// content.
 func writeFormPart(d *digester, in *Input, part *multipart.Part) error {
 	dispositions := part.Header["Content-Disposition"]
 	if len(dispositions) != 1 {

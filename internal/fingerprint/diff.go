@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	// ErrVersion is returned for a fingerprint of a version that this release doesn't know.
+	// ErrVersion is returned for a fingerprint of a version unknown to this release.
 	ErrVersion = errors.New("fingerprint: unknown version")
 	// ErrMalformed is returned for a string that is no fingerprint.
 	ErrMalformed = errors.New("fingerprint: malformed")
@@ -42,8 +42,8 @@ const (
 var text = base64.RawURLEncoding.Strict()
 
 // Fingerprint returns a fingerprint of the print, to be stored: its version and the digest of each part in unpadded
-// base64url, with spaces between. If something secret is in the request, a random salt comes behind the version, so that
-// no two fingerprints are the same: compare them by [Print.Diff]. Without a key, a secret body does not count.
+// base64url, with spaces between. If the request has a secret, a random salt follows the version, so no two
+// fingerprints are equal: compare fingerprints by [Print.Diff]. Without a key, a secret body does not count.
 func (p *Print) Fingerprint() string {
 	version := saltedVersion
 	switch {

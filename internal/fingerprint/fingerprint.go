@@ -1,6 +1,6 @@
-// Package fingerprint tells a retry from a misuse. Two requests with the same fingerprint are the same request, and
-// of two different fingerprints it names the parts that differ. A fingerprint is stored in the journal, so a
-// version's fingerprint of a request never changes. All functions are safe for concurrent use.
+// Package fingerprint tells a retry from a misuse. Two requests with the same fingerprint are the same request. Of two
+// different fingerprints, the package names the differing parts. A fingerprint is stored in the journal, so a version's
+// fingerprint of a request never changes. All functions are safe for concurrent use.
 package fingerprint
 
 import (
@@ -14,19 +14,19 @@ import (
 	"strings"
 )
 
-// Input holds the parts of a request that its fingerprint is made of. None of it is changed or kept.
+// Input holds the parts of a request that make the fingerprint. None of it is changed or kept.
 type Input struct {
-	// Method is compared in its case, as RFC 9110 section 9.1 has it; "" is GET, as for net/http.
+	// Method is compared with its case (RFC 9110 section 9.1); "" is GET, as for net/http.
 	Method string
-	// URL is compared as it goes over the wire, encoding included. The case of its scheme and host, a port that is
-	// the scheme's default, and the order of query parameters do not count. The order of parameters of one name, or
-	// of one list (items[][id]), does. Userinfo and fragment are ignored. A nil URL is an empty one.
+	// URL is compared as it goes over the wire, encoding included. The case of the scheme and host, the scheme's
+	// default port, and the order of query parameters do not count. The order of parameters of one name, or of one list
+	// (items[][id]), does. Userinfo and fragment are ignored. A nil URL is an empty one.
 	URL *url.URL
 	// Account holds the header fields that say on whose behalf the request is made, and no others.
 	Account http.Header
-	// ContentType says how Body is compared: JSON, a form or multipart/form-data by its meaning, any other multipart
-	// type by its parts, any other type by its bytes. A body that cannot be read, or not without loss, is compared by its bytes too. ContentType is not
-	// itself compared.
+	// ContentType says how Body is compared: JSON, a form or multipart/form-data by meaning, any other multipart type
+	// by parts, any other type by bytes. A body that cannot be read, or only with loss, is also compared by bytes.
+	// ContentType is not itself compared.
 	ContentType string
 	// ContentEncoding is the coding of Body; with any but "" and identity, Body is compared by its bytes.
 	ContentEncoding string
@@ -40,15 +40,15 @@ type Input struct {
 	// Secret says that the body is a secret. With a Key it tells two requests apart.
 	Secret bool
 	// Key, if it is not empty, is a secret kept elsewhere under which the fingerprint of a secret body is made and
-	// compared. Without it the fingerprint leaves the body out, since a card's number can be found by trying them
-	// all.
+	// compared. Without it the fingerprint leaves the body out, since a guesser could find a card's number by trying
+	// all numbers.
 	Key []byte
-	// OmitFields names the fields that are left out of Body, so that a request with such a field and one without it
-	// are the same. In JSON it is the member at a path of names with dots between ("meta.sent_at"). Members of arrays
-	// have no path. In a form it is each field of that name.
+	// OmitFields names the fields that are left out of Body. A request with such a field then equals a request without
+	// the field. In JSON it is the member at a path of names with dots between ("meta.sent_at"). Members of arrays have
+	// no path. In a form, a path names each field with the name.
 	OmitFields []string
-	// FoldNames says that the body's reader may not tell names of JSON apart that differ in case alone. encoding/json
-	// takes the latest of them. A body with such names in one object is then compared by its bytes.
+	// FoldNames says that the body's reader may not distinguish JSON names by case. encoding/json takes the latest of
+	// such members. A body with such names in one object is then compared by its bytes.
 	FoldNames bool
 }
 
@@ -61,8 +61,8 @@ type Print struct {
 	key     []byte
 }
 
-// New returns the print of in. It takes time in proportion to its size. The error is the cause of ctx's end, if that
-// comes first.
+// New returns the print of in. It takes time in proportion to the input's size. The error is the cause of ctx's end, if
+// that comes first.
 func New(ctx context.Context, in Input) (Print, error) {
 	d := digesters.Get().(*digester)
 	defer d.release()
@@ -117,7 +117,7 @@ func Of(in Input) string {
 	return p.Fingerprint()
 }
 
-// parts are the parts of a fingerprint, in the order in which it and Diff list them.
+// parts are the parts of a fingerprint, in the fingerprint's and Diff's order.
 var parts = [...]string{"method", "URL", "account", "body"}
 
 func writeMethod(d *digester, in *Input) {

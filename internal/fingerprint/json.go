@@ -16,10 +16,11 @@ import (
 // maxDepth bounds the scanner's recursion. Bodies nested deeper are compared by their bytes.
 const maxDepth = 200
 
-// canonical returns body, without the members at the omitted paths, in the form of RFC 8785 if that loses nothing: no
-// two bodies that differ in meaning have the same form. RFC 8785 reads every number as a float64, says nothing of
+// canonical returns body, without the members at the omitted paths, in the form of RFC 8785 if the form loses nothing:
+// no two bodies with different meanings have the same form. RFC 8785 reads every number as a float64, says nothing of
 // duplicate names, and knows no text that is not Unicode. A body with any of these stays in bytes, with the omitted
-// members cut away. So does one with names that differ in case alone, if s.folds is set before. A body that is not JSON stays whole.
+// members cut away. So does one with names that differ in case alone, if s.folds is set before. A body that is not JSON
+// stays whole.
 //
 // The content is the scanner's own until it scans again. It is meaningless once the watch has ended.
 func (s *scanner) canonical(body []byte, omit []string, w *watch) (form string, content []byte) {
@@ -41,8 +42,8 @@ func (s *scanner) canonical(body []byte, omit []string, w *watch) (form string, 
 	return formJSONBytes, s.withoutCuts()
 }
 
-// scanner walks a JSON document once, strictly by the grammar of RFC 8259. On its way it notes the positions of
-// omitted members and whether RFC 8785 would lose anything.
+// scanner walks a JSON document once, strictly by the grammar of RFC 8259. On its way it notes the positions of omitted
+// members and whether RFC 8785 would lose anything.
 //
 // As long as the document is plain (names in ASCII and no escapes), it also writes the canonical form, a matter of
 // order and white space. That takes a fifth of the time and a thirtieth of the allocations of parsing into a tree.
@@ -322,7 +323,7 @@ func hasAlike(members []member) bool {
 	return false
 }
 
-// folded returns a name in a form that is the same for names that differ in case alone, as bytes.EqualFold has it.
+// folded returns a form of a name that ignores case, like bytes.EqualFold.
 func folded(name []byte) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -333,7 +334,7 @@ func folded(name []byte) string {
 	}, string(name))
 }
 
-// unescaped returns the text of a name, or the name as it stands if it has none.
+// unescaped returns the text of a name, or the name unchanged if nothing is escaped.
 func unescaped(name []byte) []byte {
 	if bytes.IndexByte(name, '\\') < 0 {
 		return name
@@ -345,8 +346,8 @@ func unescaped(name []byte) []byte {
 	return []byte(text)
 }
 
-// match reports whether a path says to omit the member of this name, and else returns the rests of the paths that lead
-// into it.
+// match reports whether a path omits the member with the name. Otherwise match returns the rests of the paths into the
+// member.
 func match(omit []string, name []byte) (omitted bool, inner []string) {
 	name = unescaped(name)
 	for _, path := range omit {

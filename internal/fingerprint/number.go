@@ -8,13 +8,13 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// maxPlainInteger is the largest number of digits of a natural number that is its own canonical form. Any number of
-// 15 digits is below 2^53, up to which a float64 holds every integer.
+// maxPlainInteger is the largest number of digits of a natural number whose canonical form is the number itself. Any
+// number of 15 digits is below 2^53, up to which a float64 holds every integer.
 const maxPlainInteger = 15
 
-// canonicalNumber returns a JSON number in the form of RFC 8785, and whether that is the same number. It is not where
-// a float64 holds only something near it: 9007199254740993, or 0.1000000000000000055, which would read as 0.1. Two
-// numbers that are each the same as their canonical form thus never share one unless they are equal.
+// canonicalNumber returns a JSON number in the form of RFC 8785, and whether that is the same number. It is not if a
+// float64 holds only a near value: 9007199254740993, or 0.1000000000000000055, which would read as 0.1. Two numbers
+// that are each the same as their canonical form thus never share one unless they are equal.
 func canonicalNumber(token string) (canonical string, same bool) {
 	value, err := strconv.ParseFloat(token, 64)
 	if err != nil {
@@ -28,8 +28,8 @@ func canonicalNumber(token string) (canonical string, same bool) {
 	return canonical, bytes.Equal(appendDecimal(was[:0], token), appendDecimal(is[:0], canonical))
 }
 
-// appendDecimal appends a JSON number in a form that is the same for equal numbers only. It consists of the sign, the
-// digits without zeros around them, and the power of ten of the last digit.
+// appendDecimal appends a JSON number in a form that is the same for equal numbers only. The parts are the sign, the
+// digits without surrounding zeros, and the power of ten of the last digit.
 func appendDecimal(out []byte, token string) []byte {
 	from := len(out)
 	if token[0] == '-' {
@@ -39,8 +39,8 @@ func appendDecimal(out []byte, token string) []byte {
 	mantissa, power, scientific := strings.Cut(strings.ToLower(token), "e")
 	var exponent int64
 	if scientific {
-		// Out of range, it is as good as infinite: no canonical form has so large a power, and next to it the number's
-		// own digits don't count.
+		// Out of range, the exponent is as good as infinite: no canonical form has so large a power, and the number's
+		// own digits don't count beside the exponent.
 		exponent, _ = strconv.ParseInt(power, 10, 64)
 		exponent = min(max(exponent, -1<<40), 1<<40)
 	}

@@ -17,8 +17,8 @@ import (
 // caller can name such a parent, and no key is a name.
 const keyParent = "key"
 
-// RefsOfKey returns the references that find an operation by its key. ref finds it if it has no name. alias finds it
-// whatever its name, if the key was carried.
+// RefsOfKey returns the references that find an operation by key. ref finds an operation without a name. alias finds an
+// operation of any name, if the key was carried.
 //
 // Of the configuration and the table, ref holds the account alone. So it still finds an operation that was begun before
 // they were corrected. alias is one within a provider. It is one over all scopes, unless the provider's table says that
@@ -80,8 +80,7 @@ func digestOfAccount(account http.Header) string {
 	return ", account " + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// AccountLabel stands for WithAccount's label among the headers that say whose account
-// it is. It is no header's name.
+// AccountLabel stands for WithAccount's label among the headers that name the account. It is no header's name.
 const AccountLabel = "account label"
 
 // AccountOf returns what says on whose behalf a request is made; nil: nothing does.

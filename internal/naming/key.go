@@ -69,9 +69,9 @@ func LaterKey(secret []byte, ref journal.Ref, first string, generation, version 
 	return AsVersion(NewKey(), version)
 }
 
-// NewReference makes the reference of one generation of an operation that has this key. It comes back after the loss of the
-// journal if the key may: the provider would refuse that key with another body. A key comes back under a secret, and under
-// a parent of the caller's own. Any other reference is random. None of them tells the key.
+// NewReference makes the reference of one generation of an operation with a given key. The reference comes back after
+// the loss of the journal if the key may: the provider would refuse the key with another body. A key comes back under a
+// secret, and under a parent of the caller's own. Any other reference is random. None of them tells the key.
 func NewReference(secret []byte, ref journal.Ref, how journal.Naming, key string, generation int) string {
 	comesBack := secret != nil || ref.Parent != "" && !seam.IsOfFlow(ref.Parent)
 	if how != journal.Named || !comesBack {
@@ -97,10 +97,10 @@ func SpelledLike(like, made string) string {
 	return strings.ReplaceAll(made, "-", "")
 }
 
-// Short returns a key as errors and logs print it: its first 8 bytes, and never more than half of it.
+// Short returns a key for errors and logs: the first 8 bytes, and never more than half the key.
 func Short(key string) string { return key[:min(8, len(key)/2)] + "…" }
 
-// writeStrings writes each string after its length, so that neighbouring strings can't trade bytes.
+// writeStrings writes each string after its length, so neighbouring strings can't trade bytes.
 func writeStrings(h hash.Hash, all ...string) {
 	b := make([]byte, 0, 256)
 	for _, s := range all {
@@ -129,14 +129,14 @@ func stamped(id uuid.UUID, version byte) string {
 	return id.String()
 }
 
-// derivedMark ends a derived key that has the form of a random one, and sets it apart from these.
+// derivedMark ends a derived key in the form of a random one, and distinguishes the two kinds.
 var derivedMark = [2]byte{0x0d, 0xe8}
 
 // randomVersion is the version of NewKey's UUIDs.
 const randomVersion = 4
 
-// AsVersion returns a key that was made here in the form of a UUID of the version that a provider asks for; 0 asks for
-// none. A key that has the version already stays as it is.
+// AsVersion returns a key made here in the form of the UUID version that a provider requires; 0 requires none. A key
+// with the version already stays unchanged.
 func AsVersion(key string, version int) string {
 	if version == 0 {
 		return key

@@ -5,7 +5,7 @@
 //   - Derive, Child and NewReference make keys and references.
 //   - RefsOfKey finds an operation by its key.
 //
-// The package knows no contents of a journal, no client and no configuration: its callers hand it the secret. It sends
+// The package knows no contents of a journal, no client and no configuration: callers pass the secret. It sends
 // nothing.
 package naming
 
@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 )
 
-// Naming holds the names that a context gives to the operations under it.
+// Naming holds the names that a context gives to the operations under the context.
 type Naming struct {
 	Scope   string
 	Account string  // the caller's label; "": none
@@ -65,8 +65,8 @@ func (c *namingContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Without returns a context without a name, for the calls inside an attempt. None of them is the operation that ctx
-// names.
+// Without returns a context without a name, for the calls inside an attempt. None of the names is the operation named
+// by ctx.
 func Without(ctx context.Context) context.Context {
 	if ctx.Value(contextKey{}) == nil {
 		return ctx
@@ -127,7 +127,7 @@ func (n Naming) Under(p *Parent) Naming {
 	return n
 }
 
-// keepTenant returns n with the tenant that its parent tells.
+// keepTenant returns n with the parent's tenant.
 func (n Naming) keepTenant() Naming {
 	if n.Tenant == nil && n.Parent != nil {
 		n.Tenant = n.Parent.whose()
@@ -135,8 +135,8 @@ func (n Naming) keepTenant() Naming {
 	return n
 }
 
-// BelowInbound returns n with what an inbound request without a key makes of it: names below one are its tenant's and have
-// no parent.
+// BelowInbound returns n for calls below an inbound request without a key: names there belong to the tenant and have no
+// parent.
 func (n Naming) BelowInbound() (Naming, error) {
 	p := n.Parent
 	switch {
@@ -152,7 +152,7 @@ func (n Naming) BelowInbound() (Naming, error) {
 	return n.OfTenant()
 }
 
-// OfTenant returns n in the scope of its inbound request's tenant, if it has one. A key that a request brings along
+// OfTenant returns n in the scope of the inbound request's tenant, if there is one. A key that a request brings along
 // is looked for there, as a name is.
 func (n Naming) OfTenant() (Naming, error) {
 	if n.Tenant == nil {
@@ -169,6 +169,5 @@ func (n Naming) OfTenant() (Naming, error) {
 	return n, nil
 }
 
-// ForLookup returns n for a look-up of an operation by its key: in the scope of the tenant, whichever source names
-// that.
+// ForLookup returns n for a look-up of an operation by key: in the tenant's scope, whichever source names the tenant.
 func (n Naming) ForLookup() (Naming, error) { return n.keepTenant().OfTenant() }

@@ -11,11 +11,11 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Parent is the parent that the operations under a context are steps of. A context holds a pointer to it, and all
-// contexts made from that one share it.
+// Parent is the parent that the operations under a context are steps of. A context holds a pointer to the parent, and
+// all derived contexts share the pointer.
 type Parent struct {
-	// Ref is the Ref.Parent of the operations below. It is the parent's key if that is one of our own. Otherwise it
-	// begins with a word and a space, so that it equals no key, since a key holds no space.
+	// Ref is the Ref.Parent of the operations below. It is the parent's key if the key is one of our own. Otherwise it
+	// begins with a word and a space. No key holds a space, so it equals no key.
 	Ref string
 
 	Endpoint string // of an inbound request: its steps are refused at any other; "": not compared
@@ -50,14 +50,14 @@ func (p *Parent) whose() func() (string, error) {
 	return p.Tenant
 }
 
-// StepOf returns what an unnamed call is called for: "POST api.stripe.com/v1/charges".
-// It holds one space and no #, so that no step with an ordinal equals one without.
+// StepOf returns what an unnamed call is called for: "POST api.stripe.com/v1/charges". It holds one space and no #, so
+// no step with an ordinal equals a step without.
 func StepOf(method string, u *url.URL) string {
 	path := cmp.Or(u.EscapedPath(), "/")
 	return method + " " + hostOf(u) + path
 }
 
-// hostOf returns the host as it is compared: without a port that is the scheme's default.
+// hostOf returns the host as compared: without the scheme's default port.
 func hostOf(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	switch {
@@ -84,10 +84,9 @@ type alike struct {
 	crossed  bool // two ran at once: their order was chance
 }
 
-// Take gives a call its ordinal among those called for the same. One after a call
-// that was answered is the next. One after a call that was not has the same ordinal:
-// its caller is trying again, and a step of its own could be a second effect. So has
-// one with the same carried key. Calls that run at once have no order.
+// Take gives a call an ordinal among the calls with the same name. One after a call that was answered is the next. A
+// call after an unanswered one has the same ordinal: the caller is trying again, and a separate step could be a second
+// effect. So has one with the same carried key. Calls that run at once have no order.
 func (o *Ordinals) Take(what, carried string) (ordinal int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

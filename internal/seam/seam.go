@@ -20,11 +20,11 @@ func Certain(err error) bool {
 		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrSealed) || errors.Is(err, journal.ErrInvalidEvent)
 }
 
-// traceParent is one of version 00, or of a later one that begins alike: nothing else is kept, so
-// that the field holds nothing but random numbers.
+// traceParent is a traceparent of version 00, or of a later version that begins alike. The rest is not kept, so the
+// field holds only random numbers.
 var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// TraceParent returns the given traceparent as a journal keeps it, or "" if it is malformed.
+// TraceParent returns the given traceparent in the journal's form, or "" if the traceparent is malformed.
 func TraceParent(said string) string {
 	if !traceParent.MatchString(said) {
 		return ""
@@ -37,7 +37,7 @@ const PollEvery = 5 * time.Second
 
 type polling struct{}
 
-// Seldom returns a context under which Run polls at that interval. Simulated lives use it, since most of them have
+// Seldom returns a context under which Run polls at that interval. Simulated lives use Seldom, since most lives have
 // nothing to find.
 func Seldom(ctx context.Context, every time.Duration) context.Context {
 	return context.WithValue(ctx, polling{}, every)
@@ -78,8 +78,8 @@ type Step interface {
 	// Note has the operation recorded as one of the step's, before it is begun.
 	Note(ctx context.Context, ref journal.Ref) error
 
-	// Begin lets an operation be begun until Begun, which follows if Begin returns nil. Begin returns an error if the step
-	// has ended or its flow may be in other hands: the journal's ErrSessionLost, or one that wraps ErrNotSent.
+	// Begin lets an operation be begun until Begun, which follows if Begin returns nil. Begin returns an error if the
+	// step has ended or other hands may have the flow: the journal's ErrSessionLost, or an error that wraps ErrNotSent.
 	Begin() error
 	Begun()
 
@@ -124,12 +124,10 @@ const (
 	Unregistered // not claimed, since its function is not known
 )
 
-// Count counts a flow's outcome, and the problem, if there is one, that keeps it from
-// its end.
+// Count counts a flow's outcome, and any problem that keeps the flow from the end.
 type Count func(what Outcome, problem error)
 
-// flowParent begins the Ref.Parent of a flow's operations. It holds a space, so that
-// none equals a key.
+// flowParent begins the Ref.Parent of a flow's operations. It holds a space, so it equals no key.
 const flowParent = "flow"
 
 // ParentOf returns the Ref.Parent of a flow's operations. It holds the flow's name or, if the flow has a parent
@@ -159,7 +157,7 @@ func FlowOf(parent string) (name string, ok bool) { return strings.CutPrefix(par
 // InboundOptions.KeysPerEndpoint " at " and the endpoint. A key holds no space.
 const Inbound = "inbound "
 
-// InboundKey returns the key of the inbound request that has this Ref.Parent, or "".
+// InboundKey returns the key of the inbound request with this Ref.Parent, or "".
 func InboundKey(parent string) string {
 	key, is := strings.CutPrefix(parent, Inbound)
 	if !is {
@@ -169,7 +167,8 @@ func InboundKey(parent string) string {
 	return key
 }
 
-// InboundKeyOf returns the key of the inbound request that an operation is a step of, by itself or by its flow, or "".
+// InboundKeyOf returns the key of the inbound request that has the operation as a step, directly or through a flow, or
+// "".
 func InboundKeyOf(op *journal.Operation) string {
 	return cmp.Or(InboundKey(op.Parent), InboundKey(op.Flow.Parent))
 }

@@ -1,6 +1,6 @@
-// Package template fills in requests that tables describe: the paths, queries and bodies of look-ups. It escapes a
-// value for its place, so that the expanded text reads back as exactly the template with the values. A reference with
-// an ampersand, a quote or two dots in it asks for itself and for nothing else.
+// Package template fills in requests that tables describe: the paths, queries and bodies of look-ups. The package
+// escapes a value for its place, so the expanded text reads back as exactly the template with the values. A reference
+// with an ampersand, a quote or two dots in it asks for itself and for nothing else.
 //
 // Everything here is pure and safe for concurrent use.
 package template
@@ -36,9 +36,9 @@ const (
 	// have to be UTF-8.
 	JSON
 
-	// GraphQL: the JSON body of a GraphQL request. Within its top-level member "query"
-	// values stand in string literals "like this" of the document; braces elsewhere
-	// in the document are selections. In other strings they stand as in JSON.
+	// GraphQL: the JSON body of a GraphQL request. Within the top-level member "query", values stand in string literals
+	// "like this" of the document; braces elsewhere in the document are selections. In other strings they stand as in
+	// JSON.
 	GraphQL
 )
 
@@ -69,7 +69,7 @@ type Error struct {
 	// Name is the placeholder's, without braces; empty if it is about the template.
 	Name string
 
-	// Missing says that there is no value of that name.
+	// Missing says that no value has the name.
 	Missing bool
 
 	// Reason says what is wrong.
@@ -309,7 +309,7 @@ func document(text string, value func(string) (string, bool)) (string, error) {
 	return b.String(), nil
 }
 
-// stringLength returns the length of a string of GraphQL or JSON with its quotes, or -1 if it has no end.
+// stringLength returns the length of a GraphQL or JSON string with the quotes, or -1 if the string has no end.
 func stringLength(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -324,7 +324,7 @@ func stringLength(text string) int {
 	return -1
 }
 
-// blockLength returns the length of a GraphQL block string with its quotes, or -1 if it has no end.
+// blockLength returns the length of a GraphQL block string with the quotes, or -1 if the string has no end.
 func blockLength(text string) int {
 	for at := 3; ; {
 		n := strings.Index(text[at:], `"""`)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// limiter holds the state of one site, or of one scope at it: its open attempts, its circuit breaker and the pace of
-// its starts.
+// limiter holds the state of one site, or of one scope at the site: the open attempts, the circuit breaker and the pace
+// of starts.
 type limiter struct {
 	busy     int
 	failures int           // in a row
@@ -58,7 +58,7 @@ const (
 	steady     = 10 * time.Millisecond
 )
 
-// works notes an attempt that succeeded. It reports whether that closed the breaker.
+// works notes an attempt that succeeded. It reports whether the call closed the breaker.
 func (l *limiter) works(now time.Time) (closed bool) {
 	l.failures, l.cause = 0, nil
 	switch gap := l.gap.Seconds(); {

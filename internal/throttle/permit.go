@@ -54,7 +54,7 @@ func (p *Permit) Cancel() {
 	p.Free()
 }
 
-// Works notes an answer of a provider that is up. It reports whether it may get more by now.
+// Works notes an answer of a provider that is up. It reports whether the limiter may allow more by now.
 func (p *Permit) Works(now time.Time) (more bool) {
 	p.under(func() {
 		for _, l := range p.levels[:2] {
@@ -80,7 +80,7 @@ func (p *Permit) Refused(started, now time.Time, cause error) {
 	})
 }
 
-// Limited notes that the provider asked for less, and, if it said so, to be left alone until then.
+// Limited notes that the provider asked for fewer requests, and for none until a given time, if there is one.
 func (p *Permit) Limited(started, now, until time.Time, cause error) {
 	p.under(func() {
 		b := &p.throttle.settings.Backoff
@@ -109,7 +109,7 @@ func (t *Throttle) seldom() cooldown {
 	return cooldown{1, b.Max, max(b.Max, longestCooldown), b.Multiplier}
 }
 
-// Lacks notes that a credential could not be supplied, of those that the operation needs.
+// Lacks notes that a credential needed by the operation could not be supplied.
 func (p *Permit) Lacks(what string, started, now time.Time) {
 	p.under(func() {
 		l := p.throttle.of(p.to.needing(what))

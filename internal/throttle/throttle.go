@@ -11,7 +11,7 @@ import (
 // Site is the destination of operations: a provider or, if no table serves it, a host.
 type Site struct{ Provider, Host string }
 
-// Target is the destination of one operation, with its scope, its account and the credentials that it needs.
+// Target is the destination of one operation, with the scope, the account and the needed credentials.
 type Target struct {
 	Site
 	Scope, Account string
@@ -38,7 +38,8 @@ type Throttle struct {
 	freed    chan struct{} // closed when a slot becomes free; nil: no goroutine waits
 }
 
-// key identifies a limiter: of a site, of a scope at it, or of the operations in that scope that need one credential.
+// key identifies a limiter: for a site, for a scope at the site, or for the scope's operations that need one
+// credential.
 type key struct {
 	Site
 	isScope               bool
@@ -83,7 +84,7 @@ func (t *Throttle) slots(at Site) int {
 }
 
 // share returns this process's part of the fleet's n slots. The first processes by rank get one more if n can't be
-// divided, so that all parts together are n. A part may be 0, as it is for a process that does not know its rank.
+// divided, so that all parts together are n. A part may be 0, as for a process without a known rank.
 func share(n int, ranked func() (rank, of int)) int {
 	rank, of := ranked()
 	if rank < 0 || rank >= of {
@@ -149,8 +150,7 @@ func (t *Throttle) Opened(to Target) (cause error, is bool) {
 	return nil, false
 }
 
-// Missing returns the first credential that an operation needs and that could not be supplied before, or "" if there
-// is none.
+// Missing returns the first needed credential that could not be supplied before, or "" if there is none.
 func (t *Throttle) Missing(to Target) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +162,7 @@ func (t *Throttle) Missing(to Target) string {
 	return ""
 }
 
-// Answered notes that a caller's own request got through. It reports whether Run may go on sooner than it knew. The
+// Answered notes that a caller's own request got through. It reports whether Run may go on sooner than planned. The
 // failures of callers say nothing, since they are the callers' to bear.
 func (t *Throttle) Answered(at Site, now time.Time) (sooner bool) {
 	t.mu.Lock()

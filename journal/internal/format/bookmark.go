@@ -26,8 +26,8 @@ func bookmarkSum(b *journal.Bookmark, record []byte) uint32 {
 	return crc32.Update(Sum(record), castagnoli, e.buf)
 }
 
-// DecodeBookmark adds the time and the note to a bookmark with the values of its columns. It returns ErrDamaged for a row
-// that was not written so.
+// DecodeBookmark adds the time and the note to a bookmark with the values of its columns. It returns ErrDamaged for a
+// row in another form.
 func DecodeBookmark(b *journal.Bookmark, record []byte) error {
 	n := len(record) - SumSize
 	if n < timeSize || SumIn(record) != bookmarkSum(b, record[:n]) {

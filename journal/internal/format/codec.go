@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/seal"
 )
 
-// The parts of an operation that SQL does not select by are kept in three BLOBs: facts, request and answer. Each
-// begins with the number of its format. JSON would not do: it replaces the bytes of a header value that are not
+// The parts of an operation that SQL does not select by are kept in three BLOBs: facts, request and answer. Each begins
+// with the number of its format. JSON would not do, because JSON replaces the bytes of a header value that are not
 // UTF-8.
 const (
 	version = 1
@@ -21,7 +21,7 @@ const (
 	sealedVersion = 2
 )
 
-// ErrDamaged is returned for a stored value that this package did not write.
+// ErrDamaged is returned for a stored value from another writer than this package.
 var ErrDamaged = errors.New("a stored value is damaged, or of a newer format")
 
 // facts appends the fields that no index needs, but for the request and the answer.
@@ -105,7 +105,7 @@ func (d *decoder) facts(op *journal.Operation) (sealed bool) {
 	return sealed
 }
 
-// EncodeRequest returns the request of that operation without its body, and the body as it is stored. The head encodes
+// EncodeRequest returns an operation's request without the body, and the body in the stored form. The head encodes
 // whether there is a body, since SQLite reads an empty BLOB back as NULL. The head also encodes whether the body is
 // compressed, and its checksum. The checksum of a sealed body is its box's.
 func (c Codec) EncodeRequest(of journal.Ref, r *journal.Request) (head, body []byte) {

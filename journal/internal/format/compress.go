@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// compressAbove is the size in bytes above which compression makes operations faster, by
-	// BenchmarkLargeBodies: below, it costs the processor more than it saves the disk.
+	// compressAbove is the size in bytes above which compression makes operations faster, by BenchmarkLargeBodies.
+	// Below, compression costs the processor more than the disk gains.
 	compressAbove = 4 << 10
-	// maxCompressed is how large a body may be to be compressed, so that no damaged one
-	// takes more memory than that.
+	// maxCompressed is the largest body that is compressed, so no damaged body takes more memory.
 	maxCompressed = 1 << 30
 )
 
-// The encoder and the decoder are safe for concurrent use. Both keep their parts in a channel, so they are made with the
-// program: a bubble of testing/synctest that made them would keep all others from their channels.
+// The encoder and the decoder are safe for concurrent use. Both keep their parts in a channel, so they are made with
+// the program: a bubble of testing/synctest that made such a channel would keep all others from the parts.
 var compressor, decompressor = newCodecs()
 
 func newCodecs() (*zstd.Encoder, *zstd.Decoder) {

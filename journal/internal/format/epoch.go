@@ -2,8 +2,8 @@ package format
 
 import "encoding/binary"
 
-// EncodeEpoch seals an epoch with the journal's identity. Every epoch is as long as any
-// other, so that its row stays where it is.
+// EncodeEpoch seals an epoch with the journal's identity. All epochs have the same length, so an epoch's row stays
+// where it is.
 func EncodeEpoch(identity string, epoch int64) []byte {
 	sealed := withSum(binary.LittleEndian.AppendUint64([]byte(identity), uint64(epoch)))
 	return sealed[len(identity):]

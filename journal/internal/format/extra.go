@@ -8,13 +8,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// At the end of an operation's facts stands what most don't have, field by field: a tag, the
-// length, and the bytes. One that has none of it is encoded as before there were any. What has
-// a tag that this release doesn't know was written by a newer one, and is written again as
-// it is (journal.Operation.Newer), so that nothing is lost where two releases share a journal.
+// At the end of an operation's facts stands what most don't have, field by field: a tag, the length, and the bytes. One
+// that has none of it is encoded as before there were any. A field with an unknown tag was written by a newer release.
+// The field is written again unchanged (journal.Operation.Newer), so nothing is lost if two releases share a journal.
 
-// The tags of the fields that this release knows. A tag is never used for another field. There is no table of
-// functions by tag, since an operation that is passed to such a function is copied to the heap.
+// The tags of the fields known to this release. A tag is never used for another field. There is no table of functions
+// by tag, since an operation that is passed to such a function is copied to the heap.
 const (
 	tagNotAfter = 1
 	tagTrace    = 2
@@ -56,7 +55,7 @@ func hasExtra(tag uint64, op *journal.Operation) bool {
 	return false
 }
 
-// extra writes a field. One that is true needs no bytes: its tag says so.
+// extra writes a field. A true one needs no bytes beyond the tag.
 func (e *encoder) extra(tag uint64, op *journal.Operation) {
 	switch tag {
 	case tagNotAfter:
@@ -80,7 +79,7 @@ func (e *encoder) extra(tag uint64, op *journal.Operation) {
 	}
 }
 
-// extra reads a field, and tells whether this release knows it.
+// extra reads a field, and reports whether this release knows the field.
 func (d *decoder) extra(tag uint64, op *journal.Operation) (known bool) {
 	switch tag {
 	case tagNotAfter:

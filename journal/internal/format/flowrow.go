@@ -49,8 +49,9 @@ type StoredFlow struct {
 	Input []byte
 }
 
-// EncodeFlow returns the facts of a flow, with the checksum of its row, and the input. stored has the row's parts before,
-// when the flow was was. A part stays as it is stored, also without its key, unless its fields have changed.
+// EncodeFlow returns the facts of a flow, with the checksum of its row, and the input. stored has the row's parts
+// before, when the flow was was. A part stays in the stored form, also without the part's key, unless the fields have
+// changed.
 func (c Codec) EncodeFlow(f, was *journal.Flow, stored StoredFlow) (encoded, input []byte) {
 	facts := flowFacts{
 		Key: f.Key, Input: f.InputDigest, Trace: f.Trace, Inbound: f.InboundEndpoint, Undoing: f.Undoing, GivenUpFor: f.GivenUpFor, Cause: f.Cause,
@@ -95,7 +96,8 @@ func samePrivateFlow(a, b *journal.Flow) bool {
 	return a.Function == b.Function && a.Undoing == b.Undoing && a.InputDigest == b.InputDigest && a.GivenUpFor == b.GivenUpFor && a.Cause == b.Cause && slices.Equal(a.History, b.History)
 }
 
-// Due is the time in a flow's column due_at. A flow that is put off for long has its due time mirrored at 1970, as in Wake.
+// Due is the time in a flow's column due_at. The due time of a flow that is put off for long is mirrored at 1970, as in
+// Wake.
 func Due(f *journal.Flow) time.Time {
 	if f.PutOff() {
 		return mirrored(f.DueAt)
@@ -120,9 +122,9 @@ func sumOfFlow(facts []byte, f *journal.Flow, due time.Time, input []byte) uint3
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// DecodeFlow adds the facts and the input to a flow with the values of its columns, and returns the box of its private
-// fields, or nil. DueAt is the column's, see Due. If the codec lacks a key, f.SealedBy has the key's ID. If the checksum
-// is wrong, DecodeFlow adds the clear facts all the same, and returns ErrSum.
+// DecodeFlow adds the facts and the input to a flow with the values of the columns, and returns the box of the private
+// fields, or nil. DueAt is the column's, see Due. If the codec lacks a key, f.SealedBy has the key's ID. If the
+// checksum is wrong, DecodeFlow adds the clear facts all the same, and returns ErrSum.
 func (c Codec) DecodeFlow(f *journal.Flow, summed, input []byte) (box []byte, err error) {
 	encoded := summed[:max(0, len(summed)-SumSize)]
 	whole := SumIn(summed) == sumOfFlow(encoded, f, f.DueAt, input)

@@ -10,7 +10,7 @@ import (
 )
 
 // HashKey keys the hashes of names. Strangers choose names, and could choose many with one hash if they could compute
-// it. The key is as old as its journal and moves with it: nothing is ever hashed again under another key.
+// it. The key is as old as the journal and moves with the journal: nothing is ever hashed again under another key.
 type HashKey [16]byte
 
 // NewHashKey returns a random one.
@@ -42,8 +42,7 @@ func (k *HashKey) Of(ref journal.Ref) uint32 {
 	return binary.LittleEndian.Uint32(hash[:])
 }
 
-// OfMark is the hash of something that an operation is recognised by: by says of what kind
-// it is.
+// OfMark is the hash of a value that recognises an operation. by names the kind of value.
 func (k *HashKey) OfMark(by byte, value string) int64 {
 	b := append(make([]byte, 0, 128), k[:]...)
 	b = append(b, "mark"...)

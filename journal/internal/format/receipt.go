@@ -26,7 +26,7 @@ func ofReceipt(of string, key journal.ReceiptKey) subject {
 	return subject{of: of, scope: key.Scope, id: key.Key}
 }
 
-// ReceiptEnds is when something of the receipt is to be reaped next: its answer, or else its row.
+// ReceiptEnds is the time when the next part of the receipt is reaped: first the answer, then the row.
 func ReceiptEnds(r *journal.Receipt) time.Time {
 	if r.State == journal.ReceiptCompleted && r.Answer == nil {
 		return r.RefusedUntil
@@ -34,8 +34,8 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 	return r.ExpiresAt
 }
 
-// EncodeReceipt encodes the facts of a receipt, with a checksum of its row, and its answer. The row ends then. box, if not
-// nil, has the fingerprint as it is stored. It stays, also without its key.
+// EncodeReceipt encodes the facts of a receipt, with a checksum of the row, and the answer. The row ends then. box, if
+// not nil, has the fingerprint as it is stored. It stays, also without its key.
 func (c Codec) EncodeReceipt(r *journal.Receipt, ends int64, box []byte) (facts, answer, body []byte) {
 	f := receiptFacts{
 		Claim: r.Claim, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt), Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause, Box: box,
@@ -67,9 +67,9 @@ func receiptSum(r *journal.Receipt, ends int64, facts, answer []byte) uint32 {
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// DecodeReceipt adds the facts to a receipt with the values of its columns, and the answer without its body. It returns the
-// fingerprint's box, or nil. If the codec lacks a key, r.SealedBy has the key's ID. It returns ErrDamaged for a row that was
-// not written so.
+// DecodeReceipt adds the facts to a receipt with the values of the columns, and the answer without the body. It returns
+// the fingerprint's box, or nil. If the codec lacks a key, r.SealedBy has the key's ID. It returns ErrDamaged for a row
+// in another form.
 func (c Codec) DecodeReceipt(r *journal.Receipt, ends int64, facts, answer []byte) (box []byte, err error) {
 	n := len(facts) - SumSize
 	if n < 0 || SumIn(facts) != receiptSum(r, ends, facts[:n], answer) {

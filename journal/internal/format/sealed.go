@@ -16,8 +16,8 @@ import (
 // Codec encodes and decodes records. Its ring seals their private fields. Without a ring these are in clear. A Codec is
 // safe for concurrent use.
 //
-// A box is bound to its journal, and to its record's use and names, by its additional data. It opens for no other record.
-// The fields that a store finds, selects and orders records by stay in clear beside the box.
+// A box's additional data binds the box to the journal, and to the record's use and names. It opens for no other
+// record. The fields that a store finds, selects and orders records by stay in clear beside the box.
 type Codec struct {
 	Ring    *seal.Ring
 	Journal HashKey
@@ -143,8 +143,8 @@ func (c Codec) private(d *decoder, b []byte, sealed bool, s subject, by string) 
 	return by, err
 }
 
-// mark has JSON with a box begin with sealedVersion, so that a release without seals takes it for damaged. Otherwise the
-// release would compare an empty fingerprint.
+// mark makes JSON with a box begin with sealedVersion. A release without seals then takes the JSON for damaged.
+// Otherwise the release would compare an empty fingerprint.
 func mark(text, box []byte) []byte {
 	if box == nil {
 		return text

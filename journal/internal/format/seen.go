@@ -9,7 +9,8 @@ import (
 
 // Wake is the time in an operation's column wake_at: the time to wake a pending operation, or to look for an unknown
 // one. It is 1970 for an operation that needs attention. A pending operation with Attention has its wake time mirrored
-// at 1970. The index of wake times then has it before all others. For an operation in flight it is when it last changed.
+// at 1970. The index of wake times then has it before all others. For an operation in flight it is the time of the last
+// change.
 func Wake(op *journal.Operation) time.Time {
 	if op.Attention != "" && op.State != journal.StatePending {
 		return time.UnixMilli(0)
@@ -51,7 +52,8 @@ func settleWake(op *journal.Operation) {
 // mirrored is a time as long before 1970 as t is after it.
 func mirrored(t time.Time) time.Time { return time.UnixMilli(-t.UnixMilli()).UTC() }
 
-// Unshared is op with lists of its own. Its pointers stay shared, since the values behind them are never changed.
+// Unshared is op with lists of its own. The pointers stay shared, since the values behind the pointers are never
+// changed.
 func Unshared(op journal.Operation) journal.Operation {
 	op.Compare, op.Rounds, op.Evidence = slices.Clone(op.Compare), slices.Clone(op.Rounds), slices.Clone(op.Evidence)
 	return op

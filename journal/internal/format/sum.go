@@ -6,12 +6,11 @@ import (
 	"hash/crc32"
 )
 
-// SQLite does not notice where a bit has flipped on the disk
-// (https://sqlite.org/cksumvfs.html, section 1). So what the journal stores as bytes
-// ends with its CRC-32C, and is not believed without it. The rows of operations, flows
-// and steps have one over all that is in them.
+// SQLite does not notice where a bit has flipped on the disk (https://sqlite.org/cksumvfs.html, section 1). So stored
+// bytes end with a CRC-32C, and are not believed without the checksum. The rows of operations, flows and steps have a
+// checksum over the whole row.
 
-// ErrSum is for a row that can be read, and is not as it was written.
+// ErrSum is for a readable row that differs from the written one.
 var ErrSum = fmt.Errorf("%w: its sum is another", ErrDamaged)
 
 // SumSize is how many bytes a sum has.

@@ -16,9 +16,9 @@ type Estimate struct {
 // mostTrip limits the time that an exact answer of the database's clock may take.
 const mostTrip = time.Second
 
-// HeardAt records the time that the database's clock said, in answer to a question that was sent at that time. A slow
-// answer says little: this process, or its machine, may have been stopped before the question or after. Then an
-// earlier, exact answer stays.
+// HeardAt records the time that the database's clock reported, and the time when the question was sent. A slow answer
+// says little: the process, or the machine, may have been stopped before the question or after. Then an earlier, exact
+// answer stays.
 func (c *Estimate) HeardAt(sent, said time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,8 +34,8 @@ func (c *Estimate) HeardAt(sent, said time.Time) {
 // behindOf limits how far the database's clock may be set back while Now stands still.
 const behindOf = time.Minute
 
-// Now returns the database's time. It never goes back, unless the database's clock was set back by more than a
-// minute. Then every caller has to see that, as windows depend on it.
+// Now returns the database's time. It never goes back, unless the database's clock was set back by more than a minute.
+// Then every caller has to see the change, as windows depend on the clock.
 func (c *Estimate) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Memory is this process's latest sighting of the database. A server that was put back to an earlier state, or that
-// the others have left, agrees with its own journal. But it is behind the processes that have seen more.
+// Memory is this process's latest sighting of the database. A server that was put back to an earlier state, or cut off
+// from the others, agrees with its own journal. But the server is behind the processes that have seen more.
 type Memory struct {
 	mu   sync.Mutex
 	seen Sighting
@@ -53,8 +53,8 @@ func (m *Memory) Keep(is Sighting) {
 	m.seen = is
 }
 
-// Forget drops the sighting. From now on the database is trusted as it is: an operator has adopted or confirmed it,
-// or the journal records that it counts as restored.
+// Forget drops the sighting. From now on the memory trusts the database: an operator has adopted or confirmed the
+// database, or the journal records a restore.
 func (m *Memory) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,9 +21,9 @@ type Beat struct {
 	Over  bool // the lease is over by the database's clock
 }
 
-// Look returns the sessions that are not renewed any more. It must have seen no beat in three looks or more, over the
-// TTL of this process's own time, with no look missed. The lease must be over by the database's clock too. So neither an
-// outage of the database nor a leap of its clock ends a session.
+// Look returns the sessions that are not renewed any more. The observer must have seen no beat in three looks or more,
+// over the TTL of the process's own time, with no look missed. The lease must be over by the database's clock too. So
+// neither an outage of the database nor a leap of its clock ends a session.
 func (o *Observer) Look(pace Pace, all []Beat) (dead []Beat) {
 	now := time.Now()
 	if now.Sub(o.at) > pace.TTL/3 {

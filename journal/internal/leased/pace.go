@@ -8,9 +8,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Pace says how leases are renewed. Each beat renews a session for TTL by the database's clock. By its process's own
-// clocks it is lost Lost after it sent the last answered beat. Other processes end it when they have seen no beat for
-// TTL by their clocks, and the database agrees that it has expired.
+// Pace says how leases are renewed. Each beat renews a session for TTL by the database's clock. By the process's own
+// clocks a session is lost Lost after the process sent the last answered beat. Other processes end the session after
+// TTL without a beat by their clocks, if the database agrees that the session has expired.
 type Pace struct {
 	TTL   time.Duration
 	Beat  time.Duration // between two

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Sessions are this process's sessions that are neither ended nor lost. They are safe for concurrent use.
+// Sessions are the process's sessions that are neither ended nor lost. They are safe for concurrent use.
 type Sessions struct {
 	pace Pace
 	mu   sync.Mutex
@@ -32,7 +32,7 @@ type Session struct {
 	joined time.Time
 	rank   atomic.Uint64 // its rank in the upper half, and the number of sessions in the lower one
 
-	// The time until which it is not lost, by either of this process's clocks.
+	// The time until which the session is not lost, by either of the process's clocks.
 	until atomic.Pointer[deadline]
 }
 
@@ -56,7 +56,7 @@ func (l *Sessions) remove(id string) {
 	delete(l.own, id)
 }
 
-// Mine returns a session of this process that is alive as far as it knows, or journal.ErrSessionLost.
+// Mine returns a session of this process that is alive to the process's knowledge, or journal.ErrSessionLost.
 func (l *Sessions) Mine(id string) (*Session, error) {
 	l.mu.Lock()
 	s := l.own[id]
@@ -93,8 +93,8 @@ func (l *Sessions) Living() map[string]*Session {
 	return own
 }
 
-// Heard records the answer to a renewal of living that was sent at that time. A session that the database did not renew
-// is lost.
+// Heard records the answer to a renewal of living, and the time when the renewal was sent. A session that the database
+// did not renew is lost.
 func (l *Sessions) Heard(sent time.Time, living map[string]*Session, renewed []string) {
 	for id, s := range living {
 		if slices.Contains(renewed, id) {
@@ -106,7 +106,7 @@ func (l *Sessions) Heard(sent time.Time, living map[string]*Session, renewed []s
 }
 
 // Rank gives this process's sessions their ranks among the living ones, which are in order. A session that joined just
-// now gets none yet, as other processes don't know of it.
+// now gets none yet, since other processes don't know the session.
 func (l *Sessions) Rank(living []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,14 +133,14 @@ func (s *Session) Lost() bool {
 }
 
 // Rank returns the position of this session among the live ones, from 0, and their number, as of the latest beat. Zero
-// means not known yet. It does no I/O. A session learns its rank once all others count it. Until then their parts of a
-// shared limit are larger. After one has gone, the parts are smaller for as long.
+// means not known yet. It does no I/O. A session learns the rank once all others count the session. Until then their
+// parts of a shared limit are larger. After one has gone, the parts are smaller for as long.
 func (s *Session) Rank() (rank, of int) {
 	both := s.rank.Load()
 	return int(both >> 32), int(both & (1<<32 - 1))
 }
 
-// Renewed records that the database has renewed the session by a question that was sent at that time.
+// Renewed records that the database has renewed the session, and the time when the renewal was sent.
 func (s *Session) Renewed(sent time.Time) { s.until.Store(s.of.pace.deadlineFrom(sent)) }
 
 // Lose marks the session as lost.
@@ -151,8 +151,8 @@ func (s *Session) Lose() {
 	s.of.remove(s.id)
 }
 
-// End ends the session in this process, and reports whether it was alive: then the database has to end it too. The
-// session stays among those of its process until Remove.
+// End ends the session in the process, and reports whether the session was alive. The database then has to end the
+// session too. The session stays among the process's sessions until Remove.
 func (s *Session) End() bool { return !s.ended.Swap(true) && !s.lost.Load() }
 
 // Remove removes an ended session.

@@ -411,7 +411,7 @@ func (b *batch) anyMarked(by machine.By, value string, is func(*journal.Operatio
 	return false, nil
 }
 
-// marked returns the handles that have a mark, in the database or in this batch.
+// marked returns the handles that have a mark, in the database or in the batch.
 func (b *batch) marked(mark int64) ([]int64, error) {
 	if _, asked := b.marks[mark]; !asked {
 		if err := b.find(Keys{Marks: []int64{mark}}); err != nil {

@@ -52,7 +52,7 @@ type former struct {
 	now *item
 }
 
-// errHeld means that another transaction holds a row that the request needs. The request waits alone.
+// errHeld means that another transaction holds a needed row. The request waits alone.
 var errHeld = errors.New("rowstore: another transaction holds the operation")
 
 func newBatch(ctx context.Context, s *Store, tx Tx, head Head, lock Lock, sure bool) *batch {

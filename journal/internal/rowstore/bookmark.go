@@ -30,8 +30,8 @@ type BookmarkReader interface {
 
 // BookmarkWriter writes bookmarks.
 type BookmarkWriter interface {
-	// PutBookmark writes a bookmark. If the row that is there has not the version before, or, for version 1, if there is a
-	// row, it returns ErrMissed.
+	// PutBookmark writes a bookmark. It returns ErrMissed if the stored row does not have the version before, or, for
+	// version 1, if there is a row.
 	PutBookmark(ctx context.Context, b *Bookmark) error
 }
 

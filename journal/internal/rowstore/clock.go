@@ -51,7 +51,7 @@ func (c *clock) isFar(at time.Time) bool {
 	return at.Sub(c.is.Last).Abs() >= time.Minute
 }
 
-// committed notes that this process has recorded the clock.
+// committed notes that the process has recorded the clock.
 func (c *clock) committed(head *Head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *clock) moved(leaps func(*store.Clock) bool) (is store.Clock, due bool) 
 	return is, leaps(&is)
 }
 
-// leapt notes a leap that this process has recorded.
+// leapt notes a leap that the process has recorded.
 func (c *clock) leapt(is store.Clock, head *Head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -174,28 +174,27 @@ type Head struct {
 	Reset    bool   // Commit: the clock was set back, and replaces what other transactions have recorded
 
 	// Leaps is the text of the clock's latest leaps, which some operations don't know yet. Commit records a text that
-	// differs from the one that Begin returned. If another transaction has changed the text meanwhile, the commit
-	// returns ErrMissed, except in Within.
+	// differs from Begin's. If another transaction has changed the text meanwhile, the commit returns ErrMissed, except
+	// in Within.
 	Leaps string
 
 	// Restored says why the journal may have a gap. Either this process, or a witness beside the database, knows
-	// commits that the database lacks, or the database is a copy. "" means that the database has all commits. A
-	// driver that finds a gap records the reason here, for all processes and for good, before Begin, Within or
-	// Reader.Head returns.
+	// commits that the database lacks, or the database is a copy. "" means that the database has all commits. A driver
+	// that finds a gap records the reason here, for all processes and for good, before Begin, Within or Reader.Head
+	// returns.
 	//
-	// Commit records a text that differs from the one that Begin returned, for all processes. Commit returns
-	// ErrMissed if another transaction has changed the text meanwhile. A new text begins an adoption: the driver may
-	// end sessions then, and proves that no commit from an earlier epoch follows the adoption. "" ends the adoption.
-	// In the same commit the driver gives the journal a new identity, skips handles that the gap may have, and ends
-	// sessions that came with the copy.
+	// Commit records a text that differs from Begin's, for all processes. Commit returns ErrMissed if another
+	// transaction has changed the text meanwhile. A new text begins an adoption: the driver may end sessions then, and
+	// proves that no commit from an earlier epoch follows the adoption. "" ends the adoption. In the same commit the
+	// driver gives the journal a new identity, skips handles that the gap may contain, and ends sessions from the copy.
 	Restored   string
 	Epoch      int64  // of adoptions: raised with each; Commit records it as it does Restored
 	Deployment string // whose journal it is, likewise; "" means that no one has said it
 
-	// Sealed has the marks of the keys that have sealed payloads (format.Codec.Mark), in the order of their first use, with
-	// a space between. "" means that all payloads are in clear. Commit records a text that differs from the one that Begin returned. Commit
-	// returns ErrMissed if another transaction has changed the text meanwhile. Releases that know no seal refuse a journal
-	// with a text. Within may return the text as this process knows it.
+	// Sealed has the marks of the keys that have sealed payloads (format.Codec.Mark), in the order of their first use,
+	// with a space between. "" means that all payloads are in clear. Commit records a text that differs from Begin's.
+	// Commit returns ErrMissed if another transaction has changed the text meanwhile. Releases that know no seal refuse
+	// a journal with a text. Within may return the text known to the process.
 	Sealed string
 }
 
@@ -234,8 +233,8 @@ type Driver interface {
 	// Begin starts a transaction for writing, and returns the head and the rows that keys select. A driver may have
 	// several transactions at once, or let the next one wait until ctx ends.
 	//
-	// Begin also proves that this process may still write, even if the transaction writes nothing. After
-	// ErrUndecided, Begin first finds out whether the undecided commit landed.
+	// Begin also proves that the process may still write, even if the transaction writes nothing. After ErrUndecided,
+	// Begin first finds out whether the undecided commit landed.
 	Begin(ctx context.Context, keys Keys) (Tx, Head, Found, error)
 
 	// BeginTx starts a transaction for the application. The transaction writes an outcome if delivery is true. If a
@@ -298,7 +297,7 @@ type Reader interface {
 type Tx interface {
 	Reader
 
-	// Handle returns a new handle, higher than all handles that this process has seen. No handle is returned twice.
+	// Handle returns a new handle, higher than all handles seen by the process. No handle is returned twice.
 	Handle(ctx context.Context) (int64, error)
 	// RecordEvent remembers an event by the event's digest, and reports whether the event is new. RecordEvent waits
 	// for another transaction that is about to remember the same event.
@@ -318,7 +317,7 @@ type Tx interface {
 }
 
 var (
-	// ErrMissed means that another transaction changed rows after this transaction read them. Decide anew.
+	// ErrMissed means that another transaction changed rows after the transaction's read. Decide anew.
 	ErrMissed = errors.New("rowstore: another transaction has changed a row or taken a name")
 	// ErrLocked means that another transaction held a row or a name for longer than the driver waits.
 	ErrLocked = errors.New("rowstore: another transaction holds a row or a name")
@@ -328,6 +327,6 @@ var (
 	ErrUndecided = errors.New("rowstore: it is not known whether the commit landed")
 	// ErrClockAhead means that the caller's clock is more than a minute ahead of the database's clock.
 	ErrClockAhead = errors.New("the caller's clock is ahead of the database's")
-	// ErrFenced means that this process may not write again until the driver has found the reason.
+	// ErrFenced means that the process may not write again until the driver has found the reason.
 	ErrFenced = errors.New("rowstore: another process, or a restored database, has fenced this one off")
 )

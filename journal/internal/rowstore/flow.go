@@ -102,7 +102,7 @@ func (b *batch) putFlow(row *Flow, f, next *journal.Flow, ev machine.FlowEvent) 
 	return b.tx.AddSteps(b.ctx, next.Handle, steps)
 }
 
-// encodeFlow returns a flow's row. stored is the row that was, of the flow as it was, or nil.
+// encodeFlow returns a flow's row. stored is the earlier row, of the earlier flow, or nil.
 func (s *Store) encodeFlow(stored *Flow, was, f *journal.Flow) *Flow {
 	row := &Flow{
 		Handle: f.Handle, Name: NameDigest(&s.key, f.Ref), Ref: f.Ref, Function: f.Function, State: uint8(f.State), Holder: f.Holder,

@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Flow is a flow as a database has it: the columns that an index or a condition needs, and encoded parts that no driver
+// Flow is a flow in the database's form: the columns for indexes and conditions, and encoded parts that no driver
 // reads. Times are milliseconds since 1970.
 type Flow struct {
 	Handle       int64
@@ -76,7 +76,7 @@ type FlowReader interface {
 	CountFlows(ctx context.Context, late int64) (FlowCount, error)
 }
 
-// FlowWriter writes flows that its transaction has locked.
+// FlowWriter writes flows that the transaction has locked.
 type FlowWriter interface {
 	FlowHandle(ctx context.Context) (int64, error)
 	// PutFlow writes a row. If the name of a new one exists, it returns ErrMissed, or a later method of the Tx does.

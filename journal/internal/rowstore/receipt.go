@@ -112,7 +112,8 @@ func (b *batch) reserveUnread(evs []machine.ReceiptEvent) (results []machine.Rec
 	return results, written, b.fail(err)
 }
 
-// completeUnread applies an event to the receipt that the caller has reserved, and reports whether it was written.
+// completeUnread applies an event to the receipt that the caller has reserved, and reports whether the store wrote the
+// receipt.
 func (b *batch) completeUnread(ev *machine.ReceiptEvent) (result machine.ReceiptResult, written bool, err error) {
 	b.clock.shows(ev)
 	result, err = machine.NextReceipt(*ev.Reserved, *ev)

@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Receipt is a receipt as a database has it: the columns that an index or a condition needs, and encoded parts that no
-// driver reads.
+// Receipt is a receipt in the database's form: the columns for indexes and conditions, and encoded parts that no driver
+// reads.
 type Receipt struct {
 	Handle        int64
 	Key           journal.ReceiptKey
@@ -25,7 +25,7 @@ type Receipt struct {
 // FoundReceipt is what a key has.
 type FoundReceipt struct {
 	Receipt *Receipt // nil means none
-	// Held means, in a transaction that writes, that another transaction works on the key. Else the key is locked.
+	// Held means, in a writing transaction, that another transaction works on the key. Else the key is locked.
 	Held bool
 }
 
@@ -53,14 +53,14 @@ type ReceiptReader interface {
 	CountReceipts(ctx context.Context) (ReceiptCount, error)
 }
 
-// ReceiptWriter writes receipts whose keys its transaction has locked. The first two methods write receipts unread, to spare
-// round trips. They say which receipts were written. A driver that spares nothing writes none. Nor does a driver write one
-// if it finds another receipt than the caller expects, or a key that another transaction works on.
+// ReceiptWriter writes receipts whose keys its transaction has locked. The first two methods write receipts unread, to
+// spare round trips. They say which receipts were written. A driver that spares nothing writes none. Nor does a driver
+// write a receipt if the stored receipt is not the expected one, or another transaction works on the key.
 type ReceiptWriter interface {
 	// ReserveReceipts locks n keys, which have no receipts, and writes a receipt for each. made returns the key's receipt for
 	// a new handle. Written is nil if there is none.
 	ReserveReceipts(ctx context.Context, n int, made func(i int, handle int64) *Receipt) (written []bool, err error)
-	// CompleteReceipt replaces a receipt that this transaction has reserved, maybe with the transaction's commit only.
+	// CompleteReceipt replaces a receipt that the transaction has reserved, maybe only at the commit.
 	CompleteReceipt(ctx context.Context, was, is *Receipt) (bool, error)
 
 	// ReceiptHandle returns a handle for a new receipt.

@@ -227,8 +227,8 @@ func inFlight(ctx context.Context, r Reader, yield func([]int64)) error {
 	}
 }
 
-// matching returns the provider's operations that have the value. matching passes over damaged operations that are
-// not known to have the value's mark. Otherwise one damaged operation would keep events from all others.
+// matching returns the provider's operations that have the value. matching passes over damaged operations, unless they
+// are known to have the value's mark. Otherwise one damaged operation would keep events from all others.
 func (s *Store) matching(ctx context.Context, r Reader, handles, known []int64, provider string, by machine.By, value string) (matches []machine.Match, err error) {
 	found, err := r.Find(ctx, Keys{Handles: handles, Heads: true})
 	if err != nil {

@@ -130,7 +130,7 @@ func tryMark(ctx context.Context, d Driver, opts *Options) (Head, error) {
 	return head, tx.Commit(ctx, head, nil)
 }
 
-// errHasClear is for a ring that would take all that a journal has for damaged.
+// errHasClear is for a ring that would take the whole content of a journal for damaged.
 var errHasClear = errors.New("journal: it has payloads in clear, and the ring reads sealed payloads only: open it with what Ring.ReadClear returns")
 
 // errLostMark is for a journal whose boxes have no mark.

@@ -49,7 +49,7 @@ type sealPage struct {
 	clear  int64
 }
 
-// box counts a payload. An empty key means that it is in clear.
+// box counts a payload. An empty key means clear text.
 func (p *sealPage) box(key string) {
 	if key == "" {
 		p.clear++

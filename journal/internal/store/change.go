@@ -10,8 +10,7 @@ import (
 )
 
 // Changes reports whether Next changed anything worth recording. A later UpdatedAt alone is not: it would cost a
-// commit. It would also hide from a cancel without a claim's number that the operation is still as its own Begin left
-// it.
+// commit. It would also hide from a cancel without a claim's number that the operation is unchanged since Begin.
 func Changes(before, after journal.Operation, decision machine.Decision) bool {
 	switch decision {
 	case machine.Execute, machine.Recorded, machine.SecondEffect, machine.Offer:

@@ -107,7 +107,7 @@ func NeedsTrust(kind machine.EventKind) bool {
 	return false
 }
 
-// IsNamed tells whether an operation is found by this name: its own, or its second one.
+// IsNamed reports whether a name finds an operation, as the first name or the second.
 func IsNamed(op *journal.Operation, ref journal.Ref) bool {
 	return op.Ref == ref || op.Alias == ref && ref != (journal.Ref{})
 }
@@ -117,7 +117,7 @@ func Undelivered(op *journal.Operation) bool {
 	return op.State > journal.StateInFlight && !op.Delivered
 }
 
-// Selects tells whether List yields the operation, for a limit that it does not reach.
+// Selects reports whether List yields the operation, before any limit.
 func Selects(f *journal.Filter, op *journal.Operation) bool {
 	switch {
 	case f.ByWake && (op.State != journal.StatePending || op.Attention != ""),

@@ -113,10 +113,10 @@ func (c *Clock) See(at time.Time) bool {
 }
 
 // closing handles an asker's clock that is behind. Windows are closed as of the clock's first reading. If operations
-// have come in since, windows are closed as of now too, since an operation that a right clock began meanwhile keeps
-// its window. Half a margin passes before, and the event's date is half a margin later than now. Right clocks differ
-// by less, so the event questions no right clock's stamp. The event still finds a clock that has since gone further
-// ahead than the margin.
+// have come in since, windows are closed as of now too: an operation that began meanwhile by a right clock keeps the
+// window. Half a margin passes before, and the event's date is half a margin later than now. Right clocks differ by
+// less, so the event questions no right clock's stamp. The event still finds a clock that has since gone further ahead
+// than the margin.
 func (c *Clock) closing(at time.Time) (sweep machine.Event, due bool) {
 	half := c.LeastMargin / 2
 	if c.closed.IsZero() {
@@ -150,9 +150,9 @@ func (c *Clock) another(at time.Time) bool {
 }
 
 // stride is called for an asker's clock that is more than machine.Leap ahead of the jump. The two readings must come
-// from different processes, or from one process that has seen the clock ahead for machine.Confirmation by its own
-// time. Operations sent meanwhile keep their dates, since only a clock that was seen to go on dates operations.
-// stride reports whether Last has moved.
+// from different processes, or from one process that saw the clock ahead for machine.Confirmation by the process's own
+// time. Operations sent meanwhile keep their dates, since only a clock that was seen to go on dates operations. stride
+// reports whether Last has moved.
 func (c *Clock) stride(at time.Time) (moved bool) {
 	aheadAt := c.aheadAt
 	if moved = aheadAt.IsZero() || time.Since(aheadAt) >= machine.Confirmation; moved {
@@ -166,7 +166,7 @@ func (c *Clock) stride(at time.Time) (moved bool) {
 }
 
 // before returns, by the asker's clock, the earliest time when Jumped was seen. before subtracts the time that has
-// passed in this process. If the passed time is unknown, before returns Jumped.
+// passed in the process. If the passed time is unknown, before returns Jumped.
 func (c *Clock) before(at time.Time) time.Time {
 	if c.jumpedAt.IsZero() {
 		return c.Jumped
@@ -187,8 +187,8 @@ func (c *Clock) Unconfirmed(at time.Time) time.Time {
 	return c.Jumped.Add(machine.Confirmation)
 }
 
-// Passed returns the latest time that has surely passed, by an asker's clock that was seen. A believed clock's
-// reading counts. While the clock is not believed, Last counts if Last is earlier.
+// Passed returns the latest time that has surely passed, by an asker's clock. A believed clock's reading counts. While
+// the clock is not believed, Last counts if Last is earlier.
 func (c *Clock) Passed(at time.Time) time.Time {
 	if at = stamp(at); !c.Unconfirmed(at).IsZero() && c.Last.Before(at) {
 		return c.Last

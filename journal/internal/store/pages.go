@@ -9,9 +9,9 @@ import (
 // firstPage is the size of the first page of a list. Many readers need no more.
 const firstPage = 16
 
-// InPages yields the operations that read returns, page by page, within the filter's limit. It asks read for as many
-// operations as it can use. The first page is small, and the later ones have at most pageSize. read reports whether that
-// was the last page. InPages ends after an error.
+// InPages yields the operations that read returns, page by page, within the filter's limit. Each read asks for as many
+// operations as the list can use. The first page is small, and the later ones have at most pageSize. read reports
+// whether that was the last page. InPages ends after an error.
 func InPages(filter journal.Filter, pageSize int, read func(size int) (ops []journal.Operation, last bool, err error)) iter.Seq2[journal.Operation, error] {
 	return func(yield func(journal.Operation, error) bool) {
 		left := filter.Limit

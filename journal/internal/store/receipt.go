@@ -18,7 +18,7 @@ func TakesReceipt(f *journal.ReceiptFilter, r *journal.Receipt) bool {
 		r.Handle > f.After && (f.Before == 0 || r.Handle < f.Before)
 }
 
-// OldestReserved is when the first of the reserved receipts was created. It reads up to the first that is damaged.
+// OldestReserved is when the first of the reserved receipts was created. It reads up to the first damaged receipt.
 func OldestReserved(ctx context.Context, j machine.Receipts) (oldest time.Time, err error) {
 	for r, err := range j.ListReceipts(ctx, journal.ReceiptFilter{States: []journal.ReceiptState{journal.ReceiptReserved}}) {
 		if errors.Is(err, format.ErrDamaged) {

@@ -181,8 +181,8 @@ func (db *Database) Misname(name rowstore.Digest, handle int64) {
 	})
 }
 
-// Hold has a transaction of the application's hold rows and names until release is called. It passes over those that
-// another transaction holds.
+// Hold has a transaction of the application's hold rows and names until release is called. It passes over the rows held
+// by another transaction.
 func (db *Database) Hold(handles []int64, names []rowstore.Digest) (release func()) {
 	ctx := context.Background()
 	tx, _, _, err := db.maps.Open().Begin(ctx, rowstore.Keys{Handles: handles, Lock: rowstore.TryLock})

@@ -162,7 +162,7 @@ type tx struct {
 	head rowstore.Head
 }
 
-// Commit implements rowstore.Tx. It meets its fate once the changes were written.
+// Commit implements rowstore.Tx. The commit meets its fate once the changes are written.
 func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	fate := t.db.step()
 	if err := t.Put(ctx, changes); err != nil {

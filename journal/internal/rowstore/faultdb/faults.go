@@ -104,7 +104,7 @@ func (db *Database) BlockCommits() (release func()) {
 	}
 }
 
-// StepCommits has each commit wait for LetCommit. false ends that, and has those that wait land.
+// StepCommits makes each commit wait for LetCommit. false ends the waiting, and the waiting commits land.
 func (db *Database) StepCommits(on bool) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -122,7 +122,7 @@ func (db *Database) Commits() int {
 	return len(db.faults.steps)
 }
 
-// LetCommit has the nth of the commits that wait go on to its fate.
+// LetCommit lets the nth waiting commit go on to its fate.
 func (db *Database) LetCommit(n int, fate Fate) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

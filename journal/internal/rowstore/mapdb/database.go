@@ -56,8 +56,8 @@ func (db *Database) lock() (unlock func()) {
 	return db.mu.Unlock
 }
 
-// take has t hold something. It waits if t does, and otherwise reports whether it holds it. If both would wait for each
-// other, it returns ErrLocked, as a server does that detects a deadlock. The caller holds db.mu.
+// take has t hold something. It waits if t waits, and otherwise reports whether t holds the lock. If two transactions
+// would wait for each other, it returns ErrLocked, like a server that detects a deadlock. The caller holds db.mu.
 func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Lock) (bool, error) {
 	for {
 		holder := db.held[what]
@@ -93,8 +93,8 @@ func (db *Database) take(ctx context.Context, t *tx, what any, lock rowstore.Loc
 	}
 }
 
-// sharedWait is how long a transaction of several requests waits for what another one holds. A transaction that was
-// begun with WaitLock, or is the application's, waits for as long as its context permits.
+// sharedWait is how long a transaction of several requests waits for what another one holds. A transaction begun with
+// WaitLock, or the application's, waits for as long as the context permits.
 const sharedWait = 5 * time.Millisecond
 
 // waitsFor reports whether t waits for the other one, or for one that does.

@@ -15,14 +15,15 @@ import (
 	"github.com/onceward/onceward/journal/journaltest"
 )
 
-// counts are the tests that ran and that were skipped, by part of the suite.
+// counts are the numbers of run and skipped tests, by part of the suite.
 type counts struct {
 	mu      sync.Mutex
 	ran     int
 	skipped map[string]int
 }
 
-// Conformance runs the suite, and verifies each journal that is still open at the end of its test. It fails if a test of a part skips that is not listed, or if fewer tests run than least.
+// Conformance runs the suite, and verifies each journal that is still open when its test ends. Conformance fails if an
+// unlisted part skips a test, or if fewer tests than least run.
 func Conformance(t *testing.T, open func(t *testing.T) journaltest.Harness, skips map[string]string, least int) {
 	t.Helper()
 	c := &counts{skipped: make(map[string]int)}

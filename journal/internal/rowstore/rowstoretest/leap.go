@@ -75,9 +75,9 @@ func (db Database) leaps(t *testing.T) string {
 	return head.Leaps
 }
 
-// A clock was ahead by two hours, and a process dies while it sweeps what that clock has dated. The next process sends
-// nothing of it, even once the clock has caught up, and goes on with the sweep. What the right clock has dated meanwhile
-// keeps its window.
+// A clock was ahead by two hours, and a process dies during the sweep of the rows dated by the clock. The next process
+// sends nothing of it, even once the clock has caught up, and goes on with the sweep. What the right clock has dated
+// meanwhile keeps its window.
 func unfinishedSweep(t *testing.T, db Database) {
 	const many = 300 // more than a page
 	right := time.Now()
@@ -133,7 +133,7 @@ func unfinishedSweep(t *testing.T, db Database) {
 	assert.NotContains(t, db.leaps(t), `"at"`, "all were told")
 }
 
-// parkAt begins an operation by a clock, and parks it for a minute with an attempt that may have run.
+// parkAt begins an operation by a clock, and parks the operation for a minute with an attempt that may have run.
 func (p *process) parkAt(t *testing.T, id string, at time.Time) journal.Operation {
 	begin := p.begin(id)
 	begin.At = at

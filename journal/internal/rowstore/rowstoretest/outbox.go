@@ -35,7 +35,7 @@ func (p *process) decides(t *testing.T, tx journal.Tx, ev machine.Event, want ma
 	require.Equal(t, want, result.Decision)
 }
 
-// A service that only enqueues notices a clock that is set back, too.
+// A service that only enqueues also notices a clock that is set back.
 func enqueuedMargin(t *testing.T, db Database) {
 	p := db.join(t)
 	least := func() time.Duration {
@@ -73,7 +73,7 @@ func enqueuedMargin(t *testing.T, db Database) {
 	assert.Equal(t, lowest, least(), "another commit keeps it")
 }
 
-// The application may commit all the same, where its database lets it.
+// The application may commit all the same, if the database allows the commit.
 func refusedEnqueue(t *testing.T, db Database) {
 	p := db.join(t)
 	db.Refuse(t, "refused", 0)

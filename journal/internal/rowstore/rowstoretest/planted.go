@@ -38,7 +38,7 @@ type planter struct {
 	asker   int64
 }
 
-// Plant leaves the word in each payload that a journal has, and in nothing that is in clear.
+// Plant leaves the word in each payload of a journal, and in no clear text.
 func Plant(t testing.TB, j Planting, word string) {
 	t.Helper()
 	s, err := j.Join(t.Context())
@@ -178,7 +178,7 @@ func RequirePlanted(t testing.TB, j Planting, word string) {
 	require.Equal(t, word, r.Fingerprint)
 }
 
-// RequireSealed checks that a journal which lacks the key names it, shows no word, and decides nothing.
+// RequireSealed checks that a journal without the key names the key, shows no word, and decides nothing.
 func RequireSealed(t testing.TB, j Planting, key, word string) {
 	t.Helper()
 	for op, err := range j.List(t.Context(), journal.Filter{}) {
