@@ -61,14 +61,18 @@ func sealStatusOf(has journal.SealStatus, ring []string) *sealStatus {
 	for _, id := range ids {
 		s.Keys = append(s.Keys, sealKey{id, has.Boxes[id], 1 + slices.Index(ring, id)})
 	}
-	s.advise(len(has.Keys)+len(has.Boxes) > 0, len(ring) > 0)
+	s.advise(has.Keys, len(ring) > 0)
 	return s
 }
 
-// advise says what to do next.
-func (s *sealStatus) advise(isSealed, withRing bool) {
+// advise says what to do next. used has the keys that have sealed before.
+func (s *sealStatus) advise(used []string, withRing bool) {
 	do := func(format string, args ...any) { s.ToDo = append(s.ToDo, fmt.Sprintf(format, args...)) }
-	if !isSealed {
+	switch boxed := slices.ContainsFunc(s.Keys, func(k sealKey) bool { return k.Boxes > 0 }); {
+	case len(used) == 0 && boxed:
+		do("Payloads are sealed, and the journal's list of keys is gone: another program has changed the journal. Restore a backup.")
+		return
+	case len(used) == 0:
 		do("The journal is not sealed: programs seal by Options.Seal.")
 		return
 	}
@@ -77,9 +81,12 @@ func (s *sealStatus) advise(isSealed, withRing bool) {
 		switch {
 		case k.Boxes > 0 && withRing && k.Place == 0:
 			do("%s is not in --keys, and %d payloads need it: keep it.", id, k.Boxes)
-		case k.Boxes == 0 && k.Place == 1:
+		case k.Boxes > 0:
+		case k.Place == 1:
 			do("%s seals what comes next.", id)
-		case k.Boxes == 0:
+		case !slices.Contains(used, k.ID):
+			do("%s has sealed nothing yet. To rotate, make it the first key of every program, once each has it as the second.", id)
+		default:
 			do("%s has sealed none of the payloads. Forget it once it is first in no program's ring, and no backup that you keep needs it.", id)
 		}
 	}

@@ -170,6 +170,22 @@ func TestSealStatus(t *testing.T) {
 	assert.Contains(t, strings.Join(strings.Fields(s.out), " "), "KEY PAYLOADS PLACE IN --keys k1 2 2 k2 2 1 in clear")
 }
 
+// What seal status advises in rarer situations.
+func TestSealStatusAdvises(t *testing.T) {
+	for _, one := range []struct {
+		has  journal.SealStatus
+		ring []string
+		says string
+	}{
+		{journal.SealStatus{Keys: []string{"k1", "k2"}, Boxes: map[string]int64{"k2": 1}}, []string{"k2", "k1"}, "k1 has sealed none of the payloads. Forget it once"},
+		{journal.SealStatus{Keys: []string{"k1"}, Boxes: map[string]int64{"k1": 1}}, []string{"k1", "k2"}, "k2 has sealed nothing yet. To rotate"},
+		{journal.SealStatus{Boxes: map[string]int64{"k1": 1}}, nil, "the journal's list of keys is gone"},
+		{journal.SealStatus{Keys: []string{"k1"}, Boxes: map[string]int64{"k1": 1}}, nil, "No payload is in clear"},
+	} {
+		assert.Contains(t, sealStatusOf(one.has, one.ring).ToDo[0], one.says)
+	}
+}
+
 // The file with the keys is refused before anything is opened, and its text is in no message.
 func TestKeysFile(t *testing.T) {
 	path, _ := journalWith(t)
