@@ -177,8 +177,8 @@ func journals(ctx context.Context, f *figures, programs, dir string, runs time.D
 	return nil
 }
 
-// table returns the words of each line that a program prints whose word in this column begins so. A negative column takes
-// all of them. It returns an error if there is none.
+// table returns the words of each printed line whose word in the column has the prefix. A negative column takes all of
+// them. It returns an error if there is none.
 func table(cmd *exec.Cmd, prefix string, column int) (rows [][]string, err error) {
 	output, err := cmd.Output()
 	if err != nil {

@@ -46,7 +46,7 @@ type contender struct {
 	do    func(ctx context.Context, ids []string) error
 }
 
-// run runs the contenders in turn, so that what else the machine does falls on all of them.
+// run runs the contenders in turn, so the machine's other load falls on all.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("consume", flag.ContinueOnError)

@@ -16,8 +16,8 @@ type commitCounter struct {
 	index *os.File // nil: there is no database
 }
 
-// countCommits is for an open database. Close the counter after that: closing any file of a database drops the locks
-// that the process holds on it (https://sqlite.org/howtocorrupt.html, section 2.2).
+// countCommits is for an open database. Close the counter after the database: closing any file of a database drops the process's
+// locks on the file (https://sqlite.org/howtocorrupt.html, section 2.2).
 func countCommits(folder string) (commitCounter, error) {
 	index, err := os.Open(filepath.Join(folder, databaseName+"-shm"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -12,12 +12,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// databaseName is the file that each engine keeps its flows in, within its folder.
+// databaseName is the file for each engine's flows, within the engine's folder.
 const databaseName = "flows.db"
 
 // openDatabase opens the database of an engine that takes one, with as many connections. Every write transaction takes
-// the lock at its beginning, as DBOS has it: one that reads first would fail at its first write whenever another came
-// in between.
+// the lock at the beginning, as in DBOS: a transaction that reads first would fail at the first write whenever another
+// came in between.
 func openDatabase(folder string, connections int) (*sql.DB, error) {
 	settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
@@ -38,8 +38,8 @@ func openSQLite(path string, settings url.Values) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+settings.Encode())
 }
 
-// init refuses every connection of this process that would not survive the loss of power. Onceward's journal writes
-// on connections of a driver of its own, which makes the same check.
+// init refuses every connection of the process that would not survive the loss of power. Onceward's journal writes on
+// connections of a driver of its own, which makes the same check.
 func init() {
 	sqlite.RegisterConnectionHook(func(conn sqlite.ExecQuerierContext, _ string) error {
 		const full = int64(2)

@@ -9,7 +9,7 @@ import (
 
 // engine runs flows. Its methods are safe for concurrent use.
 type engine interface {
-	// run begins the flow of this name and returns once it is durable that the flow came to its end.
+	// run begins the flow with the name and returns once the flow's end is durable.
 	run(ctx context.Context, flow string) error
 	close() error
 }
@@ -58,7 +58,7 @@ func (c contender) describe() string {
 // peers are the contenders that the aim compares with.
 var peers = []string{nameRiverStep, nameRiverFlow, nameDBOS}
 
-// versionOf is the module's version in this program; "" where that is not known.
+// versionOf is the module's version in the program; "" if the version is unknown.
 func versionOf(module string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -79,7 +79,7 @@ func loadAverage() string {
 	return minute
 }
 
-// compare runs the engines in turn, so that what else the machine does falls on all of them.
+// compare runs the engines in turn, so the machine's other load falls on all.
 func compare(ctx context.Context, chosen []contender, dir string, atOnce, times int, runs time.Duration) (results, error) {
 	measured := map[string][]figures{}
 	for turn := range times {

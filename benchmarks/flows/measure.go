@@ -72,7 +72,7 @@ type load struct {
 	begun   atomic.Int64 // flows
 }
 
-// run has callers run flows, each at least one and its next when that has come to its end, until the time is over. It
+// run makes callers run flows, each at least one and the next after the end of the last, until the time is over. It
 // returns how long each flow took.
 func (l *load) run(ctx context.Context, runs time.Duration) ([]time.Duration, error) {
 	times, failed := make([][]time.Duration, l.atOnce), make([]error, l.atOnce)
@@ -122,7 +122,7 @@ func (l *load) measure(ctx context.Context, runs time.Duration) (figures, error)
 	}, err
 }
 
-// percentile returns the least of the sorted times that p percent of them do not exceed; 0 if there are none.
+// percentile returns the least of the sorted times that p percent do not exceed; 0 if there are none.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// oncewardEngine runs flows by a registered function, so that Resume would go on with them after a crash.
+// oncewardEngine runs flows by a registered function, so Resume would continue the flows after a crash.
 type oncewardEngine struct {
 	client  *onceward.Client
 	flows   *flow.Runner

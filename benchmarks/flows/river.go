@@ -83,7 +83,7 @@ func (e *riverEngine) run(ctx context.Context, flow string) error {
 	}
 }
 
-// end tells who waits for the flow. It is durable that it ended.
+// end tells who waits for the flow. The end is durable.
 func (e *riverEngine) end(flow string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

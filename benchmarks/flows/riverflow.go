@@ -67,7 +67,7 @@ func record(ctx context.Context, tx *sql.Tx, flow, step string, r receipt) error
 	return err
 }
 
-// recorded are the steps that an earlier attempt of the job has behind it.
+// recorded are the steps that an earlier attempt of the job has made.
 func (w *flowWorker) recorded(ctx context.Context, flow string) (known map[string]receipt, err error) {
 	rows, err := w.db.QueryContext(ctx, "SELECT name, result FROM step WHERE flow = ?", flow)
 	if err != nil {

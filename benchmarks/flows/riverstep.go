@@ -8,7 +8,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 )
 
-// stepArgs are those of a job that makes one step, and inserts the next one's with its own completion.
+// stepArgs are the arguments of a job that makes one step, and inserts the next step's job in the completing
+// transaction.
 type stepArgs struct {
 	Flow     string  `json:"flow"`
 	Step     int     `json:"step"`

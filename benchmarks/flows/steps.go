@@ -22,11 +22,11 @@ type receipt struct {
 // keyHeader is where the provider takes keys.
 const keyHeader = "Idempotency-Key"
 
-// stepKey is the key that those get who have to make one themselves: the same whenever the step is made.
+// stepKey is the key for engines that have to make a key themselves: the same whenever the step is made.
 func stepKey(flow, step string) string { return flow + "." + step }
 
-// call makes the call of a step: a form of about half a KiB, as payment APIs take them. Without a key it leaves that to
-// the client.
+// call makes the call of a step: a form of about half a KiB, as payment APIs take them. Without a key it leaves the key
+// to the client.
 func (p place) call(ctx context.Context, flow, step string, previous receipt, key string) (receipt, error) {
 	form := url.Values{
 		"flow": {flow}, "step": {step}, "previous": {previous.ID}, "amount": {"2000"}, "currency": {"usd"},

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// floorStore appends to a file whose blocks exist already, and makes the appends that have come together durable by
-// one fdatasync. It shows the disk's limit, without anything that a store is for. After a crash nothing of it would
-// be found again by key.
+// floorStore appends to a file whose blocks exist already, and makes the appends that have come together durable by one
+// fdatasync. It shows the disk's limit, without a store's work. After a crash nothing of it would be found again by
+// key.
 type floorStore struct {
 	file    *os.File
 	waiting chan appended
@@ -26,7 +26,7 @@ type appended struct {
 	done chan error
 }
 
-// floorSize is the size of the file, in bytes. It starts again at its beginning when it is full.
+// floorSize is the size of the file, in bytes. A full file starts again at the beginning.
 const floorSize = 256 << 20
 
 func openFloor(folder string) (store, error) {

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	return all.printAims(os.Stdout)
 }
 
-// compare runs the stores in turn, so that what else the machine does falls on all of them.
+// compare runs the stores in turn, so the machine's other load falls on all.
 func compare(ctx context.Context, chosen []contender, dir string, callers []int, times int, runs time.Duration) (results, error) {
 	all := results{}
 	for _, n := range callers {

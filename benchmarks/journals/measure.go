@@ -19,7 +19,7 @@ type figures struct {
 	Allocations  float64       // an operation
 }
 
-// measure has callers do operations for so long, each starting its next when it has finished one, in a new store.
+// measure makes callers do operations for a time, each starting the next after the last, in a new store.
 func measure(ctx context.Context, c contender, dir string, callers int, runs time.Duration) (f figures, err error) {
 	folder, err := os.MkdirTemp(dir, "journals-")
 	if err != nil {
@@ -82,7 +82,7 @@ func load(ctx context.Context, s store, callers int, runs time.Duration) (figure
 	}, nil
 }
 
-// percentile returns the least of the sorted times that p percent of them do not exceed; 0 if there are none.
+// percentile returns the least of the sorted times that p percent do not exceed; 0 if there are none.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// beside measures our journal with this many completed operations in it.
+// beside measures our journal with so many completed operations inside.
 func beside(ctx context.Context, dir string, rows int, runs time.Duration, times int) error {
 	folder, err := os.MkdirTemp(dir, "journals-")
 	if err != nil {
@@ -108,7 +108,7 @@ func line(w *tabwriter.Writer, what string, measured float64, aim, unit string) 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// fill completes this many operations, one in ten of them named, and returns the names.
+// fill completes so many operations, one in ten of them named, and returns the names.
 func fill(ctx context.Context, s *oncewardStore, rows int) (names []string, err error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -138,7 +138,7 @@ func fill(ctx context.Context, s *oncewardStore, rows int) (names []string, err 
 
 func nameOf(n int64) string { return "invoice-" + strconv.FormatInt(n, 10) + "/charge" }
 
-// timed opens this often and returns the median of the time it took.
+// timed opens so often and returns the median time.
 func timed(times int, open func() (func() error, error)) (time.Duration, error) {
 	var took []time.Duration
 	for range max(times, 5) {

@@ -1,5 +1,5 @@
-// Loopback sends the same charges over HTTP on this machine through a plain http.Client, through go-retryablehttp and
-// through Onceward with its SQLite journal, in turn. Two proxies follow: httputil.ReverseProxy alone, and package proxy.
+// Loopback sends the same charges over HTTP on one machine through a plain http.Client, through go-retryablehttp and
+// through Onceward with a SQLite journal, in turn. Two proxies follow: httputil.ReverseProxy alone, and package proxy.
 // It compares their rates a second.
 //
 //	go run ./loopback

@@ -63,7 +63,7 @@ func newDatabase(ctx context.Context, direct string, delay time.Duration) (d *da
 	return d, nil
 }
 
-// another makes a database of that name beside this one, and tells where it is, directly and through the proxy.
+// another makes a database with the name beside the first, and returns both addresses: directly and through the proxy.
 func (d *database) another(ctx context.Context, name string) (direct, through string, err error) {
 	if _, err := d.conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
 		return "", "", err
@@ -126,8 +126,8 @@ func (d *database) used(ctx context.Context) (u used, err error) {
 	return u, err
 }
 
-// cpu is what the server's processes have used: those that live, and those that have ended, which Linux counts as their
-// parent's.
+// cpu is the CPU time of the server's processes: the living ones, and the ended ones, which Linux counts for the
+// parent.
 func (d *database) cpu() (total time.Duration, err error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -7,8 +7,8 @@
 //	go run ./postgres -rows 1100000          our journal beside many operations, and empty
 //	go run ./postgres -outbox                operations that are enqueued in the application's own transaction
 //
-// It starts a PostgreSQL server of its own in the system's temporary folder (TMPDIR), with PostgreSQL's own settings: fsync
-// and all. Compare only within one run: the speed of a disk varies from one to the next.
+// It starts a separate PostgreSQL server in the system's temporary folder (TMPDIR), with PostgreSQL's own settings:
+// fsync and all. Compare only within one run: the speed of a disk varies from one to the next.
 package main
 
 import (
@@ -131,7 +131,7 @@ func choose(from []contender, names string) ([]contender, error) {
 	return chosen, nil
 }
 
-// compare runs the contenders in turn, so that what else the machine does falls on all of them.
+// compare runs the contenders in turn, so the machine's other load falls on all.
 func compare(ctx context.Context, d *database, o options) (results, error) {
 	all := results{}
 	for _, processes := range o.processes {

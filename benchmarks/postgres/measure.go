@@ -27,7 +27,7 @@ type figures struct {
 	Shares       float64       // the busiest process to the idlest
 }
 
-// childCommand makes a process of this program one that does the work.
+// childCommand makes a process of the program do the work.
 const childCommand = "child"
 
 // report is what a child tells.
@@ -37,7 +37,7 @@ type report struct {
 	CPU   time.Duration
 }
 
-// measure has callers in so many processes do operations for so long, each starting its next when it has finished one.
+// measure makes callers in so many processes do operations for a time, each starting the next after the last.
 func measure(ctx context.Context, d *database, name string, callers, processes int, runs time.Duration) (f figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*runs+2*time.Minute)
 	defer cancel()
@@ -99,7 +99,7 @@ func figuresOf(reports []report, server used) (f figures, err error) {
 	return f, nil
 }
 
-// worker is a child, as its parent sees it.
+// worker is a child, as the parent sees the child.
 type worker struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -150,7 +150,7 @@ func stopAll(workers []*worker) error {
 // urlVariable has the database's address in the environment of a child.
 const urlVariable = "BENCHMARK_DATABASE"
 
-// child is what a child does: it gets ready, waits, works, tells, and ends when its parent has heard it.
+// child is the child's work: get ready, wait, work, report, and end when the parent has heard the report.
 func child(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet(childCommand, flag.ContinueOnError)
 	name := flags.String("store", "", "")
@@ -217,7 +217,7 @@ func load(ctx context.Context, s store, callers int, runs time.Duration) (report
 	return report{Times: slices.Concat(times...), Took: time.Since(began), CPU: processorTime() - cpu}, errors.Join(append(failed, ctx.Err())...)
 }
 
-// percentile returns the least of the sorted times that p percent of them do not exceed; 0 if there are none.
+// percentile returns the least of the sorted times that p percent do not exceed; 0 if there are none.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// naiveStore is PostgreSQL as one would use it at first: a transaction for every event, which reads what it decides
-// by, through a pool.
+// naiveStore is PostgreSQL in the first form that comes to mind: a transaction for every event, which reads the facts
+// for the decision, through a pool.
 type naiveStore struct {
 	pool    *pgxpool.Pool
 	session string

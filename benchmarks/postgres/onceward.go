@@ -67,7 +67,7 @@ func intent(naming journal.Naming, key string) *machine.Intent {
 	}
 }
 
-// of returns ev for the operation in begun, under its claim: now, in this session, after one attempt.
+// of returns ev for the operation in begun, under the claim: now, in the session, after one attempt.
 func (s *oncewardStore) of(begun machine.Result, ev machine.Event) machine.Event {
 	ev.Ref, ev.Handle, ev.Claim = begun.Operation.Ref, begun.Operation.Handle, begun.Operation.Claim
 	ev.At, ev.Session, ev.Attempts = s.journal.Now(), s.session.ID(), 1

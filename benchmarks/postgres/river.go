@@ -13,9 +13,9 @@ import (
 )
 
 // riverStore inserts a job for each operation, and the job's worker records the answer as its output. River completes
-// jobs in batches some milliseconds after they were worked, and a caller that waited for that would do nothing else.
-// So callers insert their next jobs meanwhile, until so many are under way. The time counts until all are completed,
-// so it is River's best case. Each process works the jobs that it inserted.
+// jobs in batches some milliseconds after the work, and a waiting caller would do nothing else. So callers insert their
+// next jobs meanwhile, until so many are under way. The time counts until all are completed, so it is River's best
+// case. Each process works the jobs that it inserted.
 type riverStore struct {
 	pool     *pgxpool.Pool
 	client   *river.Client[pgx.Tx]

@@ -11,8 +11,8 @@ import (
 // rowsAtOnce is how many rows one statement makes.
 const rowsAtOnce = 100_000
 
-// beside measures our journal with few operations in it and with many completed ones, in two schemas of one server.
-// It measures them in turn, so that the machine's other load falls on both.
+// beside measures our journal with few operations in it and with many completed ones, in two schemas of one server. It
+// measures them in turn, so the machine's other load falls on both.
 func beside(ctx context.Context, d *database, o options, out io.Writer) error {
 	full := *d
 	if err := full.fill(ctx, o.rows); err != nil {

@@ -30,7 +30,7 @@ func beside(ctx context.Context, h http.Handler, rows int, fill func() error) (c
 // The receipts that are filled in have other keys than their sums say. No request asks for them.
 
 func fillSQLite(ctx context.Context, path string, rows int) error {
-	// The keys are random, so that each goes to another page of its index.
+	// The keys are random, so each goes to another page of the index.
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)&_pragma=synchronous(OFF)&_pragma=cache_size(-1000000)")
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type database struct {
 
 var databases = []database{{"sqlite", openSQLite}, {"postgres", openPostgres}}
 
-// ledger is a database as contenders that are not ours use it: each method is a commit.
+// ledger is a database as foreign contenders use the database: each method is a commit.
 type ledger interface {
 	book(ctx context.Context, payee []byte) error
 	// reserve reports whether the key is new, else the answer that finish recorded, or nil.

@@ -85,7 +85,7 @@ type contender struct {
 	postmaster int // process of the PostgreSQL server; 0 for none
 }
 
-// measureOn runs the contenders in turn, so that what else the machine does falls on all of them.
+// measureOn runs the contenders in turn, so the machine's other load falls on all.
 func measureOn(ctx context.Context, d database, o options, out io.Writer) error {
 	all, describe, end, err := d.open(ctx, o)
 	if err != nil {
@@ -158,7 +158,7 @@ func newClient(callers int) *client {
 	return &client{http: &http.Client{Transport: &http.Transport{MaxIdleConns: 8 * callers, MaxIdleConnsPerHost: callers}}}
 }
 
-// measure has the callers ask for so long, each its next once it is answered.
+// measure makes the callers ask for a time, each again after the last answer.
 func (c *client) measure(ctx context.Context, one contender, o options) (figures, error) {
 	times, failed := make([][]time.Duration, o.callers), make([]error, o.callers)
 	before, err := cpu.UsedBy(one.postmaster)

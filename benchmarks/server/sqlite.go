@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// openSQLite opens a journal with a ledger in its file, and another file for those who have no journal.
+// openSQLite opens a journal with a ledger in the file, and another file for contenders without a journal.
 func openSQLite(ctx context.Context, o options) (all []contender, describe string, end func(), err error) {
 	folder, err := os.MkdirTemp(o.dir, "server-benchmark-")
 	if err != nil {

@@ -241,9 +241,9 @@ func (l *Teller) Charge() (charge onceward.Operation) {
 	return charge
 }
 
-// Bank returns the table of an API that forgets keys as soon as it has answered, so that a lost answer leaves an
-// operation unknown. Its payments can be found by their key and by the caller's reference. Its transfers take no key,
-// and can be found by their fields.
+// Bank returns the table of an API that forgets keys right after the answer, so a lost answer leaves an operation
+// unknown. Its payments can be found by their key and by the caller's reference. Its transfers take no key, and can be
+// found by their fields.
 func Bank() providers.Provider {
 	means := []providers.Meaning{
 		{Field: "status", Equals: "failed", Is: providers.Refused},

@@ -11,8 +11,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// InBox starts a real server that keeps p's contract, and a process that calls it, on a
-// journal in memory if cfg has none.
+// InBox starts a real server that keeps p's contract, and a calling process, on a journal in memory if cfg has none.
 func InBox(t *testing.T, p providers.Provider, cfg onceward.Config) (*providertest.Server, *Process) {
 	t.Helper()
 	srv := Serving(t, p, nil)
@@ -21,8 +20,7 @@ func InBox(t *testing.T, p providers.Provider, cfg onceward.Config) (*providerte
 	return srv, Start(t, srv.Client().Transport, cfg)
 }
 
-// Serving starts a real server that keeps p's contract. watch sees each request; it may be
-// nil.
+// Serving starts a real server that keeps p's contract. watch, which may be nil, sees each request.
 func Serving(t *testing.T, p providers.Provider, watch func(providertest.Request)) *providertest.Server {
 	t.Helper()
 	srv := providertest.NewUnstartedServer(p, http.HandlerFunc(Pays))
@@ -33,8 +31,7 @@ func Serving(t *testing.T, p providers.Provider, watch func(providertest.Request
 	return srv
 }
 
-// Calling starts a process that calls srv. Fields that cfg leaves empty get defaults: a SQLite file of its own and a
-// quick policy.
+// Calling starts a process that calls srv. Empty fields of cfg get defaults: a new SQLite file and a quick policy.
 func Calling(t *testing.T, srv *providertest.Server, cfg onceward.Config) *Process {
 	t.Helper()
 	if cfg.Journal == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // OfTenant returns the tenant in the header Tenant, or tenant-1. It is for tests: a program takes the tenant from the
-// caller that it has authenticated.
+// authenticated caller.
 func OfTenant(r *http.Request) (string, error) {
 	if name := r.Header.Get("Tenant"); name != "" {
 		return name, nil
@@ -41,7 +41,7 @@ func (p *Process) LosesSession() {
 	}
 }
 
-// LookedAt returns the facts of an operation that a look at it shows now.
+// LookedAt returns the facts that a look at an operation shows now.
 func (p *Process) LookedAt(ref onceward.Ref) onceward.Seen {
 	p.T.Helper()
 	op, err := p.Operation(p.T.Context(), ref)
@@ -49,7 +49,7 @@ func (p *Process) LookedAt(ref onceward.Ref) onceward.Seen {
 	return op.Seen
 }
 
-// Get makes a GET, or the request that the options make of it.
+// Get makes a GET, or the request made by the options.
 func (p *Process) Get(ctx context.Context, options ...Option) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, OwnURL, nil)
 	require.NoError(p.T, err)

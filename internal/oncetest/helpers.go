@@ -129,8 +129,7 @@ func Repeated(n int, fault providertest.Fault) []providertest.Fault {
 // Invoice is the usual name of an operation.
 const Invoice = "invoice-1/charge"
 
-// LeftInFlight makes a call that a crash cuts off while it is at the provider, and
-// returns the journal.
+// LeftInFlight makes a call that a crash cuts off at the provider, and returns the journal.
 func LeftInFlight(t *testing.T, api providers.Provider, cfg onceward.Config, options ...Option) (*providertest.Server, machine.Store) {
 	t.Helper()
 	var dead *Process
@@ -165,7 +164,7 @@ var TestSecret = []byte("0123456789abcdef")
 // ToOwn sends a request to the API of [Own].
 var ToOwn = To(http.MethodPost, OwnURL)
 
-// Settler is an Outcomes.Handle that remembers what it got, and fails on some of it.
+// Settler is an Outcomes.Handle that remembers each outcome, and fails on some.
 type Settler struct {
 	Mu    sync.Mutex
 	Got   map[string][]onceward.Operation
@@ -193,7 +192,7 @@ func Remembers(m providers.Memory) func(*providers.Endpoint) {
 	return func(e *providers.Endpoint) { e.Remembers = m }
 }
 
-// NoGuard declares that an endpoint may work on two requests at once, and its handling time.
+// NoGuard declares that an endpoint may work on two requests at once, and the handling time.
 func NoGuard(handling time.Duration) func(*providers.Endpoint) {
 	return func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, handling }
 }
@@ -267,7 +266,7 @@ func (b *WatchedBody) Close() error {
 	return nil
 }
 
-// Closing returns a body that calls closed when it is closed.
+// Closing returns a body that calls closed on Close.
 func Closing(body io.Reader, closed func()) io.ReadCloser { return closingBody{body, closed} }
 
 type closingBody struct {

@@ -63,8 +63,8 @@ func EachJournal(t *testing.T, f func(t *testing.T, open func() machine.Store)) 
 	})
 }
 
-// SeesTheClock begins another operation from another session at that time, and cancels it. The journal does not believe
-// a clock at once that is days ahead of the times that it has seen.
+// SeesTheClock begins another operation from another session at the given time, and cancels the operation. The journal
+// does not believe at once a clock that is days ahead of the seen times.
 func SeesTheClock(t *testing.T, j machine.Store, at time.Time) {
 	t.Helper()
 	s, err := j.Join(context.Background())

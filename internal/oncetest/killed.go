@@ -100,8 +100,8 @@ func (p *Child) End() (killed bool, err error) {
 	return false, nil
 }
 
-// OutliveNobody ends the process once the test that started it is gone. It holds the
-// goroutine that calls it, and reads standard input.
+// OutliveNobody ends the process once the starting test is gone. It holds the calling goroutine, and reads standard
+// input.
 func OutliveNobody() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(2)
@@ -122,7 +122,7 @@ const (
 // BeforeEvent returns the point at which an event is about to be recorded.
 func BeforeEvent(k machine.EventKind) Point { return Point("before " + k.String()) }
 
-// AfterEvent returns the point at which an event is recorded, and its caller does not know that yet.
+// AfterEvent returns the point between the record of an event and the caller's knowledge of the record.
 func AfterEvent(k machine.EventKind) Point { return Point("after " + k.String()) }
 
 // Doom says at which point a process kills or stops itself.

@@ -37,7 +37,7 @@ type Reply struct {
 	Answer func(*http.Request) (*http.Response, error)
 }
 
-// Paid is the body of an answer that says that the call succeeded.
+// Paid is the body of an answer that reports success.
 const Paid = `{"id":"ch_1"}`
 
 // RoundTrip reads the request and gives the next reply.
@@ -155,7 +155,7 @@ func Says(status int, body string, header ...string) Reply {
 	return Streams(status, int64(len(body)), func() io.Reader { return strings.NewReader(body) }, header...)
 }
 
-// Streams answers with a body that is read as it comes, of the given Content-Length.
+// Streams answers with a body that is read while it comes, of the given Content-Length.
 func Streams(status int, length int64, body func() io.Reader, header ...string) Reply {
 	return Reply{Answer: func(req *http.Request) (*http.Response, error) {
 		h := http.Header{"Content-Type": {"application/json"}}
@@ -238,7 +238,7 @@ func Doing(f func(), r Reply) Reply {
 	}}
 }
 
-// The answers of Stripe to a charge that it refuses or cannot make.
+// The answers of Stripe to a charge that Stripe refuses or cannot make.
 var (
 	Declined    = Says(402, `{"error":{"type":"card_error","code":"card_declined"}}`)
 	InUse       = Says(409, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, "Retry-After", "3")

@@ -99,7 +99,7 @@ type Outcome struct {
 	Err    error
 }
 
-// Ask makes a charge, or the request that the options make of it. It reads and closes the answer.
+// Ask makes a charge, or the request made by the options. It reads and closes the answer.
 func (p *Process) Ask(ctx context.Context, options ...Option) Outcome {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ChargeURL, strings.NewReader(ChargeForm))
 	if err != nil {

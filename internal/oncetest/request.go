@@ -19,8 +19,8 @@ const (
 // OwnURL is served by [Own].
 const OwnURL = "https://own.example/orders"
 
-// Own returns the table of an API at https://own.example. That is providers.Raw for a week, with stored failures, and
-// one endpoint that a test adjusts.
+// Own returns the table of an API at https://own.example. The table is providers.Raw for a week, with stored failures,
+// and one endpoint that a test adjusts.
 func Own(adjust ...func(*providers.Endpoint)) providers.Provider {
 	p := providers.Raw(7*24*time.Hour, "own.example").WithStoredFailures()
 	for _, f := range adjust {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// link is one client's connection and the one to the server that belongs to it.
+// link is one client's connection and the matching connection to the server.
 type link struct {
 	proxy  *Proxy
 	number int
@@ -43,7 +43,7 @@ func (l *link) cut() {
 	}
 }
 
-// reset closes a connection so that the other side sees the end at once, before it has read the bytes under way.
+// reset closes a connection so that the other side sees the end at once, before reading the bytes under way.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -91,7 +91,7 @@ func (l *link) serve() {
 		return
 	}
 	if cancels {
-		// The server answers nothing, and closes once it has seen to it.
+		// The server answers nothing, and closes after reading the request.
 		_, _ = io.Copy(io.Discard, server)
 		return
 	}
@@ -176,7 +176,7 @@ func (l *link) read(r *bufio.Reader, ahead chan<- sent) {
 	}
 }
 
-// requests passes on what the client asks, at its time, and ends the server's connection after it.
+// requests passes on the client's requests, each at its time, and ends the server's connection afterwards.
 func (l *link) requests(server net.Conn, ahead <-chan sent) {
 	for s := range ahead {
 		if wait := time.Until(s.at); !s.at.IsZero() && wait > 0 {
@@ -305,8 +305,9 @@ func (l *link) answers(r *bufio.Reader) {
 	}
 }
 
-// ambiguous returns the answer of a server, or of a proxy before it, that does not know whether it has committed. The
-// SQLSTATE is the one of the SQL standard for that (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+// ambiguous returns the answer of a server, or of a proxy before the server, that does not know whether the commit
+// landed. The SQLSTATE is the one of the SQL standard for that
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 func ambiguous() []byte {
 	fields := "SERROR\x00VERROR\x00C40003\x00Mresult is ambiguous\x00\x00"
 	return append(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(4+len(fields))), fields...)

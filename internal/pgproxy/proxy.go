@@ -1,9 +1,9 @@
 // Package pgproxy stands between tests and a PostgreSQL server, and injects faults. It delays round trips, cuts or
 // holds a connection at any byte of one side, and cuts off all clients.
 //
-// It understands as much of the protocol as that takes, and changes none of it. That is the ends of messages and
-// exchanges, and the SQL that is executed, in version 3
-// (https://www.postgresql.org/docs/15/protocol-message-formats.html). It declines TLS.
+// It understands only the necessary part of the protocol, and changes nothing. The part is the ends of messages and
+// exchanges, and the executed SQL, in version 3 (https://www.postgresql.org/docs/15/protocol-message-formats.html). It
+// declines TLS.
 package pgproxy
 
 import (
@@ -84,8 +84,8 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// CutOff lets nothing through any more in either direction: connections stand open and are silent,
-// new ones are accepted and silent too. So it is behind a switch that drops packets. Heal ends it.
+// CutOff lets nothing through any more in either direction: connections stand open and are silent, new ones are
+// accepted and silent too. A switch that drops packets does the same. Heal ends it.
 func (p *Proxy) CutOff() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +94,8 @@ func (p *Proxy) CutOff() {
 	}
 }
 
-// Heal ends the cut-off, so that all bytes pass again. It resets connections that were open during the cut-off, if
-// they are still there.
+// Heal ends the cut-off, so that all bytes pass again. It resets connections that were open during the cut-off, if they
+// are still there.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	cutOff := p.cutOff
@@ -125,8 +125,8 @@ type Exchange struct {
 
 // Fault is something that happens to one exchange.
 type Fault struct {
-	// Match picks the exchange: the first of any connection for which it returns true. If it is nil, that is the next
-	// exchange. It must not call the proxy.
+	// Match picks the exchange: the first of any connection for which it returns true. If it is nil, the fault meets
+	// the next exchange. It must not call the proxy.
 	Match func(Exchange) bool
 	// Side and Byte are the point of the fault: after so many bytes of the client's request, or of the server's
 	// answer, have passed. A Byte past the end, or End, means the end.
@@ -198,14 +198,14 @@ func (p *Proxy) Arm(f Fault) *Fired {
 // Done returns a channel that is closed once the fault has happened.
 func (f *Fired) Done() <-chan struct{} { return f.a.fired }
 
-// Exchange waits for the fault and returns the exchange that it happened to.
+// Exchange waits for the fault and returns the exchange that met the fault.
 func (f *Fired) Exchange() Exchange {
 	<-f.a.fired
 	return f.a.exchange
 }
 
-// Passed waits for the fault and returns the number of bytes of its side that had passed: Byte, or fewer if there
-// were no more.
+// Passed waits for the fault and returns the number of bytes of the side that had passed: Byte, or fewer if there were
+// no more.
 func (f *Fired) Passed() int {
 	<-f.a.fired
 	return f.a.passed
@@ -219,7 +219,7 @@ func (f *Fired) Release() {
 	f.a.once.Do(func() { close(f.a.released) })
 }
 
-// fault takes the fault of an exchange from those that are armed; nil: none.
+// fault takes the fault of an exchange from the armed faults; nil: none.
 func (p *Proxy) fault(ex Exchange) *armed {
 	p.mu.Lock()
 	defer p.mu.Unlock()

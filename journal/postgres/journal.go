@@ -61,8 +61,8 @@ func explained[T any](list iter.Seq2[T, error]) iter.Seq2[T, error] {
 
 // Apply runs machine.Next on the operation named by ev, and returns once the result is durable. Apply rejects an event
 // without the caller's clock with a *machine.EventError. If the event's clock is more than a minute ahead of the
-// database's, the error is ErrClockAhead. If ctx ends first, the event may be recorded. Later events of the same operation
-// in this process come after it all the same.
+// database's, the error is ErrClockAhead. If ctx ends first, the event may be recorded. Later events of the same
+// operation in the process come after it all the same.
 func (j *Journal) Apply(ctx context.Context, ev machine.Event) (machine.Result, error) {
 	result, err := j.store.Apply(ctx, ev)
 	return result, explain("apply", err)
@@ -149,7 +149,7 @@ func (j *Journal) Bookmark(ctx context.Context, name string) (journal.Bookmark, 
 	return b, explain("read", err)
 }
 
-// SetBookmark records a bookmark that its caller has read. See journal.Bookmarks.
+// SetBookmark records a bookmark that the caller has read. See journal.Bookmarks.
 func (j *Journal) SetBookmark(ctx context.Context, b journal.Bookmark) (journal.Bookmark, error) {
 	b, err := j.store.SetBookmark(ctx, b)
 	return b, explain("set a bookmark", err)
@@ -199,8 +199,8 @@ func (j *Journal) HasHook(ctx context.Context) (bool, error) {
 func (j *Journal) Adopt(ctx context.Context) error { return explain("adopt", j.store.Adopt(ctx)) }
 
 // Confirm ends the restored state without changing an operation: after a planned move, a promotion without loss, or an
-// upgrade to another major version. The caller asserts that nothing was lost, and that no other copy is, or will be,
-// in use. Confirm ends all sessions. If the journal does not count as restored, Confirm does nothing.
+// upgrade to another major version. The caller asserts that nothing was lost, and that no other copy is, or will be, in
+// use. Confirm ends all sessions. If the journal does not count as restored, Confirm does nothing.
 func (j *Journal) Confirm(ctx context.Context) error {
 	if j.opts.ReadOnly {
 		return ErrReadOnly

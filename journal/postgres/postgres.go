@@ -63,10 +63,10 @@ type Options struct {
 	// itself can't detect such a state. Nil means no Witness.
 	Witness Witness
 
-	// Seal seals the payloads: requests, answers, fingerprints, flows' inputs and steps' results. Names, keys, hosts, states,
-	// times and sizes stay in clear. A journal that was sealed once opens only with one of its keys. Otherwise Open returns
-	// journal.ErrSealed, which names the key. ReadOnly and Existing open without keys. A journal that was in clear before
-	// opens with what Ring.ReadClear returns. Nil means that payloads are in clear.
+	// Seal seals the payloads: requests, answers, fingerprints, flows' inputs and steps' results. Names, keys, hosts,
+	// states, times and sizes stay in clear. A sealed journal opens only with one of its keys. Otherwise Open returns
+	// journal.ErrSealed, which names the key. ReadOnly and Existing open without keys. A journal that was in clear
+	// before opens with what Ring.ReadClear returns. Nil means that payloads are in clear.
 	Seal *seal.Ring
 
 	// Unsafe accepts a server which may lose acknowledged commits (fsync off), and events with any time. For tests only.

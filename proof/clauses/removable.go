@@ -177,7 +177,7 @@ func (p *pruner) visit(n ast.Node) bool {
 			n.X, n.Y = call("mutantFalse", p.number(was, y), n.X), call("mutantFalse", p.number(was, x), n.Y)
 		}
 	case *ast.CallExpr:
-		// A call that takes one of its two arguments is a clause for each of them.
+		// A call that takes one of its two arguments is a clause for each argument.
 		f, ok := n.Fun.(*ast.Ident)
 		if !ok || len(n.Args) != 2 || !slices.Contains([]string{"min", "max", "later"}, f.Name) {
 			return true

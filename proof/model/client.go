@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// clientSteps emits the steps of client i, and the faults that may happen to it. The functions stand for those of the
-// root package of the same name.
+// clientSteps emits the steps of client i, and the faults that may happen to the client. The functions stand for those
+// of the root package of the same name.
 func (x *explorer) clientSteps(s *state, i int) {
 	p := x.client(s, i)
 	if n, ok := x.spend(s, crashes); ok && (p.Phase != idle || x.op(s).Holder == sessions[i]) {
@@ -348,8 +348,7 @@ func (x *explorer) judge(s *state, i int, v verdict, cut bool, ev event, faulty 
 	}
 }
 
-// again decides on another attempt: at once, or after a rest that is too long for
-// this call.
+// again decides on another attempt: at once, or after a rest that is too long for the call.
 func (x *explorer) again(s *state, i int, p client, busy, cut bool, ev event, faulty bool) {
 	answer := p.Answer
 	p.Answer = noAnswer

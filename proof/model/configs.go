@@ -20,7 +20,7 @@ func say(terms ...journal.Terms) []journal.Terms { return terms }
 // shown is a provider that remembers no key. Its objects are looked for.
 var shown = Provider{Remembers: providers.Nothing}
 
-// Worlds are the worlds to explore. Every run of the tests explores each within its short budget, and on demand
+// Worlds are the worlds to explore. Every test run explores each configuration within its short budget, and on demand
 // within its full one.
 var Worlds = []Config{
 	{

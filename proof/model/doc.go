@@ -12,9 +12,8 @@
 //   - The network delivers, dawdles and loses.
 //   - The provider executes, remembers and forgets as its contract says, and no better.
 //
-// Beside the journal's record a state has the facts that an onlooker knows: the
-// effects, the true first send, and the answer that each caller got. The seventeen
-// Invariants compare the two. A search is breadth first, so that the history of a
+// Beside the journal's record a state has the facts known to an onlooker: the effects, the true first send, and each
+// caller's answer. The seventeen Invariants compare the two. A search is breadth first, so that the history of a
 // violation is a shortest one.
 //
 // # Why it is finite
@@ -25,8 +24,8 @@
 //     everything does not grow further. So the clock itself has no end.
 //   - Claims are renamed in their order: Next only compares them.
 //   - The two clients are interchangeable, and a crashed client is a new one.
-//   - Each kind of fault has a budget, in Budget. Attempts, claims, and answers
-//     that prove that nothing ran have none.
+//   - Each kind of fault has a budget, in Budget. Attempts, claims, and answers that prove that nothing ran have no
+//     marks.
 //
 // # What it assumes
 //
@@ -40,17 +39,16 @@
 //     while its client waits for the answer, or never. If it dawdled, it would be executed
 //     after its repeat was answered with a failure.
 //
-//   - Nothing happens between a check and the step that it allows: between the checks
-//     before an attempt and its first byte, and, for the loss of the session, between a
-//     claim and its first attempt. A process that is stopped there sends late.
+//   - Nothing happens between a check and the allowed step: between the checks before an attempt and the first byte,
+//     and, for the loss of the session, between a claim and the first attempt. A process that is stopped there sends
+//     late.
 //
 //   - The journal sees a clock that is wrong by more than the margin, and the clock is set
 //     right within a step. Until it has gone on for machine.Confirmation no time passes
 //     otherwise. It is wrong by less than machine.Leap.
 //
-//   - A backup that is restored has the operation's record, and no generation of it
-//     began after the backup was made, unless the backup has it as cancelled, unknown
-//     or completed.
+//   - A restored backup has the operation's record. No generation of the operation began after the backup was made,
+//     unless the backup has the operation as cancelled, unknown or completed.
 //
 //   - If the program's own look-up says that nothing was executed, no effect is there.
 //     A request is executed within the stated handling time after our attempt ended, or
@@ -62,8 +60,7 @@
 //
 // # What is left out
 //
-// Requests that the provider calls a misuse of their key, changed credentials, calls
-// that share an execution within one process, and Shutdown, which parks operations like
-// a caller that gives up, and ends the session. Of looks and events: leases, refusals,
-// other accounts, and objects of other operations.
+// Requests that the provider calls a misuse of the key, changed credentials, calls that share an execution within one
+// process, and Shutdown, which parks operations like a caller that gives up, and ends the session. Of looks and events:
+// leases, refusals, other accounts, and objects of other operations.
 package model

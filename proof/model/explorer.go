@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Rules are the two functions that a search asks, and the checks that its clients leave out.
+// Rules are the two functions that a search asks, and the checks that the clients leave out.
 type Rules struct {
 	Next    func(journal.Operation, bool, machine.Event) (journal.Operation, machine.Decision, error)
 	MaySend func(machine.Question) machine.Permission
@@ -25,7 +25,7 @@ type Rules struct {
 	Only int
 }
 
-// Real are the rules that the clients of this module go by.
+// Real are the rules of this module's clients.
 func Real() Rules { return Rules{Next: machine.Next, MaySend: machine.MaySend} }
 
 // explorer finds the possible successors of a state.
@@ -73,7 +73,7 @@ func (x *explorer) set(s *state, i int, p client) { s.Clients[i] = x.clients.num
 
 var sessions = [...]string{"A", "B"}
 
-// dead is a holder that is no client: a session that is over.
+// dead is a holder that is no client: an ended session.
 const dead = "dead"
 
 func (x *explorer) live(s *state, holder string) bool {
@@ -277,7 +277,7 @@ func (x *explorer) withHolder(op uint32, holder string) uint32 {
 	return x.records.number(r)
 }
 
-// drop ends a client's session and its run. The operation that it holds is then held by a dead session.
+// drop ends a client's session and its run. A dead session then holds the operation.
 func (x *explorer) drop(s *state, i int) {
 	s.Clients[i] = 0
 	for j, m := range s.Net {

@@ -8,8 +8,7 @@ type Invariant struct {
 	Name      string
 	Statement string
 
-	// holds of a step and the state that it led to; nil: Explore decides it over the
-	// whole graph.
+	// holds judges a step and the next state; nil: Explore decides the invariant over the whole graph.
 	holds func(c *change) bool
 }
 
@@ -95,8 +94,8 @@ var Invariants = []Invariant{
 	}},
 }
 
-// mayTakeEffect tells whether a request of this life may still take effect: one that
-// the provider recognises does not.
+// mayTakeEffect reports whether a request of this life may still take effect: a request that the provider recognises
+// does not.
 func (s *state) mayTakeEffect(c *Config, life uint8) bool {
 	for _, m := range s.Net {
 		if !m.mayExecute() || m.life() != life {

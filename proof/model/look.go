@@ -36,7 +36,7 @@ func (r *record) evidence() (list []journal.Evidence) {
 	return list
 }
 
-// seenOf returns the fields that matter of an operation's evidence, and reports whether there was room for all of it.
+// seenOf returns the relevant fields of an operation's evidence, and reports whether there was room for all evidence.
 func seenOf(op *journal.Operation) (seen [maxSeen]evidence, room bool) {
 	for i, v := range op.Evidence {
 		if i == maxSeen {
@@ -59,8 +59,8 @@ func (x *explorer) generationOf(s *state, life uint8) (generation int, is bool) 
 	return generation, generation >= 0
 }
 
-// reconcile emits the events and looks that settle an operation. An event may come at any time after the effect. A
-// look takes a while, and sees the objects that are there when it begins.
+// reconcile emits the events and looks that settle an operation. An event may come at any time after the effect. A look
+// takes a while, and sees the objects that are there when the look begins.
 func (x *explorer) reconcile(s *state) {
 	op := x.op(s)
 	if !x.Finds || op.State == journal.StateAbsent {
@@ -127,8 +127,8 @@ func (x *explorer) tell(s *state, a asked, kind stepKind) {
 	x.emit(s, event{kind: kind, client: -1, arg: int(a.finding), decision: out.decision}, f)
 }
 
-// recorded reports whether the record accounts for the object. It is completed by the object, has it as evidence that
-// it took effect, or is completed without naming one.
+// recorded reports whether the record accounts for the object. The object completes the operation, is evidence of its
+// effect, or the operation is completed without naming an object.
 func (r *record) recorded(object string) bool {
 	seen := slices.ContainsFunc(r.Seen[:], func(e evidence) bool { return e.Object == object && e.Finding.TookEffect() })
 	return r.Object == object || seen || r.State == journal.StateCompleted && r.Object == ""

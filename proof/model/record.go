@@ -8,8 +8,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// now is what every clock of the model shows, always: when time passes, it is the
-// stamps that age.
+// now is the time that every clock of the model shows, always: when time passes, the stamps age.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // stamp is a time as the distance from now, in milliseconds.
@@ -45,7 +44,7 @@ func (s stamp) aged(steps, oldest int) stamp {
 	return s
 }
 
-// answer is an answer that was recorded, or is on its way to be.
+// answer is an answer that was recorded, or will be.
 type answer uint8
 
 const (
@@ -168,7 +167,7 @@ func (r *record) operation() journal.Operation {
 
 var ref = journal.Ref{ID: "invoice-991/charge"}
 
-// recordOf returns the fields of an operation that may still matter in this world.
+// recordOf returns the fields of an operation that may still matter in the world.
 func (c *Config) recordOf(op *journal.Operation) record {
 	if op.State == journal.StateAbsent {
 		return record{First: never, FoundFirst: never, Ended: never, Busy: never, Created: never, Settled: never, Due: never, Wake: never, By: never}
@@ -258,6 +257,6 @@ func (c *Config) agedRecord(r record, steps int) record {
 	return r
 }
 
-// oldest returns the age, in steps, beyond which stamps are not told apart. It leaves room for the steps that a clock
-// may go back.
+// oldest returns the age, in steps, beyond which stamps are not told apart. It leaves room for the steps of a clock
+// that goes back.
 func (c *Config) oldest() int { return past + c.Budget.ClockSteps }

@@ -25,13 +25,13 @@ type Edge struct {
 	Event    machine.EventKind
 }
 
-// Violation is a broken invariant, and a shortest history that breaks it.
+// Violation is a broken invariant, and a shortest history that breaks the invariant.
 type Violation struct {
 	Invariant *Invariant
 	History   History
 }
 
-// ErrTooLarge means that a search met its limit, so its result is not exhaustive.
+// ErrTooLarge means that a search met the limit, so the result is not exhaustive.
 var ErrTooLarge = errors.New("model: the search met its limit of states")
 
 // Explore searches every possible history of a world, breadth first, and stops at the first invariant that is broken.

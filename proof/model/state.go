@@ -51,7 +51,7 @@ type client struct {
 	Generation int
 }
 
-// held is a run's knowledge of its operation, from its claim on.
+// held is a run's knowledge of an operation, from the claim on.
 type held struct {
 	Generation int
 	Life       uint8
@@ -91,8 +91,7 @@ func (c *Config) agedClient(p client, steps int, passed bool) client {
 	return p
 }
 
-// message is one request on its way, being executed, or its answer. The zero
-// message is none.
+// message is one request on the way or being executed, or its answer. The zero message is none.
 type message uint16
 
 type whereabouts uint8

@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// safe reports whether a request of p's can be sent without a second effect, by facts that an onlooker knows and that
-// a client may go by.
+// safe reports whether a request of p's can be sent without a second effect, by facts that an onlooker knows and a
+// client may use.
 func (x *explorer) safe(s *state, p client) bool {
 	k := x.wireKey(p.Held.Key, p.Held.Form)
 	if x.Naming != journal.Named && !p.Asked && s.Told {
@@ -385,8 +385,8 @@ func (x *explorer) wrong(s *state, kind stepKind, by int8) {
 	x.emit(&n, event{kind: kind, client: -1}, facts{faulty: !right})
 }
 
-// mayTick reports whether a step of the clock can pass. No client runs for so long, with three exceptions: one that
-// is paused, one that may wait that long, and one that only has to write to a journal that fails.
+// mayTick reports whether a step of the clock can pass. No client runs for so long, with three exceptions: a paused
+// client, a client that may wait so long, and a client that only has to write to a failing journal.
 func (x *explorer) mayTick(s *state) bool {
 	if s.Jumped || x.Corrected && !s.Deployed {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// adapter is a provider of this module's tables, and a request that has an effect there.
+// adapter is a provider of this module's tables, and a request with an effect there.
 type adapter struct {
 	table  func() providers.Provider
 	path   string
@@ -180,8 +180,8 @@ func (b *box) request(ctx context.Context, errand string) (*http.Request, error)
 	return req, nil
 }
 
-// statuses are those that the provider answers by without having done anything: refusals, too, as long
-// as it has done nothing before.
+// statuses are the answers by which the provider says that nothing was done: refusals, too, as long as nothing was done
+// before.
 func (b *box) statuses(refuses bool) (all []int) {
 	for _, e := range b.stated.Endpoints {
 		for _, r := range e.Rules {
@@ -209,13 +209,13 @@ func (b *box) statuses(refuses bool) (all []int) {
 	return append(all, http.StatusServiceUnavailable)
 }
 
-// losesAnswers tells whether a failure there may have had an effect that the provider does not remember by
-// the key, and that a later request does not repeat.
+// losesAnswers reports whether a failure there may have had an effect that the provider does not remember by the key,
+// and that a later request does not repeat.
 func (b *box) losesAnswers() bool {
 	return slices.ContainsFunc(b.stated.Endpoints, func(e providers.Endpoint) bool { return e.Remembers == providers.SuccessesLostAnswers })
 }
 
-// boxes passes a request on to an adapter's provider, which meets it with the fault that was drawn.
+// boxes passes a request on to an adapter's provider, which meets the request with the drawn fault.
 func (l *line) boxes(req *http.Request, b *box, body []byte) (*http.Response, error) {
 	errand := errandIn(string(body))
 	if errand == "" {

@@ -49,8 +49,8 @@ func (l *life) comesBack(p *process) {
 	}
 }
 
-// lets has the operator release an operation that is on hold, or leaves it on hold. It reports whether the operator
-// tried. A second release has to fail.
+// lets makes the operator release an operation on hold, or leave the hold. It reports whether the operator tried. A
+// second release has to fail.
 func (l *life) lets(p *process, op onceward.Operation) bool {
 	random := l.dice("releases", op.ID, op.Claim, op.Generation)
 	if !l.has(releases) || random.of(3) {

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// book is the journal as one process sees it, by its own clock. A kill cuts the process off, also just before or just
-// after a commit. The journal may fail for a while, before a commit or after it.
+// book is the journal as one process sees the journal, by the process's own clock. A kill cuts the process off, also
+// just before or just after a commit. The journal may fail for a while, before a commit or after it.
 type book struct {
 	*severed.Journal
 	flows   machine.Flows
@@ -111,7 +111,7 @@ func (b *book) Apply(ctx context.Context, ev machine.Event) (machine.Result, err
 	return off.result(res), err
 }
 
-// holds notes the operations that this process has in flight, and forgets those that it has no more.
+// holds notes the operations that the process has in flight, and forgets the rest.
 func (b *book) holds(kind machine.EventKind, res machine.Result) {
 	switch kind {
 	case machine.EventBegin, machine.EventClaim:
@@ -128,7 +128,7 @@ func (b *book) holds(kind machine.EventKind, res machine.Result) {
 	}
 }
 
-// putsOff notes an operation that is parked far ahead, because the process's clock leapt while it was in flight. The
+// putsOff notes an operation that is parked far ahead, because the process's clock leapt during the flight. The
 // simulation moves the times of the journal's records, but not the times that a process remembers.
 func (b *book) putsOff(ev machine.Event) {
 	since, is := b.held.Load(ev.Ref)
@@ -146,8 +146,8 @@ func (l *life) isPutOff(op *journal.Operation) bool {
 	return l.putOff[op.Ref] && op.State == journal.StatePending && op.DueAt.After(time.Now())
 }
 
-// leaves is called at the end of a process, or of its session. As far as other processes know, the operations that it
-// left in flight may have been sent. So a later send counts as no first one.
+// leaves is called at the end of a process, or of its session. To the knowledge of other processes, the operations that
+// the process left in flight may have been sent. So a later send counts as no first one.
 func (b *book) leaves() {
 	w := b.life.world
 	b.held.Range(func(ref, _ any) bool {

@@ -15,7 +15,7 @@ import (
 // smallBudget is a Config.RetryBudget that is soon used up.
 var smallBudget = backoff.Budget{Capacity: 3, Refill: 0.01, PerSuccess: 0.2, ProbeEvery: time.Minute}
 
-// spending counts the requests that a process has sent to a host, and those that its budget does not limit.
+// spending counts the requests that a process has sent to a host, and the requests outside the budget.
 type spending struct {
 	since           time.Time
 	sent, free, won int

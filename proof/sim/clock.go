@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// clock is a process's own clock. The process reads the bubble's. Instead, the times that it exchanges with the
-// journal are moved by its clock's error. For everything that goes by the journal, this comes to the same.
+// clock is a process's own clock. The process reads the bubble's. Instead, the clock's error moves the times exchanged
+// with the journal. For every rule that uses the journal, this comes to the same.
 type clock struct {
 	began time.Time
 	wrong offset // all the time
@@ -26,7 +26,7 @@ type leap struct {
 
 func (c *clock) off() offset { return c.offAt(time.Now()) }
 
-// offAt returns the clock's error at the time that the process read it. The process may have stood still since.
+// offAt returns the clock's error at the time of the process's reading. The process may have stood still since.
 func (c *clock) offAt(reading time.Time) offset {
 	at := reading.Sub(c.began)
 	for _, l := range c.leaps {
@@ -70,7 +70,7 @@ func (l leap) String() string {
 }
 
 // fallsBehind reports whether a clock of the life was behind by hours since a time, or shortly before. For
-// machine.Confirmation the journal considers that that clock may be right.
+// machine.Confirmation the journal considers that the clock may be right.
 func (l *life) fallsBehind(since time.Time) bool {
 	from := since.Sub(l.began) - machine.Confirmation
 	l.mu.Lock()
@@ -92,9 +92,9 @@ func (c *clock) leapt(since time.Time) bool {
 // clockError is the largest error of a clock, except for leaps.
 const clockError = time.Hour / 4
 
-// claims notes a cancelled operation. If it was too late to be sent, its provider's Retry-After is forgotten at once.
-// In lives with clock errors, a claim by this process also ends a Retry-After that another process got. By its own
-// clock this process may have the operation earlier, if only to park it until a time of its own.
+// claims notes a cancelled operation. If the operation was too late to be sent, the provider's Retry-After is forgotten
+// at once. In lives with clock errors, a claim by the process also ends a Retry-After that another process got. By its
+// own clock the process may have the operation earlier, if only to park the operation until a time by that clock.
 func (b *book) claims(res machine.Result) {
 	l, op := b.life, &res.Operation
 	name := l.ledgerName(op.Ref)

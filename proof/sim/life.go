@@ -1,11 +1,11 @@
 // Package sim simulates a small business, again and again: its careless users, deploys, kills, outages and wrong
-// tables. It runs the real client, its flows and a real journal, in virtual time. The oracle is the providers' ledger
+// tables. It runs the real client, real flows and a real journal, in virtual time. The oracle is the providers' ledger
 // and the answers that the callers got, never the journal alone.
 //
-// A life is drawn from its seed (plan): how many processes and errands it has, and which habits and faults. Most are
-// small, since a small one fails in a way that can be read. Each later draw has dice of its own for one thing, such
-// as the third request of an errand. So leaving another thing out changes nothing of it. docs/verification.md says
-// how to repeat a life and make it smaller, and which parts can't be repeated.
+// A life is drawn from a seed (plan): the numbers of processes and errands, the habits and the faults. Most are small,
+// since a small one fails in a way that can be read. Each later draw has dice of its own for one thing, such as the
+// third request of an errand. So leaving another thing out changes nothing there. docs/verification.md says how to
+// repeat a life and make a life smaller, and which parts can't be repeated.
 package sim
 
 import (
@@ -373,9 +373,9 @@ func (l *life) settled(_ context.Context, op onceward.Operation) error {
 	return nil
 }
 
-// endsPromise ends the promise that an operation will be sent, if Outcomes.Handle reports it as cancelled for one of
-// two reasons. Either it was too late to be sent, or its own look-up said that it was not executed, after its process
-// died. A caller that asks after that begins anew.
+// endsPromise ends the promise to send an operation, if Outcomes.Handle reports the operation as cancelled for one of
+// two reasons. Either the operation was too late to be sent, or its own look-up said "not executed", after the process
+// died. A caller that asks later begins anew.
 func (l *life) endsPromise(op onceward.Operation) {
 	name := l.ledgerName(op.Ref)
 	l.mu.Lock()
@@ -396,7 +396,7 @@ const (
 	shutDown
 )
 
-// end kills a process, stops its Run and shuts it down, or only shuts it down.
+// end kills a process, stops Run and shuts the process down, or only shuts the process down.
 func (l *life) end(p *process, how ending) {
 	select {
 	case <-p.dying:
@@ -609,7 +609,7 @@ func (l *life) anyProcess(random dice) *process {
 	return l.procs[random.IntN(len(l.procs))]
 }
 
-// want draws an errand with its careless habits, waits for its time, and starts its callers.
+// want draws an errand with careless habits, waits for the errand's time, and starts the callers.
 func (l *life) want(i int) {
 	random := l.dice("errand", i)
 	hosts := l.ownHosts()
@@ -950,8 +950,8 @@ func (l *life) hear(p *process, e *errand, since time.Time, variant, mode string
 	return errors.Is(err, onceward.ErrOutcomeUnknown) || errors.Is(err, onceward.ErrAnswerGone)
 }
 
-// heedsAsker reports a fault if a caller was put off without need. The causes are a pause of the client's own, older
-// than any delay of its policy, and a time that no provider named.
+// heedsAsker reports a fault if a caller was put off without need. The causes are a pause by the client, older than any
+// delay of the policy, and a time that no provider named.
 func (l *life) heedsAsker(p *process, e *errand, err error) {
 	var oe *onceward.Error
 	if !errors.As(err, &oe) || oe.Kind != onceward.ErrPending || !p.knows[e.host] || errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "the vault is sealed") {
@@ -985,7 +985,7 @@ func (l *life) heedsAsker(p *process, e *errand, err error) {
 	}
 }
 
-// elsewhere has a caller ask under another name from now on, after it learned that nothing took effect.
+// elsewhere makes a caller ask under another name from now on, after the caller learned that nothing took effect.
 func (l *life) elsewhere(e *errand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -1014,7 +1014,7 @@ func (l *life) boxHost() string {
 	return ""
 }
 
-// count returns the number of an errand's effects, and of its requests that may still have one.
+// count returns the number of an errand's effects, and of the errand's requests that may still have one.
 func (w *world) count(errand string) (made, more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -1028,8 +1028,7 @@ func (w *world) latest(errand string) effect {
 	return w.effects[errand][len(w.effects[errand])-1]
 }
 
-// countBefore is count without the effects that other processes made since then, and without the requests that began
-// since.
+// countBefore is count without other processes' later effects, and without requests that began since.
 func (w *world) countBefore(errand string, then time.Time, process string) (made, more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -1112,7 +1111,7 @@ func (l *life) isForgotten(e *errand, one, another effect) bool {
 }
 
 // judge compares the ledger with the effects that are explained, and the journal with both. It returns the causes of
-// the operations that are still unknown, with their numbers.
+// the operations that are still unknown, with the numbers.
 func (l *life) judge() (unknown map[string]int) {
 	unknown = map[string]int{}
 	states := map[string]journal.Operation{}

@@ -41,8 +41,8 @@ func newKnowing() knowing {
 	return knowing{map[string]held{}, map[string]change{}, map[doubt]bool{}, map[*book]bool{}}
 }
 
-// notes notes the journal's result. It reports a fault for an operation that became unknown without need: its
-// provider remembers every outcome of the key, and will do so for long enough.
+// notes notes the journal's result. It reports a fault for an operation that became unknown without need: the provider
+// remembers every outcome of the key, for long enough.
 func (l *life) notes(b *book, res machine.Result) {
 	op := &res.Operation
 	now := time.Now()
@@ -81,7 +81,7 @@ func (l *life) notes(b *book, res machine.Result) {
 		if c.name != op.Provider || c.memory != providers.Everything && c.memory != providers.SuccessesCleanFailures {
 			continue
 		}
-		// The question is whether it may still be sent after the delay that comes next.
+		// The question is whether the request may still be sent after the next delay.
 		const delay = 75 * time.Minute
 		left := c.retention - min(c.retention/4, time.Hour) - now.Sub(first.dated) - delay
 		if left > 0 && !l.explains(b, op, c, first, agree) {
@@ -90,9 +90,9 @@ func (l *life) notes(b *book, res machine.Result) {
 	}
 }
 
-// explains reports whether an operation is unknown for another reason than the provider's memory. If the clocks of
-// two processes are far ahead, one after the other, they agree. The journal can't distinguish that from a right clock
-// that was stopped in between.
+// explains reports whether an operation is unknown for another reason than the provider's memory. If the clocks of two
+// processes are far ahead, one after the other, they agree. The journal can't distinguish such a clock from a right
+// clock that was stopped in between.
 func (l *life) explains(b *book, op *journal.Operation, c contract, first held, agree bool) bool {
 	if op.Naming == journal.Generated && (b.process.namedOnly || !strings.Contains(op.Cause, "its process ended")) {
 		return true // its caller got an answer, and no caller could ask for it again

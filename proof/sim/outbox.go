@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// booking is a transaction as one process sees it, with the bookings written in it beside the journal's records. They
+// booking is a transaction as one process sees the transaction, with the bookings beside the journal's records. They
 // stand once the transaction is committed.
 type booking struct {
 	journal.Tx
@@ -273,8 +273,8 @@ func (l *life) enters(ctx context.Context, name string, drawn *chance) error {
 	return err
 }
 
-// enqueue enqueues an errand's operation in a transaction, and commits it or rolls it back. It reports whether the
-// commit succeeded. If that is not known, the caller enqueues again.
+// enqueue enqueues an errand's operation in a transaction, and commits or rolls back. It reports whether the commit
+// succeeded. If that is not known, the caller enqueues again.
 func (l *life) enqueue(ctx context.Context, p *process, e *errand, req *http.Request, random dice) (committed bool) {
 	ctx = onceward.WithDue(onceward.WithNotAfter(onceward.WithOperation(ctx, e.name), e.notAfter), e.due)
 	tx, err := p.book.BeginTx(ctx)
@@ -314,8 +314,8 @@ func (w *world) decides(errand string) {
 	delete(w.spans, errand)
 }
 
-// heedsTimes reports a fault if an operation is sent before its due time, or for the first time after its NotAfter.
-// Only an errand's first request counts, since a later caller of the name begins anew.
+// heedsTimes reports a fault if an operation is sent before the due time, or for the first time after NotAfter. Only an
+// errand's first request counts, since a later caller of the name begins anew.
 func (w *world) heedsTimes(errand string) {
 	if span, there := w.span(errand); there && time.Now().Before(span.from.Add(-time.Millisecond)) {
 		w.fault("%s is sent %v before it is due", errand, time.Until(span.from))

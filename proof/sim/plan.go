@@ -168,8 +168,7 @@ func draw(seed uint64) plan {
 
 func (p plan) has(h habit) bool { return p.habits.has(int(h)) }
 
-// dice are a stream of their own for each thing that is drawn for, so that leaving one
-// thing out changes nothing of the others.
+// dice are separate streams, one for each drawn thing, so leaving one thing out changes nothing of the others.
 func (p plan) dice(about ...any) dice {
 	h := fnv.New64a()
 	fmt.Fprint(h, about...)
@@ -187,7 +186,7 @@ func (d dice) within(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(max(int64(most), 1)))
 }
 
-// flags are those that have this plan lived again.
+// flags are the flags that repeat the plan.
 func (p plan) flags() string {
 	whole := draw(p.seed)
 	flags := []string{fmt.Sprintf("-sim.seed %d", p.seed)}
@@ -266,7 +265,7 @@ func parse(names string) (of parts, err error) {
 	return of, nil
 }
 
-// smaller are plans with less in them than this one, those that leave out most first.
+// smaller are plans with less than this plan, the smallest first.
 func (p plan) smaller() (all []plan) {
 	add := func(change func(*plan)) {
 		q := p

@@ -68,8 +68,8 @@ func (l *life) regret() {
 	}
 }
 
-// mayRegret reports whether an operation may be withdrawn: it is not completed, and its name in the ledger is its
-// own.
+// mayRegret reports whether an operation may be withdrawn: the operation is not completed, and has its own name in the
+// ledger.
 func (l *life) mayRegret(op onceward.Operation) bool {
 	switch {
 	case l.ledgerName(op.Ref) == "", op.State == onceward.StateCompleted, strings.HasSuffix(op.ID, "~"):
@@ -99,7 +99,7 @@ func (r *regretted) is(l *life, name string, now bool) {
 	r.now[name] = now
 }
 
-// heedsRegret reports a fault for a request that is sent after its errand was withdrawn.
+// heedsRegret reports a fault for a request that is sent after the errand was withdrawn.
 func (l *line) heedsRegret(errand string) {
 	if l.withdrawn(errand) {
 		l.fault("%s: sent, though nobody wants it any more", errand)

@@ -30,8 +30,8 @@ type disaster struct {
 	gap     map[string]bool // … and do not come back by their keys
 }
 
-// restores replaces the journal by its backup in the middle of the life. It adopts the backup at once, or only after
-// the processes have met its errors for a while.
+// restores replaces the journal by its backup in the middle of the life. The operator adopts the backup at once, or
+// only after the processes have met its errors for a while.
 func (l *life) restores() error {
 	d := l.disaster
 	if d == nil {
@@ -98,7 +98,7 @@ func (l *life) current() machine.Store {
 }
 
 // hasBegun notes an operation, or another generation of one, that was begun after the backup was made. An operation
-// whose key follows from its name or its flow comes back by that key, so it does not count as lost.
+// whose key follows from a name or a flow comes back by the key, so the operation does not count as lost.
 func (l *life) hasBegun(ev machine.Event, res machine.Result) {
 	op := &res.Operation
 	switch {
@@ -109,8 +109,8 @@ func (l *life) hasBegun(ev machine.Event, res machine.Result) {
 	}
 }
 
-// isUnknownToBackup notes an operation that the backup lacks. It comes back by its key if the key is its first and
-// follows from its name.
+// isUnknownToBackup notes an operation that the backup lacks. It comes back by the key if the key is the operation's
+// first and follows from its name.
 func (l *life) isUnknownToBackup(op *journal.Operation, first bool) {
 	d := l.disaster
 	if d == nil {
@@ -196,7 +196,7 @@ func (d *disaster) wait(member *bool) {
 	}
 }
 
-// lostThen returns a channel that is closed when the disaster begins, or nil for a process that started after it.
+// lostThen returns a channel that closes when the disaster begins, or nil for a process that started later.
 func (l *life) lostThen(waited bool) <-chan struct{} {
 	if l.disaster == nil || waited {
 		return nil

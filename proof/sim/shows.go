@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// shows is how a provider shows its objects, as its table states.
+// shows says how a provider shows objects, as the table states.
 type shows struct {
 	finds    bool // by a look-up, by reference
 	prompt   bool // … which lists every object, at once
@@ -27,7 +27,7 @@ type shows struct {
 	heedless bool // it ignores a look-up's filter, and lists every object
 }
 
-// handlingTime is the longest that a request dawdles, if its table states no other limit.
+// handlingTime is the longest time that a request dawdles, if the table states no other limit.
 const handlingTime = 10 * time.Minute
 
 func (l *life) drawShows(host string) shows {
@@ -203,8 +203,8 @@ func (w *world) shown(host, reference string) (bodies []string) {
 	return bodies
 }
 
-// delivers has a provider send events about an object: never, soon, late, twice, and in any order. It repeats an
-// event up to six times until a process takes it.
+// delivers has a provider send events about an object: never, soon, late, twice, and in any order. The provider repeats
+// an event up to six times until a process takes the event.
 func (l *life) delivers(c contract, o object, id string) {
 	random := l.dice("event", id)
 	if !c.tells || random.of(4) {
@@ -277,7 +277,7 @@ func (l *life) delivered(p *process, provider, body string, unsigned, queued boo
 	return false
 }
 
-// judgeUnknown reports a fault if an operation is unknown in the end though its provider shows its object.
+// judgeUnknown reports a fault if an operation is unknown in the end though the provider shows the object.
 func (l *life) judgeUnknown(op *journal.Operation) {
 	for host, c := range l.world.contracts {
 		if c.name != op.Provider || !c.finds || op.Reference == "" || op.Mode == "test" {

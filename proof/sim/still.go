@@ -12,13 +12,13 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 )
 
-// stillness has a process stand still at times, as if it or its machine were suspended. Other processes see no
-// progress of it, and go on. A bubble can't stop a goroutine at any place, so a process stops at its gates. These are
-// before and after each commit, before a connection, before a request's headers, before an answer is read, and before
-// a caller gets its answer. Between two gates it only does work that it would do first once it goes on. Its timers
-// run out meanwhile, as they would at once then.
+// stillness makes a process stand still at times, as if the process or the machine were suspended. Other processes see
+// no progress of it, and go on. A bubble can't stop a goroutine at any place, so a process stops at its gates. These
+// are before and after each commit, before a connection, before a request's headers, before an answer is read, and
+// before a caller gets its answer. Between two gates the process does only work that would come first afterwards. Its
+// timers run out meanwhile, as they would at once then.
 //
-// For the others its session is soon over, as a lease is. In a third of the pauses it is not, as if a session lasted
+// For the others its session is soon over, as a lease is. In a third of the pauses the session is not over, as if a session lasted
 // as long as its process.
 type stillness struct {
 	life    *life
@@ -122,8 +122,7 @@ func (s *stillness) goesOn() {
 	}
 }
 
-// lapses ends the process's sessions, so that the others treat the operations that it holds as left by a dead
-// process.
+// lapses ends the process's sessions, so the others treat its held operations as left by a dead process.
 func (s *stillness) lapses() {
 	select {
 	case <-time.After(lease):
@@ -151,8 +150,8 @@ func (s *stillness) stood(since time.Time) bool {
 	return s.until.After(since)
 }
 
-// countedAsDead reports whether the others took the process for dead after a time. Its later claims need not know
-// what it learned under its earlier ones.
+// countedAsDead reports whether the others took the process for dead after a time. Its later claims need not know facts
+// learned under the earlier ones.
 func (s *stillness) countedAsDead(since time.Time) bool {
 	if s == nil {
 		return false
@@ -173,7 +172,7 @@ func (s *stillness) has(ev machine.Event, res machine.Result) {
 	s.holds[name] = ev.Session
 }
 
-// sends reports a fault for a request that a process sends after its session lapsed, since it could have seen that.
+// sends reports a fault for a request that a process sends after the session visibly lapsed.
 func (s *stillness) sends(errand string) {
 	if s == nil {
 		return
@@ -183,7 +182,7 @@ func (s *stillness) sends(errand string) {
 	}
 }
 
-// isLapsed reports whether the session is over that this process was to send an operation under.
+// isLapsed reports whether the session has ended under which the process was to send an operation.
 func (s *stillness) isLapsed(errand string) bool {
 	if s == nil {
 		return false
@@ -193,7 +192,7 @@ func (s *stillness) isLapsed(errand string) bool {
 	return s.lapsed[s.holds[errand]]
 }
 
-// tenure is a session that knows that it has lapsed, like a session whose lease is over by its own clock.
+// tenure is a session that knows when it has lapsed, like a session whose lease is over by its own clock.
 type tenure struct {
 	machine.Session
 	still *stillness
@@ -208,7 +207,7 @@ func (t *tenure) Lost() bool {
 	return t.still.lapsed[t.ID()]
 }
 
-// wire is a request's connection. It records that it was closed.
+// wire is a request's connection. It records the closing.
 type wire struct {
 	net.Conn
 	closed atomic.Bool
@@ -219,9 +218,9 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// connects gives a request its connection, or returns errNetwork if the client closes that unused. If the process may
-// stand still, there is a gate before the headers. There is none between the headers and the bytes on the wire:
-// net/http still has them in a buffer at the client's last check.
+// connects gives a request a connection, or returns errNetwork if the client closes the connection unused. If the
+// process may stand still, there is a gate before the headers. There is none between the headers and the bytes on the
+// wire: net/http still has them in a buffer at the client's last check.
 func (l *line) connects(req *http.Request, trace *httptrace.ClientTrace, errand string) error {
 	if l.still == nil {
 		l.heedsTimes(errand)

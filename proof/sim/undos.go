@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// undoing is a flow's reason to give itself up, in lives that undo much. It is drawn by the flow's name, so that each
-// of its runs does the same.
+// undoing is a flow's reason to give itself up, in lives that undo much. The flow's name draws the function, so each
+// run of the flow does the same.
 type undoing int
 
 const (
@@ -30,8 +30,8 @@ func (l *life) undoingOf(t trip) undoing {
 	return undoing(l.dice("undoing", t.Name).IntN(3))
 }
 
-// undoes undoes a step. In lives that undo much, it makes two calls, and may fail between them by itself, again and
-// again. Then it runs anew from its start.
+// undoes undoes a step. In lives that undo much, the undo makes two calls, and may fail between the calls, again and
+// again. Then the undo runs anew from the start.
 func (l *life) undoes(ctx context.Context, p *process, drawn *chance, t trip, of, host string) error {
 	if _, err := l.call(ctx, p, t.Name+"/"+of+"/undo", host); err != nil || !l.has(undos) {
 		return err
@@ -47,13 +47,13 @@ func (l *life) undoes(ctx context.Context, p *process, drawn *chance, t trip, of
 // undoable are the steps that may be undone, in their order.
 var undoable = []string{"book", "insure", "charge"}
 
-// isUndone reports whether both calls that undo a step were made, so that an operator may state its result.
+// isUndone reports whether both calls that undo a step were made, so an operator may state the result.
 func (l *life) isUndone(flow, of string) bool {
 	made, _ := l.world.count(flow + "/" + of + "/notice/undo")
 	return !l.has(undos) || made > 0
 }
 
-// undoneInOrder reports a fault for an undo that was left out, or that came before the undo of a later step.
+// undoneInOrder reports a fault for an undo that was left out, or came before the undo of a later step.
 func (l *life) undoneInOrder(e *errand) {
 	if !l.has(undos) {
 		return

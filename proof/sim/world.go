@@ -377,7 +377,7 @@ func (l *line) hears(host, errand string) {
 }
 
 // heeds reports a fault if a process asks again before the time that the provider named. A process that was killed
-// meanwhile may not know that time.
+// meanwhile may not know the time.
 func (l *line) heeds(errand, key, account string) {
 	l.mu.Lock()
 	w, there := l.asks[errand]
@@ -443,7 +443,7 @@ func (w *world) forgives(errand string) {
 	delete(w.asks, errand)
 }
 
-// cancels notes that an operation is cancelled. That frees its name: a later call by the name need not wait for the
+// cancels notes that an operation is cancelled. The end frees the name: a later call by the name need not wait for the
 // Retry-After, while an earlier caller still has to.
 func (w *world) cancels(errand string) {
 	w.mu.Lock()
@@ -464,7 +464,7 @@ func (w *world) asksAnew(errand string) {
 }
 
 // asksFor draws a Retry-After, in one of its forms, or none. It counts once heard is called. A caller that has gone
-// away, or whose process has stood still for too long, may not hear it.
+// away, or whose process has stood still for too long, may not hear the answer.
 func (l *line) asksFor(errand, key, account string, busy bool, random dice) (header [2]string, heard func()) {
 	now := time.Now()
 	wait := time.Duration(1+random.IntN(90)) * time.Second
@@ -506,7 +506,7 @@ func (l *line) asksFor(errand, key, account string, busy bool, random dice) (hea
 	}
 }
 
-// seller is a header that names the caller's account to a provider, as a credential of its own would.
+// seller is a header that names the caller's account to a provider, like a credential of the account.
 const seller = "Seller"
 
 // modeOf returns "test" for a test credential, else "live".
@@ -585,7 +585,7 @@ func (w *world) begins(errand string) (ends func()) {
 	})
 }
 
-// request is a request that reached its provider.
+// request is a request that reached the provider.
 type request struct {
 	contract
 	errand, variant, key, body, mode string
@@ -617,7 +617,7 @@ func (w *world) arrives(r *request) (a answer, over bool) {
 	return a, false
 }
 
-// answered returns the answer that a provider gives without working, if it has one. w.mu is held.
+// answered returns the answer that a provider gives without working, if there is one. w.mu is held.
 func (w *world) answered(r *request) (a answer, over bool) {
 	rec := w.memory[r.id()]
 	switch {

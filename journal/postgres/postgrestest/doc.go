@@ -9,15 +9,15 @@
 //		…
 //	}
 //
-// It looks for PostgreSQL's programs in PATH and where Debian, Red Hat and Homebrew have them. A server listens on
-// 127.0.0.1 alone, with a password made for it, and keeps its data in a folder of the system's temporary one. It is
-// stopped and removed when its test ends, or when the process does, in whichever way. Servers of one process are copies
-// of one, with the same password and system identifier. PostgreSQL refuses to run as root. If the test runs as root,
-// its programs run as the user postgres.
+// The package looks for PostgreSQL's programs in PATH and in the folders of Debian, Red Hat and Homebrew. A server
+// listens on 127.0.0.1 alone, with a fresh password, and keeps the data in a folder of the system's temporary one. The
+// server is stopped and removed when the test ends, or when the process does, in any way. Servers of one process are
+// copies of one, with the same password and system identifier. PostgreSQL refuses to run as root. If the test runs as
+// root, its programs run as the user postgres.
 //
 // Two environment variables say otherwise:
 //
-//   - ONCEWARD_POSTGRES_URL is a server that Shared takes instead of starting one. It needs a role that may create
-//     schemas in that database. A test that needs a server of its own starts one all the same.
+//   - ONCEWARD_POSTGRES_URL is a server that Shared takes instead of starting one. The URL needs a role that may create
+//     schemas in the database. A test that needs a separate server starts one all the same.
 //   - ONCEWARD_POSTGRES=required makes a test fail if there are no programs. Without it, the test is skipped.
 package postgrestest

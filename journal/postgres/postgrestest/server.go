@@ -23,8 +23,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Cluster is a PostgreSQL server under test. Its methods are safe for concurrent use, except those that start or stop
-// it.
+// Cluster is a PostgreSQL server under test. The methods are safe for concurrent use, except those that start or stop
+// the server.
 type Cluster struct {
 	bin, dir string // "" if it was started elsewhere
 	user     string // that the programs run as; "" for the user of the test
@@ -63,7 +63,7 @@ func StandbyOf(primary *Cluster) Option {
 	return func(s *settings) { s.primary = primary }
 }
 
-// Start starts a server for this test, and stops it when the test ends. If there is no PostgreSQL, the test is
+// Start starts a server for the test, and stops the server when the test ends. If there is no PostgreSQL, the test is
 // skipped, or fails if ONCEWARD_POSTGRES=required.
 func Start(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
@@ -79,7 +79,7 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 // PostgreSQL, the error says so.
 func New(opts ...Option) (*Cluster, error) { return start(opts) }
 
-// Close stops a server that New started, and removes it.
+// Close stops and removes a server that New started.
 func (c *Cluster) Close() { c.end() }
 
 var shared struct {
@@ -88,9 +88,9 @@ var shared struct {
 	err  error
 }
 
-// Shared returns the server that all tests of this binary share: that of ONCEWARD_POSTGRES_URL, or one that starts once
-// and ends with the process. Don't stop it; take a Schema of it. Without PostgreSQL the test is skipped, or fails, like
-// Start.
+// Shared returns the server that all tests of a binary share: the server at ONCEWARD_POSTGRES_URL, or a server that
+// starts once and ends with the process. Don't stop the server; take a Schema. Without PostgreSQL the test is skipped,
+// or fails, like Start.
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	shared.once.Do(func() {
@@ -120,7 +120,7 @@ func lacking(t testing.TB, err error) {
 // URL returns the address of the server, with an all-powerful role and its password.
 func (c *Cluster) URL() string { return c.url }
 
-// Addr returns the server's host and port, as for a proxy between it and its clients.
+// Addr returns the server's host and port, as for a proxy between the server and the clients.
 func (c *Cluster) Addr() string {
 	u, err := url.Parse(c.url)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Cluster) URLThrough(addr string) string {
 }
 
 // Schema returns the name of a schema that no other test uses. It does not create the schema. The schema is removed,
-// with all that is in it, when the test ends and the server runs.
+// with all content, when the test ends and the server runs.
 func (c *Cluster) Schema(t testing.TB) string {
 	t.Helper()
 	name := "t_" + strings.ToLower(rand.Text()[:12])
@@ -152,7 +152,7 @@ func (c *Cluster) Schema(t testing.TB) string {
 			return
 		}
 		defer func() { _ = conn.Close(ctx) }()
-		// A connection that is still in it delays only this.
+		// A connection that is still in the schema delays only the removal.
 		_, _ = conn.Exec(ctx, "SET lock_timeout = '5s'; SET client_min_messages = error; DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
 	})
 	return name
@@ -212,7 +212,7 @@ func (c *Cluster) Run(t testing.TB) {
 	}
 }
 
-// Restart stops the server in this mode and starts it again.
+// Restart stops the server in the given mode and starts the server again.
 func (c *Cluster) Restart(t testing.TB, mode string) {
 	t.Helper()
 	c.Stop(t, mode)
@@ -245,7 +245,7 @@ func (c *Cluster) Promote(t testing.TB) {
 	}
 }
 
-// Log returns what the server has written to its log since its first start.
+// Log returns the server's log since the first start.
 func (c *Cluster) Log(t testing.TB) string {
 	t.Helper()
 	c.mine(t)
@@ -256,7 +256,8 @@ func (c *Cluster) Log(t testing.TB) string {
 	return string(log)
 }
 
-// mine fails the test if c is the server of ONCEWARD_POSTGRES_URL. No test may stop that server, or read its log.
+// mine fails the test if c is the server of ONCEWARD_POSTGRES_URL. No test may stop the server, or read the server's
+// log.
 func (c *Cluster) mine(t testing.TB) {
 	t.Helper()
 	if c.dir == "" {
@@ -309,8 +310,8 @@ func newCluster() (*Cluster, error) {
 	return c, nil
 }
 
-// model is a server that never starts. The servers of this process are copies of it, since a copy takes a tenth of the
-// time of initdb. It is removed with the process.
+// model is a server that never starts. The process's servers are copies of a template, since a copy takes a tenth of
+// the time of initdb. It is removed with the process.
 var model = sync.OnceValues(func() (*Cluster, error) {
 	c, err := newCluster()
 	if err != nil {
@@ -396,8 +397,8 @@ func (c *Cluster) initialise() error {
 	return os.Remove(file)
 }
 
-// hold starts a process that waits for the end of this one, or for end, and cleans up. It runs as the server's user, so
-// that it has the rights.
+// hold starts a process that waits for the end of this process, or for end, and cleans up. The holder runs as the
+// server's user, to have the rights.
 func (c *Cluster) hold() error {
 	var err error
 	if c.shell, err = exec.LookPath("sh"); err != nil {
@@ -452,7 +453,7 @@ func (c *Cluster) give(path string) error {
 	return os.Chown(path, uid, gid)
 }
 
-// up starts the server. It tries for some seconds, since a killed server may have left files in its way.
+// up starts the server. It tries for some seconds, since a killed server may have left files in the way.
 func (c *Cluster) up() error {
 	var out []byte
 	var err error
@@ -547,8 +548,9 @@ func version(dir string) int {
 // reserved are the listeners that keep FreePort's ports from other processes. They live as long as this process.
 var reserved sync.Map
 
-// FreePort returns a free port of 127.0.0.1 for a server that a test stops and starts again, such as a pooler. Systems assign it to no
-// client, and no process that calls FreePort gets it while this one lives: this one listens on the port after it.
+// FreePort returns a free port of 127.0.0.1 for a server that a test stops and starts again, such as a pooler. Systems
+// assign the port to no client, and no process that calls FreePort gets the port during this process's life: this
+// process listens on the next port.
 func FreePort() (int, error) {
 	for range 100 {
 		port := 15000 + 2*mathrand.IntN(8500)

@@ -8,29 +8,30 @@
 //     records and commits the answer, settles a commit in doubt, and answers. It may die between any two of these steps.
 //   - The database has one transaction at a time, as SQLite's file has, or one for a key, as PostgreSQL's has. A commit may
 //     land after its process has lost the connection, or has died.
-//   - Handlers decline and fail. They may commit the transaction themselves, or overlook that the database has ended it.
+//   - Handlers decline and fail. They may commit the transaction themselves, or overlook that the database has ended
+//     the transaction.
 //   - Callers repeat their request at both processes, also once they are answered. They hang up, and lose answers.
 //
-// Beside the receipt, a state has the facts that an onlooker knows: the rows, the answer that was recorded first, and
-// the callers' answers. The Invariants compare them. A search is breadth first, so that the history of a violation is a
-// shortest one.
+// Beside the receipt, a state has the facts known to an onlooker: the rows, the first recorded answer, and the callers'
+// answers. The Invariants compare them. A search is breadth first, so that the history of a violation is a shortest
+// one.
 //
 // # Why it is finite
 //
-// The clock goes by steps of a day, and times are kept as days from now on. An answer is given for a day, and its key is refused for
-// another one. No fault has a budget: a process may die as often as it likes, since its death leads to a state that is
-// there already. An answer has the smallest number that is free.
+// The clock goes by steps of a day, and times are kept as days from now on. An answer is given for a day, and its key
+// is refused for another one. No fault has a budget: a process may die any number of times, since each death leads to a
+// known state. An answer has the smallest number that is free.
 //
 // # What it assumes
 //
 //   - No day passes while a handler runs, or while a clock is wrong. A clock that leaps is not confirmed.
-//   - At most one transaction outlives its process or its connection at a time. A further one has landed, or not, at once.
+//   - At most one transaction at a time outlives its process or connection. A further one has landed, or not, at once.
 //   - An operator looks at the rows as they are, and may act on that long afterwards.
 //   - The calls of a repeatable handler take effect once: that is package model's subject.
 //
 // # What is left out
 //
-// Keys of two tenants, a restored journal, and receipts of a newer release. A handler that overlooks that the database has
-// ended its transaction, and writes on. Endpoint.Wait, since it asks again. Of package consume, the order guard:
-// Consumer.Do itself is the transaction of an Atomic handler.
+// Keys of two tenants, a restored journal, and receipts of a newer release. A handler that overlooks the transaction's
+// end, and writes on. Endpoint.Wait, since it asks again. Of package consume, the order guard: Consumer.Do itself is
+// the transaction of an Atomic handler.
 package receipt

@@ -10,15 +10,15 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Rules are the functions that a search asks, and the checks that its service leaves out.
+// Rules are the functions that a search asks, and the checks that the service leaves out.
 type Rules struct {
 	NextReceipt func(journal.Receipt, machine.ReceiptEvent) (machine.ReceiptResult, error)
 	Kept        func(status int, outcome bool) bool
 
 	// An Unlocked database has transactions that don't exclude each other. A Late service records the answer, and
-	// reserves nothing before. A Trustful one records it without a look whether the transaction is still open. A Hasty one answers
-	// before the commit. A Hopeful one takes a commit that has failed for one that did not land. A Forgetful one does not
-	// compare its request with the one that the process is serving. For the test that the model can fail.
+	// reserves nothing before. A Trustful one records it without a look whether the transaction is still open. A Hasty
+	// one answers before the commit. A Hopeful one believes that a failed commit did not land. A Forgetful one does not
+	// compare a request with the request that the process is serving. For the test that the model can fail.
 	Unlocked, Late, Trustful, Hasty, Hopeful, Forgetful bool
 
 	// Only is the number of the one invariant to look at; 0: all.
@@ -36,13 +36,13 @@ type Result struct {
 	Violation           *Violation      // nil: every invariant holds in every state
 }
 
-// Violation is a broken invariant, and a shortest history that breaks it.
+// Violation is a broken invariant, and a shortest history that breaks the invariant.
 type Violation struct {
 	Invariant *Invariant
 	History   []string
 }
 
-// ErrTooLarge means that a search met its limit, so its result is not exhaustive.
+// ErrTooLarge means that a search met the limit, so the result is not exhaustive.
 var ErrTooLarge = errors.New("receipt: the search met its limit of states")
 
 // explorer finds the possible successors of a state.
@@ -137,7 +137,7 @@ var kinds = [...]string{
 	machine.ReceiptReserve: "reserve", machine.ReceiptComplete: "complete", machine.ReceiptRecord: "record", machine.ReceiptResolve: "resolve", machine.ReceiptReap: "reap",
 }
 
-// decisions are those that NextReceipt was seen to make.
+// decisions are the decisions that NextReceipt was seen to make.
 func (x *explorer) decisions() map[string]bool {
 	seen := map[string]bool{}
 	for a, out := range x.answers {
@@ -423,14 +423,15 @@ func (x *explorer) refuses(s state, p int, d machine.Decision, did step) {
 	x.hears(s, int(owner-1), s.Rec, d, did)
 }
 
-// denies ends a run whose caller hears that nothing of it is kept.
+// denies ends a run whose caller hears that nothing is kept.
 func (x *explorer) denies(s state, p int, did step, f facts) {
 	f.denied = s.Txs[orphan].State == underway && s.Txs[orphan].Answer == s.Runs[p].Answer
 	s.ends(p)
 	x.emit(s, did, f)
 }
 
-// blocked reports whether another transaction keeps a process's from the key. waits: it goes on once that has ended.
+// blocked reports whether another transaction keeps a process's transaction from the key. waits: the blocked one goes
+// on after the other's end.
 func (x *explorer) blocked(s *state, p int) (blocked, waits bool) {
 	if x.rules.Unlocked {
 		return false, false
@@ -443,8 +444,8 @@ func (x *explorer) blocked(s *state, p int) (blocked, waits bool) {
 	return false, false
 }
 
-// begun returns a process's transaction after NextReceipt has begun the key's life in it, and whether it should not
-// have.
+// begun returns a process's transaction after NextReceipt has begun the key's life in the transaction, and whether
+// NextReceipt should not have.
 func (x *explorer) begun(s *state, p int, out outcome) (t tx, early bool) {
 	r := &s.Runs[p]
 	t = tx{State: open, Rec: out.rec, Request: r.Request, Answer: r.Answer, Life: s.over() && s.hasBegun()}
@@ -547,7 +548,7 @@ func (x *explorer) serves(s state, p int) {
 	}
 }
 
-// reserves begins the transaction of a handler that asks for it.
+// reserves begins the transaction for a handler that asks for one.
 func (x *explorer) reserves(s state, p int) {
 	did := step{what: reserves, of: int8(p)}
 	if blocked, waits := x.blocked(&s, p); blocked {
@@ -574,7 +575,7 @@ func (x *explorer) reserves(s state, p int) {
 	x.emit(s, did, f)
 }
 
-// finishes has the handler return an answer, which is recorded if it is one that is kept.
+// finishes makes the handler return an answer, and records the answer if such an answer is kept.
 func (x *explorer) finishes(s state, p int, status uint16, touched, faulty bool) {
 	r := &s.Runs[p]
 	did := step{what: finishes, of: int8(p), status: status}
@@ -685,7 +686,7 @@ func (x *explorer) dies(s state, p int) {
 	}
 }
 
-// orphan ends the transaction that has outlived its process or its connection.
+// orphan ends the transaction that has outlived its process or connection.
 func (x *explorer) orphan(s state) {
 	t := s.Txs[orphan]
 	if t.State == none {
@@ -778,7 +779,7 @@ func (x *explorer) time(s state) {
 	}
 }
 
-// reaps has a process's reaper come to the receipt. It passes over one that a transaction works on.
+// reaps has a process's reaper come to the receipt. It passes over a receipt that a transaction works on.
 func (x *explorer) reaps(s state, p int) {
 	if s.Txs != [3]tx{} {
 		return

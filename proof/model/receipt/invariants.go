@@ -8,7 +8,7 @@ type Invariant struct {
 	Name      string
 	Statement string
 
-	// holds of a step and the state that it led to; nil: Explore decides it over the whole graph.
+	// holds judges a step and the next state; nil: Explore decides the invariant over the whole graph.
 	holds func(c *change) bool
 }
 

@@ -40,10 +40,10 @@ type record struct {
 	Resolved  bool
 }
 
-// past is so long ago that a clock that is behind knows it too.
+// past is so long ago that even a slow clock knows the time.
 const past = -1
 
-// row is the handle of the receipt's present row, and anotherRow that of any row before it.
+// row is the handle of the receipt's present row, and anotherRow the handle of any earlier row.
 const row, anotherRow = 1, 2
 
 func daysTo(t time.Time) int8 { return max(int8(t.Sub(noon)/day), past) }

@@ -45,7 +45,7 @@ const (
 	giving           // the answer leaves
 )
 
-// orphan is the number of the transaction that outlives its process.
+// orphan is the number of the transaction that outlives the process.
 const orphan = 2
 
 // tx is a transaction.
@@ -66,7 +66,7 @@ const (
 	underway // COMMIT is sent
 )
 
-// caller is one that asks until it is answered, and further.
+// caller is a caller that asks until an answer comes, and further.
 type caller struct {
 	Waits uint8 // one more than the process that serves it
 	Heard heard // last in this life

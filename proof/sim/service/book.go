@@ -24,7 +24,7 @@ type book struct {
 	open    sync.Map // transactions
 }
 
-// cutTx is a transaction that ends with its process.
+// cutTx is a transaction that ends with the process.
 type cutTx struct {
 	journal.Tx
 	book *book

@@ -64,7 +64,7 @@ func (p *payer) ends(killed bool) {
 	p.tell("%s has ended, killed: %v", p.name, killed)
 }
 
-// asks has a caller ask for a wish, and reports whether it has its answer.
+// asks makes a caller ask for a wish, and reports whether the caller has the answer.
 func (p *payer) asks(ctx context.Context, of wish) (final bool) {
 	body, _ := json.Marshal(of)
 	r, err := http.NewRequestWithContext(onceward.WithOperation(ctx, of.Name), http.MethodPost, "https://"+shop+of.path(), bytes.NewReader(body))

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// live lives the life to its end, and judges it.
+// live lives the life to the end, and judges the life.
 func (l *life) live() {
 	if err := l.tables(); err != nil {
 		l.fault("the tables: %v", err)
@@ -90,8 +90,8 @@ func (l *life) keepsPaying(of, i int) {
 	}
 }
 
-// wants has a caller ask for something until it is answered, or it has asked often enough. One in eight wants
-// something else under the name.
+// wants makes a caller ask for something until an answer comes, or the caller has asked often enough. One in eight
+// wants something else under the name.
 func (l *life) wants(name string, i int) {
 	random := l.dice("wants", name, i)
 	of := wish{name, 100}
@@ -253,8 +253,8 @@ func (l *life) judgeClients(name string, answer given, paid bool) {
 		case op.State == journal.StateUnknown && asked != (wish{}) && asked != answer.wish && strings.Contains(op.Cause, "another request"):
 			// The other client was first with another request, while this one had lost the answer to its own.
 		case op.State == journal.StatePending && asked != (wish{}) && asked != answer.wish && strings.Contains(op.Cause, reused):
-			// So it was, before any answer was recorded: the service's own call belongs to that request. An earlier
-			// attempt of this one may have run, so its client asks until the key is forgotten.
+			// The other client asked before any answer was recorded: the service's own call belongs to the other's
+			// request. An earlier attempt of this client may have run, so the client asks until the key is forgotten.
 		case !op.State.Settled():
 			l.fault("client %d has %s as %v: %s", of, name, op.State, op.Cause)
 		}

@@ -1,8 +1,7 @@
-// Package service simulates a service that receives idempotency keys and clients that ask it, in virtual time. The
-// service has a handler of server.Atomic, which writes a row and enqueues a charge, and one of server.Repeatable, which
-// calls a bank. Its journal is a SQLite file. The clients use providers.Onceward. Processes of both sides are killed, the
-// network and the bank misbehave, and callers ask again. At the end, the ledgers, the receipts and the callers' answers
-// have to agree.
+// Package service simulates a service with idempotency keys and its clients, in virtual time. The service has a handler
+// of server.Atomic, which writes a row and enqueues a charge, and one of server.Repeatable, which calls a bank. Its
+// journal is a SQLite file. The clients use providers.Onceward. Processes of both sides are killed, the network and the
+// bank misbehave, and callers ask again. At the end, the ledgers, the receipts and the callers' answers have to agree.
 //
 // A seed draws a life. It repeats the plan and the fate of each request. It does not repeat the order of goroutines at one
 // moment, or the spread of the library's delays.
@@ -93,7 +92,7 @@ func within(random *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(most)))
 }
 
-// next counts what happens for something, so that each time has dice of its own.
+// next counts the events of a thing, so each event has separate dice.
 func (l *life) next(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +142,8 @@ type process struct {
 	left     int // steps that it lives for; below 0: no matter
 }
 
-// die kills the process as kill -9 does: its transactions are rolled back, and nothing of it reaches anything any more.
+// die kills the process like kill -9: the transactions are rolled back, and nothing of the process reaches anything any
+// more.
 func (p *process) die() {
 	if p.dying.Swap(true) {
 		<-p.gone

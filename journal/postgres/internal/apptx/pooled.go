@@ -32,7 +32,7 @@ type Pooled struct {
 
 var _ pgx.Tx = (*Pooled)(nil)
 
-// NewPooled returns a transaction that is not begun yet, on a connection that goes back to its pool at the end.
+// NewPooled returns a transaction that has not begun, on a connection that goes back to the pool at the end.
 func NewPooled(ctx context.Context, conn *pgxpool.Conn) *Pooled {
 	return &Pooled{ctx: ctx, pooled: conn, conn: conn.Conn()}
 }
@@ -51,7 +51,7 @@ var errEndedBySQL = errors.New("postgres: a statement has ended the transaction,
 // errEnded is why a receipt can't be completed that goes with COMMIT.
 var errEnded = errors.New("postgres: receive a request: the transaction that reserved the key was ended before its answer was recorded; the answer is not kept")
 
-// ErrFailedBefore wraps the error that has ended a transaction: it sends nothing any more.
+// ErrFailedBefore wraps the error that has ended a transaction. The transaction sends nothing any more.
 var ErrFailedBefore = errors.New("a statement of the transaction has failed before")
 
 // Defers reports whether a statement is sent with COMMIT. It is not if the transaction can't be committed.
@@ -113,8 +113,8 @@ func (t *Pooled) start(ctx context.Context) error {
 	return t.usable()
 }
 
-// Commit sends BEGIN too if no statement was sent, so that it fails on a dead connection. If a statement fails that goes with
-// COMMIT, the server skips COMMIT.
+// Commit sends BEGIN too if no statement was sent, so Commit fails on a dead connection. If a statement fails that goes
+// with COMMIT, the server skips COMMIT.
 func (t *Pooled) Commit(ctx context.Context) error {
 	if t.over.Load() {
 		return pgx.ErrTxClosed
@@ -185,7 +185,7 @@ func (t *Pooled) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	return t.conn.Exec(ctx, sql, args...)
 }
 
-// Query never returns nil rows: callers may overlook its error, since rows have it too.
+// Query never returns nil rows: callers may overlook the error, since rows have the error too.
 func (t *Pooled) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if err := t.start(ctx); err != nil {
 		return unsent(err).Query()
@@ -207,8 +207,8 @@ func (t *Pooled) Prepare(ctx context.Context, name, sql string) (*pgconn.Stateme
 	return t.conn.Prepare(ctx, name, sql)
 }
 
-// Conn begins the transaction, since its caller may use the connection directly. If that fails, Conn closes the connection, so
-// that nothing is written outside of the transaction.
+// Conn begins the transaction, since its caller may use the connection directly. If BEGIN fails, Conn closes the
+// connection, so nothing is written outside of the transaction.
 func (t *Pooled) Conn() *pgx.Conn {
 	if !t.over.Load() && t.start(t.ctx) != nil {
 		connection.HangUp(t.conn)

@@ -40,8 +40,8 @@ func (t pgxTx) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// committed returns the error of a COMMIT. The server answers that of an aborted transaction by ROLLBACK, and refuses a
-// statement before it. It checks deferred constraints there, and rolls back if a row breaks one (class 23).
+// committed returns the error of a COMMIT. The server answers an aborted transaction's COMMIT by ROLLBACK, and refuses
+// a statement before. It checks deferred constraints there, and rolls back if a row breaks one (class 23).
 func committed(err error) error {
 	switch {
 	case errors.Is(err, pgx.ErrTxCommitRollback), strings.HasPrefix(pgerr.Code(err), "23"):

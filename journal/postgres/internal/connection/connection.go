@@ -55,13 +55,14 @@ func configure(cfg *pgx.ConnConfig, opts Options) *pgx.ConnConfig {
 		cfg.RuntimeParams["application_name"] = "onceward"
 	}
 	cfg.RuntimeParams["client_encoding"] = "UTF8" // not the role's setting: else other processes would read other names
-	// A server that waits for a client which is gone holds its locks meanwhile.
+	// A server that waits for a vanished client holds the locks meanwhile.
 	cfg.RuntimeParams["tcp_keepalives_idle"], cfg.RuntimeParams["tcp_keepalives_interval"], cfg.RuntimeParams["tcp_keepalives_count"] = "5", "5", "3"
 	cfg.RuntimeParams["tcp_user_timeout"] = "15000"
 	return cfg
 }
 
-// Pool makes a pool of at most so many connections. After use it keeps those that are fit. If fit is nil, it keeps all.
+// Pool makes a pool of at most so many connections. After use it keeps the fit connections. If fit is nil, it keeps
+// all.
 func (d *Dialer) Pool(ctx context.Context, most int, fit func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig("")
 	if err != nil {

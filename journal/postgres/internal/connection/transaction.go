@@ -20,7 +20,7 @@ const BeginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 const Settings = SoundCommit + ", set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true), " +
 	// The limit for a handler of the application's is another, whatever the role's setting is.
 	"set_config('idle_in_transaction_session_timeout', '60s', true), " +
-	// From PostgreSQL 17 on, a client that is cut off amid its statements does not block others forever.
+	// From PostgreSQL 17 on, a client that is cut off amid statements does not block others forever.
 	"CASE WHEN current_setting('server_version_num')::int >= 170000 THEN set_config('transaction_timeout', '60s', true) END"
 
 // SoundCommit makes a transaction's commit wait for the disk, and for standbys as the server says.

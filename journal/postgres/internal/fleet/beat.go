@@ -66,7 +66,7 @@ func (f *Fleet) Refused(ctx context.Context, conn *pgx.Conn, m *leased.Member, n
 	return nil
 }
 
-// renew renews all of this process's sessions. Those that are not there any more are lost.
+// renew renews all of this process's sessions. Missing sessions are lost.
 func (f *Fleet) renew(ctx context.Context, conn *pgx.Conn) error {
 	m := f.member.Load()
 	own := f.Sessions.Living()
@@ -125,9 +125,9 @@ func (f *Fleet) alone(ctx context.Context, conn *pgx.Conn, durability string, qu
 	})
 }
 
-// Bury marks sessions as dead. It first raises the tenure of their processes' lanes, so that a commit that is still
-// on its way fails or is seen. Then it calls still for each session, and skips the session if that returns false. If
-// still is nil, it skips none.
+// Bury marks sessions as dead. It first raises the tenure of their processes' lanes, so a commit on its way fails or is
+// seen. Then it calls still for each session, and skips the session if still returns false. If still is nil, it skips
+// none.
 func (f *Fleet) Bury(ctx context.Context, ids []string, still func(ctx context.Context, conn apptx.Runner, id string) (bool, error)) error {
 	return f.opts.Transact(ctx, "end a session", func(ctx context.Context, conn apptx.Runner) error {
 		own := f.member.Load().ID
@@ -163,7 +163,8 @@ func (f *Fleet) Resign(ctx context.Context) error {
 	return f.Bury(ctx, []string{m.ID}, nil)
 }
 
-// Run renews the sessions, and watches over the others', until Options.Background ends. It begins with that connection.
+// Run renews the sessions, and watches over the others', until Options.Background ends. It begins with the given
+// connection.
 func (f *Fleet) Run(conn *pgx.Conn) {
 	defer func() {
 		if conn != nil {
@@ -206,9 +207,8 @@ func (f *Fleet) beat(conn **pgx.Conn) error {
 	return f.watch(ctx, *conn)
 }
 
-// checkRelease returns an error if the journal was migrated to a later release that excludes this one. Then this
-// process renews no session, and closes each connection that writes before its next use. It also reads the database's
-// time.
+// checkRelease returns an error if a migration to a later release excludes this release. Then the process renews no
+// session, and closes each writing connection before its next use. It also reads the database's time.
 func (f *Fleet) checkRelease(ctx context.Context, conn *pgx.Conn) error {
 	var version, leastWriter int
 	var sealed string
@@ -224,8 +224,8 @@ func (f *Fleet) checkRelease(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// leaseOver is true of a lease that is over by the database's clock. It is also true of one that ends later than any
-// lease renewed now could. A clock that has gone back since renewed that one, so only the observers' time counts.
+// leaseOver is true of a lease that is over by the database's clock. It is also true of a lease that ends later than
+// any lease renewed now could. A clock that has gone back since renewed the lease, so only the observers' time counts.
 const leaseOver = "(expires_at <= clock_timestamp() OR expires_at > clock_timestamp() + interval '2 minutes')"
 
 // watch buries the sessions of other processes that are not renewed any more.
@@ -276,8 +276,8 @@ func (f *Fleet) watch(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// AwaitExpired waits while another process's session holds something under a lease that is over. It waits no longer than
-// the heartbeat needs to end a session that it has not seen before.
+// AwaitExpired waits while another process's session holds something under a lease that is over. It waits no longer
+// than the heartbeat needs to end a newly found session.
 func (f *Fleet) AwaitExpired(ctx context.Context, pool *pgxpool.Pool) error {
 	pace := f.opts.Pace
 	for limit := time.Now().Add(pace.TTL + 3*pace.Beat); ; {
@@ -298,9 +298,8 @@ func (f *Fleet) AwaitExpired(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-// silent reports whether the journal waits for answers after a promotion. A dead process gives no answer: the commits
-// that it saw acknowledged are unknown. If one of the dead is a process without an answer, the journal counts as
-// restored.
+// silent reports whether the journal waits for answers after a promotion. A dead process gives no answer: its
+// acknowledged commits are unknown. If one of the dead is a process without an answer, the journal counts as restored.
 func (f *Fleet) silent(ctx context.Context, conn *pgx.Conn, dead []string) (promoted bool, err error) {
 	var silent int
 	var epoch int64

@@ -16,8 +16,8 @@ import (
 
 // Check returns an error for a server that a journal is not safe on, and for a journal other than the one to open. If
 // the journal lay in another database before, or the database is older than this process has seen, the journal counts
-// as restored. After Check, the guard lets this process commit on that server, until it is started again or another
-// is in its place.
+// as restored. After Check, the guard lets the process commit on the server, until the server restarts or another takes
+// its place.
 func (f *Fleet) Check(ctx context.Context, conn *pgx.Conn) error {
 	if f.opts.Pooled {
 		if err := checkText(ctx, conn); err != nil {
@@ -227,7 +227,7 @@ func (f *Fleet) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// WarnOfLoss warns once of a failover that loses commits, unless Options accept it.
+// WarnOfLoss warns once of a failover that loses commits, unless Options accept such a failover.
 func (f *Fleet) WarnOfLoss() {
 	if f.awaited.Load() || f.opts.Existing || !f.opts.Durable || f.opts.MayLose || f.opts.Promotable {
 		return

@@ -1,5 +1,5 @@
-// Package fleet has this process's part in the journal that several processes share: its leases, and the checks of the
-// server and of the database that they go by.
+// Package fleet has the process's part in a shared journal: the leases, and the checks of the server and of the
+// database behind the leases.
 //
 //   - Dial connects and checks. A server that a journal is not safe on is refused. A journal that was restored or copied
 //     counts as restored.

@@ -128,8 +128,8 @@ func (f *Fleet) Enroll(ctx context.Context, conn *pgx.Conn) (*leased.Member, err
 	return m, nil
 }
 
-// Current returns this process's member. If it was buried or cut off, it makes the process a member again. The sessions
-// that it had are lost then.
+// Current returns this process's member. If the process was buried or cut off, it makes the process a member again. The
+// process's earlier sessions are lost then.
 func (f *Fleet) Current(ctx context.Context) (*leased.Member, error) {
 	was := f.member.Load()
 	if !was.Gone.Load() {
@@ -169,8 +169,8 @@ func (f *Fleet) Note(ctx context.Context, conn apptx.Runner, what string) error 
 	return err
 }
 
-// Evict ends connections of this role that hold lanes' rows, and wait for a client that is gone or stopped. A stopped client
-// finds out the result of its commit once it goes on.
+// Evict ends the role's connections that hold lanes' rows, and wait for a vanished or stopped client. A stopped client
+// learns the commit's result after going on.
 func (f *Fleet) Evict(ctx context.Context) {
 	conn, err := f.opts.Dialer.Connect(ctx) // a check of the database may be waiting for this
 	if err != nil {

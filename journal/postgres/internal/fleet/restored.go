@@ -19,8 +19,8 @@ import (
 // restoration is why the journal counts as restored.
 type restoration struct{ why string }
 
-// adoption counts the adoptions and confirmations that this process has ended. After one of them, the process drops all that it had read of the journal
-// before.
+// adoption counts the adoptions and confirmations that the process has ended. After each, the process drops everything
+// read from the journal before.
 type adoption struct {
 	mu    sync.Mutex
 	ended int
@@ -56,8 +56,8 @@ func (f *Fleet) Why() string {
 	return ""
 }
 
-// isRestored makes the journal count as restored, for all processes that have it open. It does so only in the epoch
-// of the evidence, so it does not undo an Adopt that it waited for.
+// isRestored makes the journal count as restored, for all processes that have the journal open. It does so only in the
+// epoch of the evidence, so it undoes no Adopt that it waited for.
 func (f *Fleet) isRestored(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
 	if f.restored.Load() == nil { // each connection that is made finds it out again
 		f.opts.Log.Error("onceward: the journal was restored or copied, or the database has gone back: nothing is sent until it is adopted or confirmed", "why", why)
@@ -65,8 +65,8 @@ func (f *Fleet) isRestored(ctx context.Context, conn *pgx.Conn, epoch int64, why
 	return f.mark(ctx, conn, "restored", "(restored IS NULL OR starts_with(restored, '"+Adopting+"'))", epoch, why)
 }
 
-// mark sets a column of the journal that concerns all processes that have it open, if the condition holds. It raises
-// the tenure of every lane, so that each process looks at the journal before its next commit.
+// mark sets a column of the journal that concerns all processes with the journal open, if the condition holds. It
+// raises the tenure of every lane, so each process looks at the journal before the next commit.
 func (f *Fleet) mark(ctx context.Context, conn *pgx.Conn, column, condition string, epoch int64, value string) error {
 	var restored, promoted *string
 	condition = "epoch = $1 AND $2::text IS NOT NULL AND " + condition
@@ -108,8 +108,8 @@ func (f *Fleet) takeRestored(ended int, restored, promoted *string) {
 
 // isPromoted makes the journal wait, on another timeline, until all living processes have found their acknowledged
 // commits there. This process looks at once, the others with their next commit or beat. Synchronous commits prove
-// nothing here: afterwards it is unknown which standby they waited for, since when, and whether that one was
-// promoted.
+// nothing here: afterwards no process knows which standby confirmed the commits, since when, and whether the confirming
+// standby was promoted.
 func (f *Fleet) isPromoted(ctx context.Context, conn *pgx.Conn, epoch int64, timeline string) error {
 	err := f.mark(ctx, conn, "promoted", "promoted IS DISTINCT FROM $2 AND timeline IS DISTINCT FROM $2", epoch, timeline)
 	if err != nil || f.member.Load() == nil {
@@ -118,9 +118,9 @@ func (f *Fleet) isPromoted(ctx context.Context, conn *pgx.Conn, epoch int64, tim
 	return f.answer(ctx, conn)
 }
 
-// answer records that this process has found its acknowledged commits, if the journal waits for that (isPromoted). If
-// some are missing, the journal counts as restored. The journal goes on once all living processes have answered. Each
-// beat calls answer too.
+// answer records that the process has found its acknowledged commits, if the journal waits for the answer (isPromoted).
+// If some are missing, the journal counts as restored. The journal goes on once all living processes have answered.
+// Each beat calls answer too.
 func (f *Fleet) answer(ctx context.Context, conn *pgx.Conn) error {
 	var restored, promoted *string
 	var epoch int64
@@ -154,7 +154,7 @@ func (f *Fleet) answer(ctx context.Context, conn *pgx.Conn) error {
 // lacking returns what this process saw acknowledged and the database does not have, or "" for nothing.
 func (f *Fleet) lacking(ctx context.Context, conn *pgx.Conn) (why string, err error) {
 	m := f.member.Load()
-	// No other process knows of sessions that joined and ended since that state of the database.
+	// No other process knows of sessions that joined and ended since the database's restored state.
 	if joined := f.Memory.LastJoin(); !joined.IsZero() {
 		var latest time.Time
 		if err := conn.QueryRow(ctx, "SELECT coalesce(max(started_at), 'epoch') FROM "+f.schema+".sessions").Scan(&latest); err != nil {
@@ -199,7 +199,7 @@ func (f *Fleet) Lacks(ctx context.Context, conn *pgx.Conn) error {
 	return f.GoneBack(ctx, f.member.Load(), why)
 }
 
-// recall compares what is seen with this process's earlier sighting. It returns the sign that the database has gone
+// recall compares what is seen with this process's earlier sighting. It returns the sign of a database that has gone
 // back, or "" for none.
 func (f *Fleet) recall(ctx context.Context, conn *pgx.Conn, was, is leased.Sighting) (why string, err error) {
 	switch {
@@ -221,7 +221,7 @@ func (f *Fleet) recall(ctx context.Context, conn *pgx.Conn, was, is leased.Sight
 	return "", nil
 }
 
-// isOlder is looksRestored for a database that is behind what this process knows.
+// isOlder is looksRestored for a database that is behind the process's knowledge.
 func (f *Fleet) isOlder(ctx context.Context, conn *pgx.Conn, epoch int64, why string) error {
 	err := f.looksRestored(ctx, conn, epoch, "the database has gone back: "+why)
 	if err == nil && !f.opts.Existing { // it is written down
@@ -230,9 +230,8 @@ func (f *Fleet) isOlder(ctx context.Context, conn *pgx.Conn, epoch int64, why st
 	return err
 }
 
-// Missing handles a row of this process's that is not there. The rows of dead sessions stay for leased.KeepDead. So the
-// database has lost the row of a living session, unless Adopt or Confirm ended all sessions. Then the journal counts
-// as restored.
+// Missing handles a missing row of the process. The rows of dead sessions stay for leased.KeepDead. So the database has
+// lost the row of a living session, unless Adopt or Confirm ended all sessions. Then the journal counts as restored.
 func (f *Fleet) Missing(ctx context.Context, conn *pgx.Conn, m *leased.Member) error {
 	var epoch int64
 	if err := conn.QueryRow(ctx, "SELECT epoch FROM "+f.schema+".journal").Scan(&epoch); err != nil {
@@ -247,8 +246,8 @@ func (f *Fleet) Missing(ctx context.Context, conn *pgx.Conn, m *leased.Member) e
 	return nil
 }
 
-// GoneBack is isRestored for a lane of m that sees it. If an Adopt or a Confirm has ended m meanwhile, what the lane
-// saw does not count, and GoneBack returns ErrLost.
+// GoneBack is isRestored for a lane of m that sees the database gone back. If an Adopt or a Confirm has ended m
+// meanwhile, what the lane saw does not count, and GoneBack returns ErrLost.
 func (f *Fleet) GoneBack(ctx context.Context, m *leased.Member, why string) error {
 	conn, err := f.Dial(ctx)
 	if err == nil {
@@ -275,7 +274,7 @@ func (f *Fleet) GoneBack(ctx context.Context, m *leased.Member, why string) erro
 // written something else there meanwhile.
 const Adopting = "its adoption was begun, and is not over: "
 
-// HearWitness makes a journal that is behind its witness count as restored.
+// HearWitness makes a journal that is behind the witness count as restored.
 func (f *Fleet) HearWitness(ctx context.Context, conn *pgx.Conn) error {
 	if f.opts.Witness == nil {
 		return nil
@@ -294,8 +293,8 @@ func (f *Fleet) HearWitness(ctx context.Context, conn *pgx.Conn) error {
 	return f.testify(ctx, conn)
 }
 
-// testify stores a number in the witness that the database has for certain. Before that it loads the witness's
-// number. If the database's number is below that, the database has gone back.
+// testify stores a number in the witness that the database has for certain. Before the comparison it loads the
+// witness's number. If the database's number is below that, the database has gone back.
 func (f *Fleet) testify(ctx context.Context, conn *pgx.Conn) error {
 	now := time.Now()
 	if f.opts.Witness == nil || f.opts.Existing || f.restored.Load() != nil || now.Before(f.testimonyDue) {
@@ -324,8 +323,8 @@ func (f *Fleet) testify(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// CutOff begins another epoch: all sessions are over, handles go on above all that any copy has given out, and the
-// journal lies where it lies now. It counts as restored from then on for the reason restored, "" for none. The caller
+// CutOff begins another epoch: all sessions are over, handles go on above all handles of any copy, and the journal's
+// location is the present one. It counts as restored from then on for the reason restored, "" for none. The caller
 // calls done once the transaction has committed.
 func (f *Fleet) CutOff(ctx context.Context, conn apptx.Runner, word, restored string) (done func(), err error) {
 	s := f.schema

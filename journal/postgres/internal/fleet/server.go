@@ -53,8 +53,8 @@ func (f *Fleet) checkServer(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// checkText returns an error if a setting changes the form of the values that the server sends as text. Behind a pooler it
-// sends them so, and in another form the journal could not read its records again.
+// checkText returns an error if a setting changes the form of the values that the server sends as text. Behind a pooler
+// it sends the settings so, and in another form the journal could not read the records again.
 func checkText(ctx context.Context, conn *pgx.Conn) error {
 	var bytea, date, encoding string
 	err := conn.QueryRow(ctx, "SELECT current_setting('bytea_output'), current_setting('DateStyle'), current_setting('client_encoding')").Scan(&bytea, &date, &encoding)
@@ -91,7 +91,7 @@ func (f *Fleet) checkTables(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // startOf returns when the server was started. No two servers were started in the same microsecond. So another time
-// shows that another server answers, or that this one was restarted. A connection to a pooler outlives both.
+// shows that another server answers, or that the server was restarted. A connection to a pooler outlives both.
 func startOf(ctx context.Context, conn *pgx.Conn) (started time.Time, err error) {
 	err = conn.QueryRow(ctx, "SELECT "+StartSQL).Scan(&started)
 	return started, err
@@ -100,7 +100,8 @@ func startOf(ctx context.Context, conn *pgx.Conn) (started time.Time, err error)
 // StartSQL is the expression of startOf.
 const StartSQL = "pg_postmaster_start_time()"
 
-// place returns where the journal lies. It asks for each part in a statement of its own. A part is "" if the engine lacks the function, or the role may not call it.
+// place returns where the journal lies. It asks for each part in a separate statement. A part is "" if the engine lacks
+// the function, or the role may not call it.
 func (f *Fleet) place(ctx context.Context, conn apptx.Runner) leased.Place {
 	one := func(sql string, args ...any) (value string) {
 		if conn.QueryRow(ctx, sql, args...).Scan(&value) != nil {

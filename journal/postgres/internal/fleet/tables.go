@@ -18,6 +18,6 @@ const (
 	// removeDead removes sessions of the dead that no row names any more.
 	removeDead = `DELETE FROM {{s}}.sessions d WHERE buried_at < clock_timestamp() - interval '24 hours'
 		AND NOT EXISTS (SELECT 1 FROM {{s}}.operations WHERE holder = d.id) AND NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = d.id)`
-	// cutHandles raises a sequence above all that a copy of it can have given.
+	// cutHandles raises a sequence above all handles that a copy can have given.
 	cutHandles = "SELECT pg_catalog.setval('{{s}}.{{q}}'::pg_catalog.regclass, greatest((SELECT (epoch << 40) + 1 FROM {{s}}.journal), (SELECT last_value FROM {{s}}.{{q}}) + 1024), false)"
 )

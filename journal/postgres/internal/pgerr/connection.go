@@ -35,7 +35,7 @@ func connectionReason(err error) string {
 	return "the connection failed"
 }
 
-// IsConnections reports whether an error is of a connection, or of the driver that uses it.
+// IsConnections reports whether an error comes from a connection, or from the connection's driver.
 func IsConnections(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(pgx.ScanArgError)) || errors.As(err, new(pgx.ErrPreprocessingBatch)) ||

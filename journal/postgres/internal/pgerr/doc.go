@@ -5,6 +5,6 @@
 //   - IsStatements and IsLate say what is known of a statement, or of a COMMIT.
 //   - Reason and ConnectionReason give the cause in Onceward's words, without names, addresses or parameters.
 //
-// The package knows SQLSTATEs, and the errors of pgx, of TLS and of the network. It must not know the journal, its
-// tables, or the statement that failed.
+// The package knows SQLSTATEs, and the errors of pgx, of TLS and of the network. The package must not know the journal,
+// the journal's tables, or the failed statement.
 package pgerr

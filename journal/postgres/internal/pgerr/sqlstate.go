@@ -44,7 +44,7 @@ const (
 )
 
 // fates has the meaning of each SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html), with the
-// reason for callers. Any other code, such as that of a trigger's error, concerns its statement alone.
+// reason for callers. Any other code, such as a trigger's error, concerns the statement alone.
 var fates = map[string]struct {
 	fate   Fate
 	reason string
@@ -121,8 +121,8 @@ func IsStatements(err error) bool {
 	return errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" && !unclear(pg)
 }
 
-// unclear reports whether an answer to a statement, or to COMMIT, leaves its result unknown. PostgreSQL gives no
-// such answer, but a proxy before it, or another server with its protocol, does. SQLSTATE 40003 says so itself, and
+// unclear reports whether an answer to a statement, or to COMMIT, leaves its result unknown. PostgreSQL gives no such
+// answer, but a proxy before PostgreSQL, or another server with the protocol, does. SQLSTATE 40003 says so itself, and
 // class 08 is about connections (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 func unclear(err *pgconn.PgError) bool {
 	return err.Code == "40003" || strings.HasPrefix(err.Code, "08")

@@ -73,7 +73,7 @@ type Driver struct {
 
 var _ rowstore.Driver = (*Driver)(nil)
 
-// Open opens the journal in a schema, which schema.Migrate has made. It starts the heartbeat of this process's sessions.
+// Open opens the journal in a schema, which schema.Migrate has made. It starts the heartbeat of the process's sessions.
 func Open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Driver, error) {
 	d := &Driver{opts: opts, slots: make(chan struct{}, lanes), operations: handles{sequence: "handles"}, receipts: handles{sequence: "receipt_handles"}, flows: handles{sequence: "flow_handles"}}
 	var err error
@@ -149,7 +149,7 @@ func (d *Driver) Clock() time.Time { return d.fleet.Time.Now() }
 // ErrStillOpen means that the application has left a transaction open.
 var ErrStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")
 
-// Close implements rowstore.Driver. It ends this process's sessions. If the server does not answer, these expire.
+// Close implements rowstore.Driver. It ends the process's sessions. If the server does not answer, these expire.
 func (d *Driver) Close() error {
 	defer d.stop(journal.ErrClosed)
 	if m := d.fleet.Member(); m != nil {

@@ -43,7 +43,7 @@ func scanFlow(rows pgx.Rows) (*rowstore.Flow, error) {
 	return f, err
 }
 
-// Flow implements rowstore.Reader. The lock is a statement of its own, so that the next one sees the changes of its last
+// Flow implements rowstore.Reader. The lock is a separate statement, so the next statement sees the changes of the last
 // holder.
 func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (f *rowstore.Flow, err error) {
 	return r.flow(ctx, r.pipeline(), handle, name, lock)

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 )
 
-// ForTest returns this process's part in the leases, the readers' connections, the schema's quoted name, and a context that
-// ends once the driver waits for the server no more.
+// ForTest returns the process's part in the leases, the readers' connections, the schema's quoted name, and a context
+// that ends once the driver stops waiting for the server.
 func (d *Driver) ForTest() (*fleet.Fleet, *pgxpool.Pool, string, context.Context) {
 	return d.fleet, d.pool, d.schema, d.background
 }

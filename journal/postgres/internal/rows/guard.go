@@ -10,22 +10,22 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 )
 
-// settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is. Each
-// statement has one plan, by indices, however few rows its table has: planning takes longer than execution, and a table
-// soon outgrows the one that was planned for. A statement about some rows names them as an array, so that no join reads
-// all of a table.
+// settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is.
+// Each statement has one plan, by indices, however few rows the table has: planning takes longer than execution, and a
+// table soon outgrows an early plan. A statement about some rows names the rows as an array, so no join reads a whole
+// table.
 const settings = connection.Settings + ", set_config('search_path', 'pg_catalog', true), set_config('plan_cache_mode', 'force_generic_plan', true), " +
 	"set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
 
-// The guard goes before the first statements of each transaction, also of one that will write nothing. Unless it passes, it
-// divides by zero, and the server skips the statements behind it. It passes if
+// The guard goes before the first statements of each transaction, also of one that will write nothing. Unless the guard
+// passes, it divides by zero, and the server skips the statements behind the guard. It passes if
 //   - the lane's row is as the lane knows it, and no other lane of the process lacks a commit,
 //   - the process and its sessions live,
 //   - the server is the one that was checked, and commits are durable.
 //
-// It locks the lane's row. So a process that ends this one's sessions first ends a transaction whose client is gone or
-// stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time, the
-// jump that was seen last, and the least margin.
+// It locks the lane's row. So a process that ends another's sessions first ends a transaction whose client is gone or
+// stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time,
+// the last seen jump, and the least margin.
 const (
 	guard = `SELECT 1 / (EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 FOR NO KEY UPDATE)
 		AND EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = $1 AND epoch = $5 AND buried_at IS NULL)
@@ -43,8 +43,8 @@ const (
 	commitQuietly = "WITH w AS (UPDATE {{s}}.lanes SET batch = batch + 1" + ofLane
 	ofLane        = " WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 RETURNING 1) SELECT 1 / count(*) FROM w"
 
-	// fenceLanes has each transaction that was decided before this commit fail, of all processes. resetLanes also sets
-	// the clock back.
+	// fenceLanes fails each transaction of any process that was decided before the commit. resetLanes also sets the
+	// clock back.
 	fenceLanes = "UPDATE {{s}}.lanes l SET tenure = tenure + 1" + ofOthers
 	resetLanes = "UPDATE {{s}}.lanes l SET tenure = tenure + 1, last_at = least(last_at, $3), jumped_at = 0" + ofOthers
 	ofOthers   = ` FROM (SELECT process, lane FROM {{s}}.lanes WHERE NOT (process = $1 AND lane = $2) ORDER BY process, lane FOR UPDATE) o
@@ -64,8 +64,8 @@ func (l *lane) queueGuard(p *pipeline, needs []string, f answer) {
 	p.queue(f, guard, l.member.ID, l.number, l.batch, l.tenure, l.member.Epoch, needs, l.d.fleet.Unsafe(), numbers, least, l.d.fleet.Started())
 }
 
-// scanHead reads some values and then the head. It counts a journal as restored that only this process has found out about.
-// recorded is why the journal counts as restored for all processes.
+// scanHead reads some values and then the head. A journal counts as restored even if only this process has found out.
+// recorded is the reason why the journal counts as restored for all processes.
 func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (recorded string, err error) {
 	var last, jumped, margin, ahead int64
 	var restored, promoted *string

@@ -18,8 +18,8 @@ type handles struct {
 // blockOfHandles is the increment of the sequences.
 const blockOfHandles = 1024
 
-// take returns a handle, higher than those that it has returned. It asks the sequence on that connection, and holds up no
-// other caller meanwhile.
+// take returns a handle, higher than all that take has returned. It asks the sequence on the connection, and holds up
+// no other caller meanwhile.
 func (h *handles) take(ctx context.Context, d *Driver, conn apptx.Runner) (int64, error) {
 	epoch := d.fleet.Member().Epoch
 	for {

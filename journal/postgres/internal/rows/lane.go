@@ -18,7 +18,7 @@ import (
 
 // lane is a connection for one transaction after another, and the row that fences their commits. Each commit raises the
 // row's batch, if the row has the tenure that the lane knows. So the row shows what became of a commit whose answer was
-// lost. Once the tenure is raised, a commit that is still on its way fails. One goroutine at a time uses a lane.
+// lost. Once the tenure is raised, a commit on its way fails. One goroutine at a time uses a lane.
 type lane struct {
 	d    *Driver
 	conn *pgx.Conn
@@ -35,7 +35,7 @@ type rowState struct{ Batch, Tenure int64 }
 // step is how far the numbers of one lane's rows lie apart.
 const step = 100_000
 
-// leave leaves the row as it is: the lane's next user starts a row of its own.
+// leave leaves the row unchanged: the lane's next user starts a new row.
 func (l *lane) leave() { l.member, l.number = nil, l.number+step }
 
 // take returns a lane that no transaction uses, the latest used first.
@@ -79,7 +79,7 @@ func (l *lane) hangUp() {
 	}
 }
 
-// ready connects the lane and makes its row, if it has none.
+// ready connects the lane and makes the row, if there is none.
 func (l *lane) ready(ctx context.Context) error {
 	if l.conn != nil && (l.conn.IsClosed() || l.d.fleet.Outdated()) {
 		l.hangUp()
@@ -176,9 +176,8 @@ func (l *lane) committed(ctx context.Context, tag string, err error) error {
 // inDoubt is the error of a commit whose fate can't be found out, and the reason.
 func inDoubt(err error) error { return fmt.Errorf("%w: %w", rowstore.ErrUndecided, err) }
 
-// resolve finds out whether the lane's next batch, whose connection broke, was committed. It raises the lane's tenure, so
-// that a transaction that is still on its way fails. Then it reads the number of the last batch. If the answer to that is
-// lost, it asks again.
+// resolve finds out whether the lane's next batch, whose connection broke, was committed. It raises the lane's tenure,
+// so a transaction on its way fails. Then it reads the number of the last batch. If the answer is lost, it asks again.
 func (l *lane) resolve(ctx context.Context) (landed bool, err error) {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		is, err := l.raise(ctx)
@@ -214,8 +213,8 @@ func (l *lane) pause(ctx context.Context, pause time.Duration) error {
 	return inDoubt(l.d.ended(ctx))
 }
 
-// lacks records that the database lacks commits of this lane. If that is known already, the lane goes on with another row:
-// this process may adopt the journal.
+// lacks records that the database lacks commits of the lane. If the lack is known already, the lane goes on with
+// another row: the process may adopt the journal.
 func (l *lane) lacks(ctx context.Context, batch int64) error {
 	was := l.d.fleet.Why()
 	err := l.d.fleet.GoneBack(ctx, l.member, fmt.Sprintf("lane %d of session %s is at batch %d, after %d were acknowledged", l.number, l.member.ID, batch, l.batch))
@@ -244,7 +243,7 @@ func (l *lane) raise(ctx context.Context) (is rowState, err error) {
 	return is, err
 }
 
-// diagnose finds out why the guard refused, and mends the cause if it can: nil means that another try is due.
+// diagnose finds out why the guard refused, and mends the cause if possible: nil means that another try is due.
 func (l *lane) diagnose(ctx context.Context, needs []string) error {
 	is, err := l.raise(ctx)
 	if err == nil {

@@ -36,8 +36,8 @@ func (r *reader) pipeline() *pipeline {
 // do.
 const readTries = 5
 
-// Read implements rowstore.Source. If the connection breaks, it calls f again. So it does if a standby's replay is in its
-// way. A journal that is only read is read in READ ONLY transactions.
+// Read implements rowstore.Source. If the connection breaks, it calls f again. So does a read in the way of a standby's
+// replay. A journal that is only read is read in READ ONLY transactions.
 func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
 	return d.read(ctx, d.opts.Fleet.ReadOnly, f)
 }
@@ -259,7 +259,7 @@ func (f *finding) part(of func(*rowstore.Row) **rowstore.Part) answer {
 	}
 }
 
-// result adds the rows, and those that exist and could not be locked.
+// result adds the rows, and the existing rows that could not be locked.
 func (f *finding) result() (rowstore.Found, error) {
 	whole := make(map[int64]bool, len(f.found.Names))
 	for _, handle := range f.found.Names {

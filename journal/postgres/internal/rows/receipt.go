@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// The lock is a statement of its own, so that the next one sees what its last holder has committed. It ends with the
-	// transaction. Without it, a transaction would wait for the end of another one that works on the key.
+	// The lock is a separate statement, so the next statement sees the last holder's commits. It ends with the
+	// transaction. Without the lock, a transaction would wait for the end of another that works on the key.
 	lockReceipt    = "SELECT pg_catalog.pg_try_advisory_xact_lock($1)"
 	receiptColumns = "handle, scope, key, place, state, ends_at, facts, answer"
 	selectReceipt  = "SELECT " + receiptColumns + ", body, (written_in = pg_catalog.pg_current_xact_id_if_assigned()) IS TRUE FROM {{s}}.receipts WHERE identity = $1"
@@ -36,7 +36,7 @@ const (
 	completeReceipt = `UPDATE {{s}}.receipts SET state = $2, ends_at = $3, facts = $4, answer = $5, body = $6, written_in = pg_catalog.pg_current_xact_id()
 		WHERE handle = $1 AND facts = $7 AND written_in = pg_catalog.pg_current_xact_id_if_assigned() RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`
-	// orFail divides by zero unless it completes a receipt, so that the server skips the statements behind it.
+	// orFail divides by zero unless the statement completes a receipt, so the server skips the statements behind.
 	orFail        = "WITH w AS (" + completeReceipt + ") SELECT 1 / count(*) FROM w"
 	removeReceipt = "DELETE FROM {{s}}.receipts WHERE handle = $1"
 	advance       = `INSERT INTO {{s}}.heads AS e VALUES ($1, $2, $3, $4)
@@ -66,7 +66,8 @@ func scanReceipt(row pgx.Row, further ...any) (*rowstore.Receipt, error) {
 	return r, err
 }
 
-// Receipt implements rowstore.Reader. It also reads what Restored returns: a caller without a receipt asks for that next.
+// Receipt implements rowstore.Reader. It also reads the value that Restored returns: a caller without a receipt asks
+// for it next.
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
 	var body []byte
 	var restored, promoted *string
@@ -146,7 +147,7 @@ func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, er
 	return n, meaning(err)
 }
 
-// write runs a statement that changes one row, and reports whether it did.
+// write runs a statement for one row, and reports whether the row changed.
 func (t *tx) write(ctx context.Context, text string, args ...any) (bool, error) {
 	p := t.pipeline()
 	p.queue(nil, text, args...)
@@ -154,7 +155,7 @@ func (t *tx) write(ctx context.Context, text string, args ...any) (bool, error) 
 	return p.tag.RowsAffected() == 1, meaning(err)
 }
 
-// sendLater leaves writes to the next read, or to COMMIT. In a transaction of the application's it sends them.
+// sendLater leaves writes to the next read, or to COMMIT. In an application's transaction it sends the statements.
 func (t *tx) sendLater(ctx context.Context, p *pipeline) error {
 	if t.lane != nil {
 		t.later = p

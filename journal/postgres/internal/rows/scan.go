@@ -186,7 +186,7 @@ func (r *reader) Restored(ctx context.Context) (string, error) {
 	return r.d.why(restored, promoted), meaning(err)
 }
 
-// totals counts handles that were given out: those before the blocks that processes use now, and the latest that a row has.
+// totals counts handed-out handles: those before the blocks in use now, and the latest handle of a row.
 const totals = `SELECT greatest((SELECT max(handle) - (max(handle) >> 40 << 40) FROM {{s}}.operations), (SELECT CASE WHEN is_called THEN last_value - (last_value >> 40 << 40) - 1 ELSE 0 END FROM {{s}}.handles)),
 	(SELECT count(*) FROM {{s}}.sessions WHERE id <> process AND buried_at IS NULL), coalesce((SELECT max(last_at) FROM {{s}}.lanes), 0),
 	(SELECT sum(pg_total_relation_size(to_regclass($1 || '.' || t)))::bigint FROM pg_catalog.unnest(ARRAY['operations', 'names', 'requests', 'answers', 'marks', 'heard']) t)`

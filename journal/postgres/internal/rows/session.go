@@ -52,7 +52,7 @@ func (d *Driver) Rank(id string) (rank, of int) {
 }
 
 // Leave implements rowstore.Driver. If the database can't be reached, the session is dead all the same, but other
-// processes learn of it only once it has expired.
+// processes learn of its end only at expiry.
 func (d *Driver) Leave(ctx context.Context, id string) error {
 	s, err := d.fleet.Sessions.Mine(id)
 	if err != nil || !s.End() {
@@ -91,7 +91,7 @@ func (d *Driver) resign(ctx context.Context) error {
 	return d.fleet.Resign(ctx)
 }
 
-// transact runs f in a fenced transaction. If another transaction was in its way, it runs f again.
+// transact runs f in a fenced transaction. If another transaction was in the way, it runs f again.
 func (d *Driver) transact(ctx context.Context, doing string, f func(context.Context, apptx.Runner) error) error {
 	for try := 0; ; try++ {
 		err := d.once(ctx, f)

@@ -32,8 +32,8 @@ type tx struct {
 	ended    bool
 }
 
-// How long a statement waits for another transaction: one that shares its transaction with others, and one that waits
-// on its own.
+// How long a statement waits for another transaction: a statement in a shared transaction, and a statement that waits
+// alone.
 const (
 	sharedWait = "5ms"
 	ownWait    = "1000ms"
@@ -74,7 +74,8 @@ func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) 
 			break
 		}
 		fresh := l.conn == nil || l.conn.IsClosed()
-		// It may have broken while it was idle. Nothing runs on it until the guard has passed: retry once on another.
+		// The connection may have broken while idle. Nothing runs on it until the guard has passed: retry once on
+		// another.
 		broken := func() bool { return !fresh && l.conn == nil && pgerr.FateOf(err) == pgerr.Outage }
 		if err = l.ready(ctx); err != nil {
 			if broken() {
@@ -102,7 +103,7 @@ func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) 
 	return nil, meaning(err)
 }
 
-// sessions returns the sessions of this process that live as far as it knows.
+// sessions returns the process's sessions that live to the process's knowledge.
 func (d *Driver) sessions() []string {
 	ids := []string{}
 	for id := range d.fleet.Sessions.Living() {
@@ -182,8 +183,8 @@ func (t *tx) Handle(ctx context.Context) (int64, error) {
 	return t.d.operations.take(ctx, t.d, t.sequences())
 }
 
-// sequences is a connection for handles: the transaction's own, so that readers don't hold it up. The application's may
-// have another role.
+// sequences is a connection for handles: the transaction's own, so readers don't hold the handles up. The application's
+// may have another role.
 func (t *tx) sequences() apptx.Runner {
 	if t.lane == nil {
 		return t.d.pool

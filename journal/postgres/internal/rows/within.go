@@ -18,15 +18,15 @@ import (
 )
 
 // forget resets the session after a transaction of the application's. The next one on that connection may be another
-// tenant's, and begins as the first did. Behind a pooler, the sessions are the pooler's, and its clients must not change
-// them.
+// tenant's, and begins as the first did. Behind a pooler, the sessions are the pooler's, and clients must not change
+// the sessions.
 var forget = []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}
 
 // soundly makes a transaction's commit wait for the disk, even if the application's other commits do not.
 const soundly = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) WHERE pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
 
-// BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction begins with its first statement. It is
-// durable once it commits, regardless of its settings.
+// BeginTx implements rowstore.Driver. Driver returns a pgx.Tx. The transaction begins with its first statement. The
+// record is durable once the transaction commits, regardless of the transaction's settings.
 func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error) {
 	pool := d.apps
 	if delivery {
@@ -44,8 +44,8 @@ func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error)
 	return apptx.NewOwn(ctx, conn, []string{soundly, "SET LOCAL idle_in_transaction_session_timeout = '60s'"}, closing), nil
 }
 
-// asMade reports whether a connection has its first settings again once it was reset. The application's AfterConnect
-// may have set others, so then it reports false, and the next transaction gets another connection.
+// asMade reports whether a connection has the first settings again after a reset. The application's AfterConnect may
+// have set others, so then it reports false, and the next transaction gets another connection.
 func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }
 
 // within is the journal's part of a transaction of the application's.
@@ -80,8 +80,8 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 
 // pipeline begins with a statement about the server that the transaction is on. Once the statement was sent, isOurs
 // returns an error if the transaction is on another database, or if the journal has gone back. The application makes
-// its own connections. If one reaches a server that this process has not checked, isOurs checks the server of the
-// journal's connections again.
+// its own connections. If a transaction reaches an unchecked server, isOurs checks the server of the journal's
+// connections again.
 func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 	p = &pipeline{d: t.d}
 	var id, why *string

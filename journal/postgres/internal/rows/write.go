@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// each ends a WITH statement whose first array has elements of that type. The statement fails, and with it the transaction,
-// unless it changed a row for each of them.
+// each ends a WITH statement whose first array has elements of that type. The statement fails, and with it the
+// transaction, unless a row changed for each.
 func each(of string) string {
 	return " RETURNING 1) SELECT 1 / (count(*) = pg_catalog.cardinality($1::" + of + "[]))::int FROM w"
 }
@@ -60,7 +60,7 @@ var (
 		tombstone = c.tombstone, provider = c.provider, facts = c.facts FROM ` + unnested + ` c (handle, state, holder, wake_at, settled_at, delivered, tombstone, provider, facts) WHERE o.handle = ANY($1) AND o.handle = c.handle`
 )
 
-// partList is new parts as columns, and the handles of those that go.
+// partList is new parts as columns, and the handles of the removed parts.
 type partList struct {
 	handle, gone []int64
 	head, body   [][]byte

@@ -28,10 +28,9 @@ import (
 // Default is the schema of a journal if the caller names none.
 const Default = "onceward"
 
-// least is the earliest version of the schema that Migrate can migrate. Earlier ones are of another store. needed is the
-// earliest that this release can use. writer is
-// this release's number among those that write to a journal. A migration that breaks older ones raises
-// journal.least_writer.
+// least is the earliest version of the schema that Migrate can migrate. Earlier versions belong to another store.
+// needed is the earliest version that this release can use. writer is this release's number among the releases that
+// write to a journal. A migration that breaks older ones raises journal.least_writer.
 const (
 	least  = 5
 	needed = 7
@@ -91,7 +90,7 @@ func ofEarlierStore(version int) error {
 	return fmt.Errorf("%w: the schema has tables of an earlier store (version %d), which this release can't read: drop the schema, or name another one by Options.Schema", journal.ErrVersion, version)
 }
 
-// Migrate makes the journal's tables in that schema, or migrates them, by the files.
+// Migrate makes the journal's tables in the schema, or migrates the tables, by the files.
 func Migrate(ctx context.Context, cfg *pgx.ConnConfig, schema string, logger *slog.Logger, files fs.FS) error {
 	q, err := Quoted(schema)
 	if err != nil {
