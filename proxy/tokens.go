@@ -69,7 +69,7 @@ type exchange struct {
 	tokens    map[string]*token // by credential and host
 }
 
-// token is the access token for one credential. Who holds the turn reads and changes the rest.
+// token is the access token for one credential. The holder of the turn reads and changes the rest.
 type token struct {
 	turn  chan struct{}
 	value string
@@ -149,8 +149,8 @@ func (x *exchange) value(ctx context.Context, t *token, u *Upstream, credential 
 	return value, nil
 }
 
-// ask gets an access token from an upstream. Its request is under a context of its own: the engine takes what it sees
-// under the attempt's context for a part of the attempt.
+// ask gets an access token from an upstream. The request has a context of its own, since the engine would take it for a
+// part of the attempt.
 func (x *exchange) ask(ctx context.Context, u *Upstream, credential string) (value string, lasts time.Duration, err error) {
 	own, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
