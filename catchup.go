@@ -26,23 +26,24 @@ type CatchUp struct {
 	// Types are the types of the wanted events, as the provider names them. A single "*" means all types.
 	Types []string
 
-	// Handler is the handler behind Client.WebhookHandler. It gets each event as a webhook would bring it, at most 30
-	// seconds, and one at a time. webhook.MessageOf and OperationsOf work on its context. An answer of 2xx means that
-	// the event was handled. Nil means that events are only recorded.
+	// Handler is the handler behind Client.WebhookHandler. The handler gets each event in the form of a webhook, in at
+	// most 30 seconds, and one at a time. webhook.MessageOf and OperationsOf work on the handler's context. An answer
+	// of 2xx means that the event was handled. Nil means that events are only recorded.
 	Handler http.Handler
 
 	// Scope is the scope of the operations that an event may be about, as in WithScope.
 	Scope string
 
-	// Account is the provider's id of the account whose events are read. The client sends it in the provider's account
-	// header, or requires that the credential is of this account. Empty means the credential's own.
+	// Account is the provider's id of the account whose events are read. The client sends the account in the provider's
+	// account header, or requires that the credential belongs to the account. Empty means the credential's own.
 	Account string
 
-	// Again are events that failed before (CaughtUp.Failed), and are read once more though they precede From. Leave them
-	// out if the last pass is longer ago than the handler's consumer remembers: a webhook may have brought them since.
+	// Again are events that failed before (CaughtUp.Failed), and are read once more though they precede From. Leave
+	// the events out if the last pass is longer ago than the handler's consumer remembers: a webhook may have brought
+	// the events since.
 	Again []FailedEvent
 
-	// Undelivered reads only the events that no webhook endpoint accepted, if the provider lists those
+	// Undelivered reads only the events that no webhook endpoint accepted, if the provider lists such events
 	// (providers.Feed.Undelivered).
 	Undelivered bool
 }

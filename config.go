@@ -72,7 +72,7 @@ type Config struct {
 	Strict bool
 
 	// Outcomes receives the outcomes, for your own books. The journal remembers a program with this hook: a client
-	// without the hook leaves the outcomes to that program. Nil means no hook.
+	// without the hook leaves the outcomes to the program. Nil means no hook.
 	Outcomes *Outcomes
 
 	// Reconcile configures the look-ups and events for unknown operations. Nil means that unknown operations wait for

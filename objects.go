@@ -39,13 +39,13 @@ const (
 
 var errNoMoreObjects = errors.New("the caller wants no more")
 
-// Objects yields the objects that moved money in an account, for compare.Run, as the table lists them
+// Objects yields the objects that moved money in an account, for compare.Run, by the table's listings
 // (providers.Provider.Listings). Of each list, the oldest is first. An object may come several times, once for each
 // movement. A movement without an object of the table has its own id and type, such as "stripe_fee".
 //
-// An error is the last that it yields: the list was not read to its end, and shows nothing. Objects requests pages within
-// the budget of Reconcile, and again after a 429 or 5xx. It asks for smaller pages and windows if a page or list is too
-// long. It writes nothing to the journal. Objects is safe for concurrent use.
+// An error comes last: the list was not read to the end, and shows nothing. Objects requests pages within the budget of
+// Reconcile, and again after a 429 or 5xx. It asks for smaller pages and windows if a page or list is too long. It
+// writes nothing to the journal. Objects is safe for concurrent use.
 func (c *Client) Objects(ctx context.Context, provider string, of ObjectList) iter.Seq2[compare.Object, error] {
 	return func(yield func(compare.Object, error) bool) {
 		err := c.listObjects(ctx, provider, &of, func(o compare.Object) bool { return yield(o, nil) })

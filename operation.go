@@ -64,8 +64,8 @@ type Operation struct {
 	Cause     string    // why the operation is pending, unknown or cancelled
 	Replayed  bool      // the answer was recorded before, in the journal or at the provider
 	Answer    *Answer   // the recorded answer of a completed operation; nil if left out
-	// LastAnswer is the provider's last answer, if this answer left the operation pending or unknown. Nil means that there
-	// was no answer, or that the answer is left out. A body is omitted if secret or longer than 16 KiB.
+	// LastAnswer is the provider's last answer, if this answer left the operation pending or unknown. Nil means that
+	// there was no answer, or the answer is left out. A body is omitted if secret or longer than 16 KiB.
 	LastAnswer *Answer
 	Resolved   *Resolved // who last recorded a finding by Resolve, and why; nil if no one did
 	Withdrawn  *Resolved // who withdrew the operation; nil if no one did
@@ -193,7 +193,7 @@ type contextKey struct{ name string }
 
 var heardKey = &contextKey{"operations of a webhook"}
 
-// OperationOf returns the operation of a response. It returns false if no operation was recorded for it.
+// OperationOf returns the operation of a response. It returns false if no operation was recorded.
 func OperationOf(resp *http.Response) (Operation, bool) {
 	if resp == nil || resp.Request == nil {
 		return Operation{}, false

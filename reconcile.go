@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Reconcile configures how a client finds out what became of unknown operations. It asks the provider by its table's
-// look-ups, reads its webhooks (Client.WebhookHandler, Client.RecordEvent), and passes the rest to OnUnknown. The zero
+// Reconcile configures how a client finds out what became of unknown operations. It asks the provider by the table's
+// look-ups, reads the webhooks (Client.WebhookHandler, Client.RecordEvent), and passes the rest to OnUnknown. The zero
 // value works. It never sends an operation. docs/reconciliation.md says what settles one.
 type Reconcile struct {
 	// Schedule has the pauses before the look-ups of an operation by Run, from when it became unknown. The last one
@@ -20,8 +20,8 @@ type Reconcile struct {
 	// 15 min, 1 h, 6 h, and daily.
 	Schedule []time.Duration
 
-	// GiveUpAfter is how long the client looks for an operation. Then it needs attention, and OnUnknown and
-	// Outcomes.Handle receive it. A webhook may still settle it. Default: 7 days.
+	// GiveUpAfter is how long the client looks for an operation. Then the operation needs attention, and OnUnknown and
+	// Outcomes.Handle receive the operation. A webhook may still settle it. Default: 7 days.
 	GiveUpAfter time.Duration
 
 	// Budget limits the requests of all look-ups at one provider together. Each page takes one. The zero value has the
@@ -34,16 +34,16 @@ type Reconcile struct {
 	// background and within a caller's deadline. It may call through the same client.
 	Lookup func(context.Context, Operation) (Finding, error)
 
-	// OnUnknown receives an operation that the client no longer looks for, with all that is known and what is missing.
-	// It is called at least once for each, concurrently, until it returns nil.
+	// OnUnknown receives an operation that the client no longer looks for, with all known facts and the missing ones.
+	// The client calls OnUnknown at least once for each operation, concurrently, until it returns nil.
 	OnUnknown func(context.Context, Operation, Looked) error
 
-	// Feeds are lists of events that Run reads, so that lost webhooks are made good: see docs/catch-up.md. The journal
-	// keeps a bookmark of each.
+	// Feeds are lists of events that Run reads to make up for lost webhooks: see docs/catch-up.md. The journal keeps a
+	// bookmark of each.
 	Feeds []Feed
 
-	// FillReferences gives a reference to each request that has none and whose table names a place for it that payers
-	// don't see. Without it, only requests get one whose table says so (providers.Reference.Fill).
+	// FillReferences gives a reference to each request without one, if the table names a place that payers don't see.
+	// Without it, only requests get one whose table says so (providers.Reference.Fill).
 	FillReferences bool
 }
 
@@ -55,7 +55,7 @@ const defaultGiveUpAfter = 7 * 24 * time.Hour
 // shortestPause is the least pause in Schedule, since each look-up is a request to the provider.
 const shortestPause = time.Second
 
-// withDefaults returns a copy with its zero fields filled in, or an error that says how to mend it.
+// withDefaults returns a copy without zero fields, or an error that says how to mend the field.
 func (r Reconcile) withDefaults() (*Reconcile, error) {
 	if r.Schedule = slices.Clone(r.Schedule); len(r.Schedule) == 0 {
 		r.Schedule = defaultSchedule
@@ -79,7 +79,7 @@ func (r Reconcile) withDefaults() (*Reconcile, error) {
 	return &r, nil
 }
 
-// Looked is all that is known of an operation that the client no longer looks for.
+// Looked is everything known about an operation that the client no longer looks for.
 type Looked struct {
 	Why      string     // the reason: ambiguous, contradicted, given up, no look-up exists
 	Missing  string     // what the last look-up lacked to find out; "" if nothing

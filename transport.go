@@ -60,8 +60,8 @@ func unsuitable(rt http.RoundTripper) error {
 	return nil
 }
 
-// below marks the requests that a client sends, so that transport.RoundTrip refuses such a request if it comes again.
-// The transport below may hold another client, or look up an http.DefaultTransport that is the client's own.
+// below marks the requests that a client sends, so transport.RoundTrip refuses such a request on its return. The
+// transport below may hold another client, or look up an http.DefaultTransport that is the client's own.
 type below struct{ http.RoundTripper }
 
 // sentKey is the context key of the request that a client sent.

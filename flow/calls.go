@@ -157,8 +157,8 @@ func (st *step) Note(ctx context.Context, ref onceward.Ref) error {
 }
 
 // beside returns an error if ref must not be begun beside the step's other operations. Another operation may still take
-// effect, or took effect in an earlier run and this run did not ask for it. This run may be about to do the same by
-// another card. This run's own operations under way do not count.
+// effect, or took effect in an earlier run and the present run did not ask for it. This run may be about to do the same
+// by another card. This run's own operations under way do not count.
 func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 	r, c := st.run, &st.calls
 	c.mu.Lock()
@@ -199,7 +199,7 @@ func (st *step) beside(ctx context.Context, ref onceward.Ref) error {
 	return nil
 }
 
-// takesBack cancels an unsent operation from an earlier run if this run does not ask for it.
+// takesBack cancels an unsent operation from an earlier run if the present run does not ask for the operation.
 func (st *step) takesBack(ctx context.Context, op *journal.Operation) bool {
 	return st.run.cancelsUnsent(ctx, op, "its step was run again, and did not ask for it")
 }
@@ -324,11 +324,11 @@ func mayBeSent(state journal.State, resolved *onceward.Resolved) bool {
 	return state != journal.StateUnknown || resolved != nil && resolved.Resolution == onceward.Hold
 }
 
-// begunEarlier returns an operation without an outcome from an earlier run, if this run did not ask for it and ended with
-// err. A successful step has found the work done elsewhere. Nothing may be sent afterwards, so an unsent operation is
-// cancelled. The run fails if the step can wait for nothing: such an operation took effect before a failing step, or no
-// other caller sends the operation. The function does not see this failure, as it might do the same work elsewhere.
-// begunEarlier is called under the calls' mu.
+// begunEarlier returns an operation without an outcome from an earlier run, if the present run did not ask for the
+// operation and ended with err. A successful step has found the work done elsewhere. Nothing may be sent afterwards, so
+// an unsent operation is cancelled. The run fails if the step can wait for nothing: such an operation took effect
+// before a failing step, or no other caller sends the operation. The function does not see the failure, as it might do
+// the same work elsewhere. begunEarlier is called under the calls' mu.
 func (st *step) begunEarlier(ctx context.Context, err error) (open *onceward.Operation, f *fault) {
 	r := st.run
 	r.mu.Lock()

@@ -41,9 +41,9 @@ func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.C
 	return err
 }
 
-// Run runs the flow with the name id, as Runner.Do does, and returns the recorded result of its function, the same
-// for every caller. After the flow's end the function is not called again. A flow that began under another version goes
-// on under that one. The error is ErrUnregistered if the function is not registered with r.
+// Run runs the flow with the name id, as Runner.Do does, and returns the recorded result of its function, the same for
+// every caller. After the flow's end the function is not called again. A flow that began under another version goes on
+// under the old version. The error is ErrUnregistered if the function is not registered with r.
 func (d *Func[In, Out]) Run(ctx context.Context, r *Runner, id string, in In) (Out, error) {
 	var zero, out Out
 	ref, _, _, _ := r.name(ctx, id)

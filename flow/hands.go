@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 )
 
-// hands are the flows which this process runs, and the flows which it asks for.
+// hands are the process's running flows, and the flows that the process asks for.
 type hands struct {
 	mu     sync.Mutex
 	asked  map[onceward.Ref]int

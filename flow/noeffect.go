@@ -8,10 +8,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// NoEffect marks the error of a step whose operations had no effect although the provider answered with a 2xx, such
-// as a payment declined by a 200. A decline in the provider's table (see providers.Decline), or a status from 400 on,
-// needs no mark. Without the mark, a step that fails after a success blocks the flow's undo, because nothing says how to
-// undo this success.
+// NoEffect marks the error of a step whose operations had no effect although the provider answered with a 2xx, such as
+// a payment declined by a 200. A decline in the provider's table (see providers.Decline), or a status from 400 on,
+// needs no mark. Without the mark, a step that fails after a success blocks the flow's undo, because nothing says how
+// to undo the success.
 //
 // The mark counts for every operation in the step: if one took effect after all, the effect stays. NoEffect returns
 // nil for nil.

@@ -332,7 +332,7 @@ func (r *run) park(ctx context.Context, f *fault) error {
 }
 
 // restsUntil keeps the flow from running before the provider's time. If a caller left during such a wait, the operation
-// was cancelled and has no time of its own: the next run would send it at once.
+// was cancelled and has no due time: the next run would send the operation at once.
 func (r *run) restsUntil(asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -36,10 +36,10 @@ import (
 // ([ErrStep]).
 //
 // Make the operations of a step one after another, and in the same order in every run. A new operation is
-// [onceward.ErrNotSent] in two cases: another one of the step has no outcome, or another one took effect in an
-// earlier run and this run has not asked for it. So if do chooses another card in a later run, only one card is
-// charged. If nothing was sent for the earlier operation, the operation is cancelled, and the new one begins. Pay by
-// another card in a step of its own.
+// [onceward.ErrNotSent] in two cases: another one of the step has no outcome, or another one took effect in an earlier
+// run and the present run has not asked for it. So if do chooses another card in a later run, only one card is charged.
+// If nothing was sent for the earlier operation, the operation is cancelled, and the new one begins. Pay by another
+// card in a step of its own.
 //
 // # Errors
 //
@@ -76,8 +76,8 @@ func encoded[T any](do func(context.Context) (T, error)) func(context.Context, *
 }
 
 // TimeStep is a step which returns the time of the step's first run. Every run of the flow gets the recorded time. A
-// host with another journal reads a time of its own, and so does this host after the journal's loss. So don't use
-// TimeStep for values which have to be the same on both, such as a request's body under a derived key.
+// host with another journal reads a separate time, and so does a host after the journal's loss. So don't use TimeStep
+// for values which have to be the same on both, such as a request's body under a derived key.
 func TimeStep(ctx context.Context, name string) (time.Time, error) {
 	return makeStep[time.Time](ctx, name, journal.StepTime, false, encoded(func(ctx context.Context) (time.Time, error) {
 		return placeOf(ctx).run.core.Now().UTC().Round(0), nil

@@ -10,8 +10,8 @@ type Trace struct {
 	Parent func(ctx context.Context) string
 
 	// Started is called before the flow's function, or the undoing, runs. Started returns the run's context, which has
-	// to be derived from ctx. The hooks below with a context get this context. background says that Resume or Run made
-	// the run.
+	// to be derived from ctx. The hooks below with a context get the run's context. background says that Resume or Run
+	// made the run.
 	Started func(ctx context.Context, f Flow, background bool) context.Context
 
 	// Ended is called once for each Started, with the flow after that run.

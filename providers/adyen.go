@@ -6,8 +6,8 @@ import (
 )
 
 // Adyen describes Adyen's APIs in test and, if prefix is not empty, on the company's own live hosts
-// (PREFIX-checkout-live.adyenpayments.com). Each data centre has its own prefix and its own record of keys.
-// An operation stays with its first host.
+// (PREFIX-checkout-live.adyenpayments.com). Each data centre has a separate prefix and a separate record of keys. An
+// operation stays with its first host.
 //
 // The table trusts keys only if Adyen's OpenAPI description declares the header. It does for the POSTs of Checkout
 // v37 to v72 without /validateShopperId, and of Transfers v3 and v4 without /cashouts. They are kept for at least 7
@@ -18,16 +18,15 @@ import (
 // A payment with a raw card number is a secret. So are answers with the token of a session (authe-*) or a
 // key.
 //
-// An error is sent again only with transient-error: true, by which Adyen declares no side effects. Any other
-// error is stored. A 5xx is therefore Indeterminate, and a 4xx is the operation's answer on a first attempt
-// only, because nothing marks a replay. Error 704 means that the key is in use if it is marked transient.
-// Otherwise it has other causes too, and is Indeterminate. Adyen does not publish its answer to a key that
-// was used with another request.
+// An error is sent again only with transient-error: true, by which Adyen declares no side effects. Any other error is
+// stored. A 5xx is therefore Indeterminate, and a 4xx is the operation's answer on a first attempt only, because
+// nothing marks a replay. Error 704, if marked transient, means that the key is in use. Otherwise it has other causes
+// too, and is Indeterminate. Adyen does not publish the answer to a key that was used with another request.
 //
-// A v4 transfer is found by its reference if it names its balance account, and its events show the reference
-// too. Checkout has no look-up for a payment. Its events show the reference but not the time of the request,
-// and may belong to an earlier try whose shopper returns only now. They settle only payments, captures and
-// refunds with a known pspReference.
+// A v4 transfer is found by its reference if the transfer names its balance account, and the events show the reference
+// too. Checkout has no look-up for a payment. Its events show the reference but not the time of the request, and may
+// belong to an earlier try whose shopper returns only now. They settle only payments, captures and refunds with a known
+// pspReference.
 func Adyen(prefix string) Provider {
 	hosts := []string{
 		"checkout-test.adyen.com",
@@ -144,7 +143,7 @@ var (
 		return e
 	}()
 
-	// adyenCards are the fields of a raw card: its number and its code.
+	// adyenCards are the fields of a raw card: the number and the code.
 	adyenCards = []string{"paymentMethod.number", "paymentMethod.cvc", "card.number", "card.cvc"}
 
 	adyenReads = Endpoint{

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AIP155 describes an API with the request IDs of Google's AIP-155 on every method that may change something.
-// Without hosts it serves every host that no other provider names.
+// AIP155 describes an API with the request IDs of Google's AIP-155 on every method that may change something. Without
+// hosts the table serves every host that no other provider names.
 //
 // AIP-155 puts the field request_id on the request message. Its place depends on the method's HTTP mapping:
 // the query parameter requestId if the body is the resource ([KeyQuery], the usual case), or a field of the
@@ -14,13 +14,12 @@ import (
 // the rarer one, a copy with another Pattern and Key.Place. A key has at most 36 ASCII characters. A UUIDv4
 // fits every service.
 //
-// retention is the service's own promise, "any reasonable timeframe". [Provider.Validate] rejects a retention
-// that is not longer than 0. A program that uses AIP155 twice gives one of them another Name.
+// retention is the service's own promise, "any reasonable timeframe". [Provider.Validate] rejects a retention that is
+// not longer than 0. A program that uses AIP155 twice gives one table another Name.
 //
-// With a request ID the service must process a request once, however often it arrives, also in parallel.
-// InFlightGuard and the memory of this table rest on that. A duplicate gets the earlier success, or the
-// current state of the resource. Other answers are read by the status in the body (error.status, AIP-193) and
-// AIP-194:
+// With a request ID the service must process a request once, however often it arrives, also in parallel. InFlightGuard
+// and the memory of this table rest on that. A duplicate gets the earlier success, or the current state of the
+// resource. Other answers are read by the status in the body (error.status, AIP-193) and AIP-194:
 //
 //   - UNAVAILABLE is sent again.
 //   - ABORTED, ALREADY_EXISTS and the other refusals are the operation's answer on a first attempt, and prove nothing about it

@@ -4,9 +4,9 @@ import "slices"
 
 // Airwallex describes Airwallex's API, live and demo.
 //
-// A request that moves money takes a key in request_id of the JSON body, a UUID. Airwallex processes a request_id
-// once. It does not publish how long it remembers one, what it keeps of a failure, or what a second request
-// during the first gets. So nothing is sent again. Login passes through.
+// A request that moves money takes a key in request_id of the JSON body, a UUID. Airwallex processes a request_id once.
+// Airwallex does not publish how long a key is remembered, which failures are kept, or how a second request during the
+// first is answered. So nothing is sent again. Login passes through.
 //
 // Payment intents and transfers show their request_id, and are found by it.
 //
@@ -34,7 +34,7 @@ func Airwallex() Provider {
 	}.Clone()
 }
 
-// airwallexKeyed takes a key. The look-ups find the object that it creates.
+// airwallexKeyed takes a key. The look-ups find the created object.
 func airwallexKeyed(object string, looks ...Lookup) Endpoint {
 	return Endpoint{
 		Key:           Key{Place: KeyJSONField, Name: "request_id"},

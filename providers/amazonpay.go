@@ -5,9 +5,9 @@ import "slices"
 // AmazonPay describes version 2 of Amazon Pay's API, in America, Europe and Japan.
 //
 // A POST takes a key of at most 32 characters in x-amz-pay-idempotency-key, which is stored indefinitely. The keys that
-// Onceward makes are UUIDs of 36 characters, so none is added here. A key that your program sets is sent as it is, and
-// nothing rests on it. What a second request during the first gets is not published, so nothing could be sent again
-// anyway. The requests are journaled, and one whose answer was lost is unknown.
+// Onceward makes are UUIDs of 36 characters, so none is added here. A key set by your program is sent unchanged, and
+// nothing rests on the key. What a second request during the first gets is not published, so nothing could be sent
+// again anyway. The requests are journaled, and one whose answer was lost is unknown.
 func AmazonPay() Provider {
 	return Provider{
 		Name:             "amazonpay",

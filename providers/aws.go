@@ -37,8 +37,8 @@ type AWSAction struct {
 	// MinLength and MaxLength bound the token's length. Zero means no bound.
 	MinLength, MaxLength int
 
-	// Retention, Remembers, InFlightGuard and HandlingTime are those of [Endpoint]. Few services publish them
-	// all. Without one that the resend rule needs, the action is not sent again once it may have run.
+	// Retention, Remembers, InFlightGuard and HandlingTime are those of [Endpoint]. Few services publish them all. An
+	// action without a fact that the resend rule needs is not sent again once it may have run.
 	Retention     time.Duration
 	Remembers     Memory
 	InFlightGuard bool
@@ -58,14 +58,13 @@ type AWSAction struct {
 // [AWSStartBuild] and [AWSCreatePolicyStore] are documented rows. Without any action, [Provider.Validate]
 // returns an error.
 //
-// A listed action is recognised by its name on every listed host. If two services have different actions of
-// one name, call AWS for each and give one of them another Name. Every unlisted action on these hosts counts
-// as having an effect and no token. List actions that only read with NoEffect, or send them through another
-// http.Client.
+// A listed action is recognised by its name on every listed host. If two services have different actions of one name,
+// call AWS for each and give one of them another Name. Every unlisted action on these hosts counts as having an effect
+// and no token. List actions that only read with NoEffect, or send such actions through another http.Client.
 //
-// AWS signs requests over their bodies (SigV4), the token included, and the SDKs make a new token per call if
-// none is set. An operation that gets its first token back must be signed again. Sign in Authorize, which
-// sees the final request on every attempt. Switch the SDKs' own retries off.
+// AWS signs requests over their bodies (SigV4), the token included, and the SDKs make a new token per call if none is
+// set. An operation that gets its first token back must be signed again. Sign in Authorize, which sees the final
+// request on every attempt. Switch the SDKs' own retries off.
 //
 // Errors of the JSON protocols are read by their type (__type), with or without a namespace. Errors of the
 // Query protocol are XML and are read by their status, unless the action's Rules know their code:
@@ -74,8 +73,8 @@ type AWSAction struct {
 //     throttle, or a conflict with the same request.
 //   - A throttle that names itself was not executed.
 //   - An error about the access key, its token or the signature refuses the credential, with 400 or 403.
-//   - For an action with a token, 409 is Indeterminate unless its Rules know better, or unless the key was made for this first
-//     attempt.
+//   - For an action with a token, 409 is Indeterminate unless the action's Rules know better, or the key was made for
+//     this first attempt.
 func AWS(actions ...AWSAction) Provider {
 	p := Provider{
 		Name:    "aws",
@@ -137,11 +136,11 @@ func (a AWSAction) endpoint() Endpoint {
 	return e
 }
 
-// AWSRunInstances is EC2's RunInstances. ClientToken has at most 64 ASCII characters and is valid for at
-// least 24 hours after the instance was terminated, so Retention is 24 hours. The operation completes no more
-// than once. AWS does not publish how it answers a second request during the first, so nothing is sent again
-// once it may have run. An InsufficientInstanceCapacity launched nothing, and the request is sent again.
-// The table has no look-up: EC2 usually shows a terminated instance for less than an hour.
+// AWSRunInstances is EC2's RunInstances. ClientToken has at most 64 ASCII characters and is valid for at least 24 hours
+// after the instance was terminated, so Retention is 24 hours. The operation completes no more than once. AWS does not
+// publish the answer to a second request during the first, so nothing is sent again once it may have run. An
+// InsufficientInstanceCapacity launched nothing, and the request is sent again. The table has no look-up: EC2 usually
+// shows a terminated instance for less than an hour.
 func AWSRunInstances(region string) AWSAction {
 	return AWSAction{
 		Host:      "ec2." + region + ".amazonaws.com",
@@ -157,11 +156,10 @@ func AWSRunInstances(region string) AWSAction {
 	}
 }
 
-// AWSTransactWriteItems is DynamoDB's TransactWriteItems. ClientRequestToken has 1 to 36 characters and is
-// valid for 10 minutes after the first request completed. Identical calls have the effect of one, and a
-// transaction succeeds or fails as a whole. A cancelled one (TransactionCanceledException) is the operation's
-// answer on a later attempt too. After a success the same token would return that success, and a transaction
-// in flight has its own error.
+// AWSTransactWriteItems is DynamoDB's TransactWriteItems. ClientRequestToken has 1 to 36 characters and is valid for 10
+// minutes after the first request completed. Identical calls have the effect of one, and a transaction succeeds or
+// fails as a whole. A cancelled one (TransactionCanceledException) is the operation's answer on a later attempt too.
+// After a success the same token would return the success, and a transaction in flight has a separate error.
 func AWSTransactWriteItems(region string) AWSAction {
 	const source = "aws-sdk-go-v2 service/dynamodb v1.73.0 api_op_TransactWriteItems.go and types/errors.go [D]"
 	a := AWSAction{
@@ -228,8 +226,8 @@ func awsError(status int, namespace, name string, verdict Verdict, source string
 	}
 }
 
-// awsConflict is for an action with a token: some services say by 409 that it is in
-// use, or was used with other parameters.
+// awsConflict is for an action with a token: some services say by 409 that the token is in use, or was used with other
+// parameters.
 var awsConflict = conflicts("__type", sourceAWS+"; IoT Wireless: 409")
 
 var awsRules = slices.Concat(
@@ -242,8 +240,7 @@ var awsRules = slices.Concat(
 	},
 )
 
-// awsCredentials are the errors that the JSON protocols have in common for requests
-// that are not authenticated.
+// awsCredentials are the JSON protocols' common errors for requests that are not authenticated.
 var awsCredentials = func() (rules []Rule) {
 	for _, name := range []string{"ExpiredTokenException", "IncompleteSignatureException", "InvalidSignatureException", "MissingAuthenticationTokenException", "UnrecognizedClientException"} {
 		for _, rule := range awsError(400, "com.amazon.coral.service", name, Rejected, sourceAWSAccess) {

@@ -8,10 +8,9 @@ import (
 // Braintree describes Braintree's GraphQL API, production and sandbox. The classic gateway and its server
 // SDKs have no key and are not described.
 //
-// Put apiRequestKey into input yourself, in the variable for input or in a variable of its own. The client
-// replaces the value by the operation's key. It never adds the field: Braintree's guide describes it, but its
-// public schema does not have it, and a gateway that does not know the field would refuse every charge. Ask
-// Braintree, or try it in the sandbox.
+// Put apiRequestKey into input yourself, in the variable for input or in a variable of its own. The client replaces the
+// value by the operation's key. The client never adds the field: Braintree's guide describes the field, but the public
+// schema lacks it, and a gateway without the field would refuse every charge. Ask Braintree, or try it in the sandbox.
 //
 // The table has the mutations whose input type is documented with the field: authorizeCreditCard,
 // captureTransaction, chargePaymentMethod, partialCaptureTransaction, refundCreditCard, refundTransaction and
@@ -190,7 +189,7 @@ func braintreeStates(field string) []Meaning {
 		InProgress.of("AUTHORIZING"))
 }
 
-// braintreeCards are the fields of a raw card: its number and its code.
+// braintreeCards are the fields of a raw card: the number and the code.
 var braintreeCards = []string{"creditCard.number", "creditCard.cvv"}
 
 const (

@@ -7,12 +7,11 @@ import (
 
 // Bridge describes Bridge's API for stablecoins (bridge.xyz), live and sandbox.
 //
-// Every POST requires a key in Idempotency-Key. For 24 hours a repeat gets the original response, without
-// side effects or a duplicate. Bridge says, without exception, that a request which failed or timed out can
-// be sent again and creates one object only. The client sends it again. After 24 hours the key gets a 422,
-// which does not refuse the operation: on a later attempt it is Indeterminate. Bridge compares bodies, and a key that
-// was used with another one gets an idempotency error. Its status and code are not published, so it counts as any
-// other error.
+// Every POST requires a key in Idempotency-Key. For 24 hours a repeat gets the original response, without side effects
+// or a duplicate. Bridge says, without exception, that a request which failed or timed out can be sent again and
+// creates one object only. The client sends it again. After 24 hours the key gets a 422, which does not refuse the
+// operation: on a later attempt it is Indeterminate. Bridge compares bodies, and a key that was used with another one
+// gets an idempotency error. The error's status and code are not published, so the error counts as any other error.
 //
 // PATCH and DELETE are idempotent by Bridge's documentation and take no key.
 func Bridge() Provider {

@@ -35,7 +35,7 @@ func Chargebee() Provider {
 	}.Clone()
 }
 
-// chargebeeKeyed takes a key. The look-ups find the object that it creates, under the caller's id.
+// chargebeeKeyed takes a key. The look-ups find the created object, under the caller's id.
 func chargebeeKeyed(object string, looks ...Lookup) Endpoint {
 	e := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "Chargebee-Idempotency-Key", MaxLength: 100},
@@ -62,7 +62,7 @@ const (
 	sourceChargebeeSDK = "chargebee-go 2dbd55f [S]"
 )
 
-// chargebeeCustomer shows a customer as of now. An update may have changed it since its creation.
+// chargebeeCustomer shows a customer as of now. An update may have changed the customer since the creation.
 var chargebeeCustomer = Lookup{
 	By:      ByReference,
 	Path:    "/api/v2/customers/{reference}",
@@ -74,7 +74,7 @@ var chargebeeCustomer = Lookup{
 }
 
 // chargebeeSubscription shows a subscription. A create's answer may also have its invoice. customer is the template of
-// its customer's id.
+// the customer's id.
 func chargebeeSubscription(customer string) Lookup {
 	return Lookup{
 		By:   ByReference,

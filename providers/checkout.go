@@ -14,10 +14,10 @@ import (
 // may pay twice if the first had an effect, so look the payment up by its reference. After a network error or
 // a timeout, Checkout.com allows a repeat without the risk of a duplicate, and the client sends it.
 //
-// The retention is 24 hours. The current page says 72, the page of January 2026 said 24, and an account may
-// differ. A second request during the first gets 409. It means so only on a later attempt, when an earlier
-// one may be in flight. 429 had that meaning before, and is now a rate limit only. 422 is said to answer a
-// key that was used with another request, but every invalid request gets it too, so it is never Misuse.
+// The retention is 24 hours. The current page says 72, the page of January 2026 said 24, and an account may differ. A
+// second request during the first gets 409. It means so only on a later attempt, when an earlier one may be in flight.
+// 429 had that meaning before, and is now a rate limit only. 422 is said to answer a key that was used with another
+// request, but every invalid request gets 422 too, so 422 is never Misuse.
 //
 // A card token (POST /tokens) is short-lived, makes no charge, and is made from card data. Such requests pass
 // through and are not journaled. A payment with a card's number is a secret.
@@ -119,7 +119,7 @@ var (
 	}
 )
 
-// checkoutCards are the fields of a raw card: its number and its code.
+// checkoutCards are the fields of a raw card: the number and the code.
 var checkoutCards = []string{"source.number", "source.cvv", "destination.number", "destination.cvv", "card.number", "card.cvv"}
 
 const (

@@ -13,9 +13,9 @@ import (
 // failures are stored, nor its answer to a second request during the first. A request that may have run is
 // therefore not sent again. If you know more, set InFlightGuard.
 //
-// The answer to an export holds a private key and is not kept. Neither is the request of an import. Each
-// request has its own JWT: set it in Authorize, which sees the final request. A new JWT does not end the
-// provider's memory of keys. A service that acts for several projects gives each an account label.
+// The answer to an export holds a private key and is not kept. Neither is the request of an import. Each request has a
+// separate JWT: set the JWT in Authorize, which sees the final request. A new JWT does not end the provider's memory of
+// keys. A service that acts for several projects gives each an account label.
 func Coinbase() Provider {
 	keyed := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "X-Idempotency-Key", UUIDVersion: 4},

@@ -9,13 +9,12 @@ import (
 // Column describes Column's API. Column may expire a key after 30 days, the retention for 0. Pass another
 // retention if Column gave you one.
 //
-// A fixed list of POSTs takes a key in Idempotency-Key, at most 255 printable ASCII characters,
-// case-sensitive: those that create transfers, loans, entities, bank accounts and interest configurations.
-// Successful results are saved. Column says that a request may be repeated without a second transaction if it
-// is not known whether it arrived, such as a double click. It is sent again after a lost answer. The effects
-// of a failure are not published, so nothing is sent again after a received one. Column also does not publish
-// its answer to a key that was used with another request. No key is sent elsewhere; Column may have extended
-// the list since.
+// A fixed list of POSTs takes a key in Idempotency-Key, at most 255 printable ASCII characters, case-sensitive: the
+// POSTs for transfers, loans, entities, bank accounts and interest configurations. Successful results are saved. Column
+// says that a request may be repeated without a second transaction if it is not known whether it arrived, such as a
+// double click. It is sent again after a lost answer. The effects of a failure are not published, so nothing is sent
+// again after a received one. Column also does not publish the answer to a key that was used with another request. No
+// key is sent elsewhere; Column may have extended the list since.
 //
 // ACH and book transfers show the key of their creation, and are found among the transfers of that time.
 func Column(retention time.Duration) Provider {

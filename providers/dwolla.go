@@ -19,7 +19,7 @@ import (
 // The length and the scope of keys are not published. Keys outlive access tokens, which expire within the
 // hour. A new token of the same account therefore does not end the memory of keys.
 //
-// A transfer or a mass payment of the main account is found by its correlationId, if it has one.
+// A transfer or a mass payment of the main account is found by its correlationId, if there is one.
 func Dwolla() Provider {
 	keyed := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "Idempotency-Key"},
@@ -91,7 +91,7 @@ var (
 		return r
 	}()
 
-	// A mass payment has its total, which no request says, and its source.
+	// A mass payment has a total, which no request says, and a source.
 	dwollaMassPayments = Lookup{
 		By:    ByReference,
 		Path:  "/accounts/{account}/mass-payments",

@@ -8,7 +8,7 @@ import "slices"
 // earlier requests to the same endpoint. By one page a repeat gets the original response, by another an error, whose code
 // is not published. How long a key is remembered is not published either. So nothing is sent again.
 //
-// A created object shows its key, and is found by it.
+// A created object shows the key, and is found by the key.
 func Finix() Provider {
 	return Provider{
 		Name:             "finix",

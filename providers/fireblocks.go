@@ -7,10 +7,10 @@ import (
 
 // Fireblocks describes Fireblocks' API in the United States, the European Union and the sandbox.
 //
-// Every POST takes a key of at most 40 characters in Idempotency-Key. For 24 hours every repeat gets the
-// response to the first request, whatever it was. After an internal error the key always gets 400. Fireblocks
-// does not publish its answer to a second request during the first, so a request that may have run is not
-// sent again. If you know more, set InFlightGuard.
+// Every POST takes a key of at most 40 characters in Idempotency-Key. For 24 hours every repeat gets the response to
+// the first request, whatever it was. After an internal error the key always gets 400. Fireblocks does not publish the
+// answer to a second request during the first, so a request that may have run is not sent again. If you know more, set
+// InFlightGuard.
 //
 // A transaction has a second guard: Fireblocks refuses another one with its externalTxId by 400. On a later
 // attempt that may be the operation's own, so a 400 proves nothing there. The transaction is found by its

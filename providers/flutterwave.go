@@ -4,9 +4,9 @@ import "slices"
 
 // Flutterwave describes version 4 of Flutterwave's API, live and sandbox.
 //
-// Every POST takes a key in X-Idempotency-Key. A repeat gets the original response, marked
-// X-Idempotency-Cache-Hit: true. Flutterwave does not publish how long it remembers a key, what it keeps of a failure, or
-// what a second request during the first gets. So nothing is sent again.
+// Every POST takes a key in X-Idempotency-Key. A repeat gets the original response, marked X-Idempotency-Cache-Hit:
+// true. Flutterwave does not publish how long a key is remembered, which failures are kept, or how a second request
+// during the first is answered. So nothing is sent again.
 //
 // A charge is found by its reference, which must be unique. No look-up finds a transfer: Flutterwave's list of transfers
 // has no filter for a reference, and a published shape of it was not found. On some hosts, the path begins with the

@@ -2,23 +2,22 @@ package providers
 
 import "slices"
 
-// GoCardless describes the GoCardless API, live and sandbox. A creation takes a key in Idempotency-Key.
-// GoCardless says that one key creates only one resource, however often the request is made, and that a 4xx
-// means that none was created.
+// GoCardless describes the GoCardless API, live and sandbox. A creation takes a key in Idempotency-Key. GoCardless says
+// that one key creates only one resource, however often the request is made, and that a 4xx means no resource.
 //
-// A repeat never gets the first answer. It gets 409 with the reason idempotent_creation_conflict and the
-// first resource's ID, which is [AlreadyDone]: the operation completes. If the resource is below the URL of
-// its creation (POST /payments, GET /payments/PM123), it is fetched and becomes the answer. To keep the 409
-// and its pointer instead, set FetchPointer to false. GoCardless is not known to compare requests.
+// A repeat never gets the first answer. It gets 409 with the reason idempotent_creation_conflict and the first
+// resource's ID, which is [AlreadyDone]: the operation completes. If the resource is below the URL of the creation
+// (POST /payments, GET /payments/PM123), the client fetches the resource as the answer. To keep the 409 and its pointer
+// instead, set FetchPointer to false. GoCardless is not known to compare requests.
 //
 // The retention and the length of keys are not published, so a request that may have run is not sent again.
 // If GoCardless gave you a retention, set it on the creations. The repeat then gets the 409 instead of an
 // unknown outcome. The scope of keys is not published either, and the account belongs to the token. Nothing
 // is sent again once that has changed.
 //
-// Look-ups find a payment among those of its mandate by a metadata field, onceward, and a refund among those
-// of its payment. Events of payments trigger a look-up. To use a metadata field of your own, change its name
-// in Reference, in the look-up and in the event, and clear Reference.Fill.
+// Look-ups find a payment among the mandate's payments by a metadata field, onceward, and a refund among the payment's
+// refunds. Events of payments trigger a look-up. To use a metadata field of your own, change its name in Reference, in
+// the look-up and in the event, and clear Reference.Fill.
 //
 // Actions (POST /payments/PM123/actions/cancel) get a key because GoCardless's own SDKs send one, but nothing
 // rests on it.

@@ -13,9 +13,9 @@ import (
 // is bound to the object for its lifetime, without a stated end. Retention is 90 days, as long as a journal
 // keeps answers: true, and more than any automatic repeat needs.
 //
-// The guarantee has no exception, so a request that may have run is sent again. The POSTs that act on an
-// object (approve, cancel, …) also take the key, but create no object that could hold it. Nothing rests on
-// the key there. PATCH and DELETE are idempotent by Increase's documentation.
+// The guarantee has no exception, so a request that may have run is sent again. The POSTs that act on an object
+// (approve, cancel, …) also take the key, but create no object to hold the key. Nothing rests on the key there. PATCH
+// and DELETE are idempotent by Increase's documentation.
 //
 // Objects carry their key, and every list filters by idempotency_key. That finds an unknown operation's
 // object for certain.

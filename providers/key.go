@@ -24,9 +24,9 @@ type Key struct {
 	// means no bound.
 	MinLength, MaxLength int
 
-	// UUIDVersion, if not 0, is the required version of UUID (RFC 9562). Keys made for operations have this
-	// version, and carried keys must have this version. An operation from before the table stated the version
-	// keeps the old key, and is found by that key.
+	// UUIDVersion, if not 0, is the required version of UUID (RFC 9562). Keys made for operations have this version,
+	// and carried keys must have the version too. An operation from before the table stated the version keeps the old
+	// key, and is found by that key.
 	UUIDVersion int
 
 	// Alphabet, if not empty, holds every character that a key may contain. Otherwise a key consists of
@@ -68,9 +68,8 @@ const (
 	//   - "input.apiRequestKey": a field of an input object, after the argument. If the object is a variable,
 	//     a missing field is added.
 	//
-	// A document without the argument takes no key. Neither does an unreadable document, nor an operation
-	// with several top-level fields or with fragments among them, because the key would cover only one of
-	// them.
+	// A document without the argument takes no key. Neither does an unreadable document, nor an operation with several
+	// top-level fields or with fragments among the fields, because the key would cover only one field.
 	KeyGraphQL
 )
 

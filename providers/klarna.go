@@ -5,28 +5,27 @@ import (
 	"time"
 )
 
-// Klarna describes Klarna's API in its three regions, live and playground, and the Klarna Network API, live
-// and test. POST and PATCH take a key in Klarna-Idempotency-Key, honored for 24 hours. A repeat gets the
-// initial result. Klarna advises UUIDs of version 5 and does not say that it refuses others. Onceward's keys
-// are of version 4 or, derived, 8.
+// Klarna describes Klarna's API in its three regions, live and playground, and the Klarna Network API, live and test.
+// POST and PATCH take a key in Klarna-Idempotency-Key, honored for 24 hours. A repeat gets the initial result. Klarna
+// advises UUIDs of version 5 and does not say that other keys are refused. Onceward's keys are of version 4 or,
+// derived, 8.
 //
-// For Order Management Klarna says that a retry with the key is safe after a call that failed midway: it is
-// executed only once per key, and both requests get the same response. It is sent again. For the other APIs
-// Klarna says that a repeat is recognized and gets the initial result. It does not say what it stores, nor
-// how it answers a second request during the first. A request that may have run there is not sent again. If
-// you know more, set InFlightGuard or HandlingTime on those endpoints. The answer to another request under
-// the same key is not published, so 409 is Indeterminate. A rate limit is recognised by Klarna's own header,
-// and was not executed.
+// For Order Management Klarna says that a retry with the key is safe after a call that failed midway: the call is
+// executed only once per key, and both requests get the same response. It is sent again. For the other APIs Klarna says
+// that a repeat is recognized and gets the initial result. Klarna does not say which results are stored, nor how a
+// second request during the first is answered. A request that may have run there is not sent again. If you know more,
+// set InFlightGuard or HandlingTime on those endpoints. The answer to another request under the same key is not
+// published, so 409 is Indeterminate. A rate limit is recognised by Klarna's own header, and was not executed.
 //
-// The Klarna Network API has one host for all regions. It is published that it takes the same header for 24
-// hours, but not what it stores, nor the outcome of two requests at once. A request that may have run there
+// The Klarna Network API has one host for all regions. Klarna publishes that the API takes the same header for 24
+// hours, but not which results are stored, nor the outcome of two requests at once. A request that may have run there
 // is not sent again.
 //
 // For derived keys of version 5, set UUIDVersion on a copy before the first use. It changes the keys of
 // names.
 //
-// The other methods have an effect and no key. Each region has its own host, and an operation stays with its
-// first host.
+// The other methods have an effect and no key. Each region has a separate host, and an operation stays with the first
+// host.
 func Klarna() Provider {
 	keyed := Endpoint{
 		Key:       Key{Place: KeyRawHeader, Name: "Klarna-Idempotency-Key"},

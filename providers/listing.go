@@ -2,8 +2,8 @@ package providers
 
 // Listing describes a list of the movements of money in an account, for Client.Objects.
 type Listing struct {
-	// List is the list. An entry of the list stands for the event: List.ID, List.At and List.Type are its id, its time and its
-	// type. Types, TypesAtOnce, Undelivered, Account, As and SameID stay empty, and List.Type may.
+	// List is the list. An entry of the list stands for the event: List.ID, List.At and List.Type are the event's id,
+	// time and type. Types, TypesAtOnce, Undelivered, Account, As and SameID stay empty, and List.Type may.
 	List Feed
 
 	// Kind is the path, in an entry, of the kind of the object that moved the money. An entry about another kind than those

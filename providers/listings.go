@@ -91,7 +91,7 @@ func stripeMoved(shows, kind, id, amount string, means []Meaning) ListedObject {
 	}
 }
 
-// stripeMeans are the states of a kind by its look-ups, as an expanded source shows them.
+// stripeMeans are the states of a kind by the kind's look-ups, as an expanded source shows the states.
 func stripeMeans(kind string) (means []Meaning) {
 	at := slices.IndexFunc(stripeObjects, func(o stripeObject) bool { return o.kind == kind })
 	for _, m := range stripeObjects[at].means {

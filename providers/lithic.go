@@ -7,16 +7,16 @@ import (
 
 // Lithic describes Lithic's card issuing API, live and sandbox.
 //
-// A POST takes a key in Idempotency-Key, which has to be a UUID. The result is kept for 24 hours at least,
-// failures included, once execution begins. A request that clashes with one under way leaves no result, and other
-// parameters are an error. Lithic supports keys on most POSTs, and adds endpoints one by one. Nothing rests on
-// the key except where its page shows it: the creation and the renewal of a card. These are sent again.
+// A POST takes a key in Idempotency-Key, which has to be a UUID. The result is kept for 24 hours at least, failures
+// included, once execution begins. A request that clashes with one under way leaves no result, and other parameters are
+// an error. Lithic supports keys on most POSTs, and adds endpoints one by one. Nothing rests on the key except in two
+// places of Lithic's page: the creation and the renewal of a card. These are sent again.
 //
 // Payments, external payments, book transfers and management operations may have a token of yours, which becomes their own.
 // They are found by it.
 //
-// PATCH, PUT and DELETE are idempotent by Lithic's documentation. The answer to a created card may show its
-// number, so it is not kept.
+// PATCH, PUT and DELETE are idempotent by Lithic's documentation. The answer to a created card may show the card's
+// number, so the answer is not kept.
 func Lithic() Provider {
 	card := Endpoint{
 		Key:            lithicKey,
@@ -47,7 +47,7 @@ func Lithic() Provider {
 	}.Clone()
 }
 
-// lithicMoves moves money, and is found by its token. account is the field that names the account.
+// lithicMoves moves money, and is found by the token. account is the field that names the account.
 func lithicMoves(object, path, account string) Endpoint {
 	return Endpoint{
 		Key:           lithicKey,

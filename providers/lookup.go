@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// Lookup finds out, by reading, whether a request took effect after the answer was lost. A Lookup describes one
-// request that changes nothing, the answer's items, and how to recognise the object that the operation created.
+// Lookup finds out, by reading, whether a request took effect after the answer was lost. A Lookup describes one request
+// that changes nothing, the answer's items, and how to recognise the created object.
 //
 // Templates are text with placeholders in braces. Each placeholder is replaced by a value, escaped for the place (a
 // path segment, a query, a JSON string, a form):
@@ -182,8 +182,8 @@ type Paging struct {
 	// without items.
 	More string
 
-	// Size is the maximum number of items on a page that the look-up asks for. A single page that is full, or that
-	// goes on by More, may have been cut there, and then shows nothing about the rest.
+	// Size is the maximum number of items on a page that the look-up asks for. A single page that is full, or continues
+	// by More, may have been cut there, and then shows nothing about the rest.
 	Size int
 }
 

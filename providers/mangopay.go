@@ -7,12 +7,11 @@ import (
 
 // Mangopay describes Mangopay's API, live and sandbox.
 //
-// Every POST takes a key in Idempotency-Key: 16 to 36 letters, digits and hyphens. For 24 hours Mangopay
-// blocks all but the first request with a key, whatever its result. A request that may have run is therefore
-// sent again. If the first never arrived, the repeat is executed. If it did arrive, the answer is 409 with
-// the type idempotent_creation_conflict. It does not show the first result, so the operation is unknown. The
-// first answer can be read by its key for 24 hours. That finds the payments, transfers, refunds, payouts,
-// wallets and users that it shows.
+// Every POST takes a key in Idempotency-Key: 16 to 36 letters, digits and hyphens. For 24 hours Mangopay blocks all but
+// the first request with a key, whatever its result. A request that may have run is therefore sent again. If the first
+// never arrived, the repeat is executed. If it did arrive, the answer is 409 with the type
+// idempotent_creation_conflict. It does not show the first result, so the operation is unknown. The first answer can be
+// read by its key for 24 hours. Such a read finds the shown payments, transfers, refunds, payouts, wallets and users.
 //
 // A failed first request also keeps the key, so a repeat after a received failure is blocked too. The other
 // methods take no key. OAuth tokens pass through.
@@ -43,7 +42,7 @@ func Mangopay() Provider {
 			keyed,
 		},
 	}
-	// A key of the caller's own may have been another request's: its answer is then this one's by its key alone.
+	// A caller's own key may have been another request's: its answer then belongs to this request by the key alone.
 	amount := Same{Field: "Resource.DebitedFunds.Amount", Is: "{request.DebitedFunds.Amount}", Optional: true}
 	parent := Same{Field: "Resource.InitialTransactionId", Is: "{path.id}"}
 	for _, made := range []struct {

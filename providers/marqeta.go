@@ -8,10 +8,10 @@ import (
 // Marqeta describes Marqeta's Core API. Name the host of your program: "sandbox-api.marqeta.com" for the
 // sandbox.
 //
-// A POST that creates an object has the object's primary token in the field token of its JSON body. A repeat with the
-// same token and content gets 201 again, as long as the object exists. Retention is 90 days, as long as a journal
-// keeps answers. Another content is an error. What a second request during the first gets, and whether a failure
-// uses the token up, is not published. So nothing is sent again.
+// A POST that creates an object has the object's primary token in the field token of the JSON body. A repeat with the
+// same token and content gets 201 again, as long as the object exists. Retention is 90 days, as long as a journal keeps
+// answers. Another content is an error. What a second request during the first gets, and whether a failure uses the
+// token up, is not published. So nothing is sent again.
 //
 // The token is the object's name at Marqeta. Cards and users are found by it.
 func Marqeta(hosts ...string) Provider {

@@ -7,20 +7,18 @@ import (
 
 // MercadoPago describes Mercado Pago's API for payments.
 //
-// A request that creates a payment or an advanced payment, or refunds one, must have a key in
-// X-Idempotency-Key. After an interrupted connection it can be made again with the same key. If the payment
-// was created, its information is returned. 409 is the answer while it is processed. The retention is not
-// published. Pass a retention that Mercado Pago gave you, or 0 for none, and then a request that may have run
-// is not sent again. It is also not sent again after a received failure, because its effects are not
-// published.
+// A request that creates a payment or an advanced payment, or refunds one, must have a key in X-Idempotency-Key. After
+// an interrupted connection it can be made again with the same key. If the payment was created, its information is
+// returned. 409 is the answer while it is processed. The retention is not published. Pass a retention from Mercado
+// Pago, or 0 for none, and then a request that may have run is not sent again. A request is also not sent again after a
+// received failure, because a failure's effects are not published.
 //
 // Look-ups find a payment of the last twelve months by its external_reference, amount and payment_method_id,
 // and a partial refund among the payment's refunds. Give each payment its own external_reference. If two
 // payments of an order share one, a payment made elsewhere counts for both.
 //
-// A refund of a Pix that is in process also gets 400, and may take effect later. For a refund, 400 proves
-// nothing. With "X-Render-In-Process-Refunds: true" the answer is 201, and the refund is listed. It took
-// effect once its status is approved, and in no other state.
+// A refund of a Pix that is in process also gets 400, and may take effect later. For a refund, 400 proves nothing. With
+// "X-Render-In-Process-Refunds: true" the answer is 201, and the refund is listed. A refund took effect once its status is approved, and in no other state.
 //
 // The account belongs to the token. All other requests have an effect and no key. OAuth tokens and card
 // tokens pass through.

@@ -12,17 +12,16 @@ import (
 // the Go SDK sends one on PUT too. Keys belong to the API key: an operation whose credential changed is not
 // sent again.
 //
-// Only successes are kept. After a connection interruption, or an error that prevented completion, the next
-// request with the key is executed. Modern Treasury guarantees that a repeat with the key after a network
-// issue creates nothing twice, and says that every critical operation is one transaction of its database. It
-// is sent again. PATCH and DELETE are idempotent by definition. A rate limit in the API's own form was not
-// executed.
+// Only successes are kept. After a connection interruption, or an error that prevented completion, the next request
+// with the key is executed. Modern Treasury guarantees that a repeat with the key after a network issue creates nothing
+// twice, and calls every critical operation one transaction of the database. It is sent again. PATCH and DELETE are
+// idempotent by definition. A rate limit in the API's own form was not executed.
 //
 // Requests are not compared, not even their paths. A key that was used before gets the first request's
 // answer. Only a key that is new for all paths is safe.
 //
-// 409 answers a second request during the first. Any other conflict has the same status, without a code to
-// distinguish it, so it proves nothing on a first attempt.
+// 409 answers a second request during the first. Any other conflict has the same status, without a code to distinguish
+// the two, so the status proves nothing on a first attempt.
 //
 // Objects with an external_id are found by it: payment orders, expected payments, counterparties, accounts,
 // legal entities, and ledger objects. It can be changed later.

@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Mollie describes Mollie's API. POST, PATCH and DELETE take a key in Idempotency-Key, a UUID. Mollie asks
-// for version 4, and does not say that it refuses others. Derived keys are of version 8. For derived keys of
-// version 4, set UUIDVersion on a copy before the first use, because it changes the keys of names.
+// Mollie describes Mollie's API. POST, PATCH and DELETE take a key in Idempotency-Key, a UUID. Mollie asks for version
+// 4, and does not say that other keys are refused. Derived keys are of version 8. For derived keys of version 4, set
+// UUIDVersion on a copy before the first use, because it changes the keys of names.
 //
-// Integrators quote one hour as the retention of keys, the shortest of all providers. Mollie does not publish
-// how it answers a second request during the first, how long a request takes, or whether it stores failures.
-// No guard is claimed, so a request that may have run is not sent again. Mollie names recurring payments,
-// subscriptions and partial refunds as those that a second request harms, and the list endpoints as the way
-// to check. 400 is said to answer a key that was used with another request, but has other meanings too, so it
-// is never Misuse. 409 answers a second refund like the first, which on a retry may be the operation's own. A
-// rate limit of Mollie's was not executed.
+// Integrators quote one hour as the retention of keys, the shortest of all providers. Mollie does not publish the
+// answer to a second request during the first, how long a request takes, or whether failures are stored. No guard is
+// claimed, so a request that may have run is not sent again. Mollie names recurring payments, subscriptions and partial
+// refunds as harmed by a second request, and the list endpoints as the way to check. 400 is said to answer a key that
+// was used with another request, but has other meanings too, so 400 is never Misuse. 409 answers a second refund like
+// the first, which on a retry may be the operation's own. A rate limit of Mollie's was not executed.
 //
-// Look-ups find a payment among the newest by a metadata field, onceward, and by its amount. They find a
-// refund or a capture among those of its payment, by its amount and by the same field if it has it. To use a
-// field of your own, change its name in Reference, in the look-ups and in the events, and clear
-// Reference.Fill. Events come from webhooks subscribed with a full payload.
+// Look-ups find a payment among the newest by a metadata field, onceward, and by its amount. They find a refund or a
+// capture among the payment's, by the amount and by the same field if there is one. To use a field of your own, change
+// its name in Reference, in the look-ups and in the events, and clear Reference.Fill. Events come from webhooks
+// subscribed with a full payload.
 //
 // The account belongs to the token. OAuth tokens expire within the hour, so a new token does not end the
 // memory of keys. A service that acts for several organizations gives each an account label, or sets
@@ -101,7 +100,7 @@ var molliePaymentEvent = EventRule{
 	Source: sourceMollieSpec + " entity-webhook-event, webhook-event-types; sent as such: docs.mollie.com/reference/webhooks-new [D]",
 }
 
-// mollieReference is a field in a payment's metadata, if the metadata is an object. Mollie saves it with the
+// mollieReference is a field in a payment's metadata, if the metadata is an object. Mollie saves the metadata with the
 // payment and shows it to API clients that fetch the payment.
 var mollieReference = Reference{
 	Place: KeyJSONField, Name: "metadata.onceward", MaxLength: 500, Fill: true, Mutable: true,
@@ -116,8 +115,7 @@ var molliePartReference = func() Reference {
 }()
 
 // molliePayments reads the payments from the newest on. The list filters by neither time nor metadata. An
-// organization's token must name the profile and the test mode, as it did when it created the payment. An API
-// key must not.
+// organization's token must name the profile and the test mode, as at the payment's creation. An API key must not.
 var molliePayments = func() (lookups []Lookup) {
 	for _, account := range []string{"&profileId={request.profileId}&testmode={request.testmode}", "&profileId={request.profileId}", ""} {
 		lookups = append(lookups, Lookup{

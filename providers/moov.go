@@ -7,20 +7,20 @@ import (
 
 // Moov describes Moov's API.
 //
-// Requests that create, refund or reverse a transfer take a key of at most 36 characters in
-// X-Idempotency-Key, which never expires. A second transfer with it gets 409, which says that one was
-// created, and has the original transfer in its body. Retention is 90 days, as long as a journal keeps answers. The
-// contract has no exception, so a request that may have run is sent again. If the first never arrived, the repeat is
-// executed. If it did arrive, the 409 names the transfer ([AlreadyDone]). The transfer is then fetched and becomes the
-// answer. A 409 that does not name it completes the operation without an answer ([AnswerGone]). The 409 to a repeated
-// refund or reversal has the transfer and not the refund, so that operation becomes unknown.
+// Requests that create, refund or reverse a transfer take a key of at most 36 characters in X-Idempotency-Key, which
+// never expires. A second transfer with it gets 409, which reports the first, and has the original transfer in the
+// body. Retention is 90 days, as long as a journal keeps answers. The contract has no exception, so a request that may
+// have run is sent again. If the first never arrived, the repeat is executed. If it did arrive, the 409 names the
+// transfer ([AlreadyDone]). The transfer is then fetched and becomes the answer. A 409 that does not name the transfer
+// completes the operation without an answer ([AnswerGone]). The 409 to a repeated refund or reversal has the transfer
+// and not the refund, so that operation becomes unknown.
 //
 // The other requests have an effect and no key. A request with a raw card is a secret. OAuth tokens pass
 // through.
 //
-// The account is in the path. It is not published whether a key is known under another token, so nothing is
-// sent again after the token changed. If Moov confirmed to you that keys belong to the account, set
-// CredentialScoped to false, and Identity to a request that shows the token's account.
+// The account is in the path. It is not published whether a key is known under another token, so nothing is sent again
+// after the token changed. If Moov confirmed to you that keys belong to the account, set CredentialScoped to false, and
+// Identity to a request that shows the token's account.
 func Moov() Provider {
 	keyed := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "X-Idempotency-Key", MaxLength: 36},

@@ -2,13 +2,13 @@ package providers
 
 import "time"
 
-// Onceward describes a service that answers by package server of this module, in the IETF flavour or in Stripe's. Without
-// hosts it serves every host that no other provider names. Every POST, PUT, PATCH and DELETE of these hosts has to be an
-// endpoint of package server.
+// Onceward describes a service behind package server of this module, in the IETF flavour or in Stripe's. Without hosts
+// the table serves every host that no other provider names. Every POST, PUT, PATCH and DELETE of these hosts has to be
+// an endpoint of package server.
 //
 // retention is how long the service executes no key twice. It is Endpoint.Retain and Endpoint.RefuseFor together, at least 30 days by
 // default. If endpoints differ, the shortest counts. None is assumed, and [Provider.Validate] rejects a retention that is not longer than
-// 0. A program that uses Onceward twice gives one of them another Name.
+// 0. A program that uses Onceward twice gives one table another Name.
 //
 // Such a service remembers everything that took effect, recorded declines included. A failure leaves nothing behind at an
 // endpoint of Atomic. At one of Repeatable, a repeat completes it without a second effect. So the operation is sent again
@@ -17,8 +17,8 @@ import "time"
 //   - Idempotency-Expires marks a recorded answer. It is the operation's answer, on any attempt.
 //   - Idempotency-Recorded: false marks an answer of the handler that the service forgets. It is the operation's answer on a
 //     first attempt only. After 401, 408, 425 and 429 the operation is sent again.
-//   - 409 without such a mark is InFlight. The service also answers by it if it does not know the outcome itself. The operation
-//     then stays pending until a person at the service has resolved the key.
+//   - 409 without such a mark is InFlight. The service also answers so if it does not know the outcome itself. The
+//     operation then stays pending until a person at the service has resolved the key.
 //   - 422, or Stripe's idempotency_error, is Misuse.
 //   - 410 is Indeterminate, because the answer is not kept any more. So is a refused replay.
 //   - Other refusals of the service, which it marks by Cache-Control: no-store, had no effect.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// PayPal describes PayPal's REST API, live and sandbox. The key goes into PayPal-Request-Id. Which endpoints take
-// it, and its retention, differ between APIs:
+// PayPal describes PayPal's REST API, live and sandbox. The key goes into PayPal-Request-Id. The endpoints that take
+// the header, and the retention, differ between APIs:
 //
 //   - vault tokens: 3 hours;
 //   - Orders v2: 6 hours (an account manager may grant more: set Retention then);
@@ -151,8 +151,8 @@ func paypalPayments(object string, reference Reference, lookups ...Lookup) Endpo
 	return e
 }
 
-// paypalPayouts finds a payout by its batch id. It is not published whether payees see it, so a client makes
-// none unless the program allows it (Reference.Visible).
+// paypalPayouts finds a payout by its batch id. PayPal does not publish whether payees see the id, so a client
+// makes none unless the program allows one (Reference.Visible).
 func paypalPayouts() Endpoint {
 	e := paypalKeyed(30*24*time.Hour, 1000, "")
 	e.Object, e.ObjectID = "payout", "batch_header.payout_batch_id"
@@ -208,8 +208,7 @@ func paypalEvent(endpoint, reference string) EventRule {
 	}
 }
 
-// paypalVoid reads the authorization. Its state and the time of its last change are all that a void leaves
-// behind.
+// paypalVoid reads the authorization. A void leaves behind only the state and the time of the last change.
 var paypalVoid = Lookup{
 	By:        ByParent,
 	Path:      "/v2/payments/authorizations/{path.id}",
@@ -250,8 +249,7 @@ var (
 		Source: sourcePayPalSpec + " payments_payment_v2 refund_request: appears in transaction and settlement reports; whether payers see it: [?]",
 	}
 
-	// A capture that is sent without an invoice id has its authorization's, so the amount must also be the
-	// same.
+	// A capture without an invoice id has the authorization's, so the amount must also be the same.
 	paypalCaptureSearch = paypalSearch("invoice_id is the one of the capture request",
 		states("transaction_info.transaction_status", TookEffect.of("S", "P"), Refused.of("D"), Reversed.of("V")),
 		Same{Field: "transaction_info.invoice_id", Is: "{reference}"},
@@ -267,7 +265,7 @@ var (
 
 const sourcePayPalDeclined = sourcePayPalSpec + ": of a capture, the funds could not be captured"
 
-// paypalCards are the fields of a raw card: its number and its code.
+// paypalCards are the fields of a raw card: the number and the code.
 var paypalCards = []string{"card.number", "card.security_code", "card.cvv2", "credit_card.number", "credit_card.cvv2"}
 
 const (

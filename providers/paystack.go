@@ -7,11 +7,10 @@ import (
 
 // Paystack describes Paystack's API.
 //
-// A transfer has its key in reference of the JSON body: 16 to 50 lower-case letters, digits, hyphens and
-// underscores. It is the transfer's name for its life. Retention is 90 days, as long as a journal keeps answers.
-// Paystack says that a transfer whose result is inconclusive is retried with the same reference. What a second
-// request during the first gets is not published, so nothing is sent again. The transfer is found by its
-// reference.
+// A transfer has its key in reference of the JSON body: 16 to 50 lower-case letters, digits, hyphens and underscores.
+// It is the transfer's permanent name. Retention is 90 days, as long as a journal keeps answers. Paystack says that a
+// transfer whose result is inconclusive is retried with the same reference. What a second request during the first gets
+// is not published, so nothing is sent again. The transfer is found by its reference.
 //
 // The reference of a charge is another matter: a used one is refused, also after a failed payment. No key is claimed for
 // charges.

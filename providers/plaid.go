@@ -12,18 +12,18 @@ import (
 // that one is sent again. An authorization of a transfer keeps its key for 48 hours, a consent's payment and a
 // wallet's transaction for 24. The retention of refunds and of the ledger is not published.
 //
-// POST /transfer/create takes no key of its own: it is made once for its authorization_id. Nothing is claimed of
-// it here, because the answer to a repeat is not described.
+// POST /transfer/create takes no key: a transfer is made once for its authorization_id. Nothing is claimed of it here,
+// because the answer to a repeat is not described.
 //
-// A webhook says only that there are events. The answer of POST /transfer/event/sync, which has them, can be given to
-// Client.RecordEvent as it is.
+// A webhook says only that there are events. Pass the answer of POST /transfer/event/sync, which has the events, to
+// Client.RecordEvent unchanged.
 //
 // Transfers and bank transfers are found by a field of their metadata, a wallet's transaction by its reference. Only
 // credentials in headers can look.
 //
-// Most bodies carry an access_token or the client's secret. Such a body is not kept, and only its caller can have
-// it sent again. Put the client's id and secret into the headers. Requests that only read pass through, as far
-// as they are listed here.
+// Most bodies carry an access_token or the client's secret. Such a body is not kept, and only the caller can have the
+// request sent again. Put the client's id and secret into the headers. Requests that only read pass through, as far as
+// they are listed here.
 func Plaid() Provider {
 	key := func(most int) Key { return Key{Place: KeyJSONField, Name: "idempotency_key", MaxLength: most} }
 	return Provider{
@@ -90,8 +90,8 @@ var (
 		Same{Field: "amount", Is: "{request.amount}", As: AsDecimal})
 )
 
-// plaidEvents are those of the answer that lists events. They show no id here: ids count from 1, and another client may
-// have the same ones.
+// plaidEvents are the rules for the answer that lists events. They show no id here: ids count from 1, and another
+// client may have the same ones.
 var plaidEvents = func() (rules []EventRule) {
 	for _, means := range plaidTransfers.Means {
 		rules = append(rules, EventRule{
@@ -108,7 +108,7 @@ var plaidEvents = func() (rules []EventRule) {
 	return rules
 }()
 
-// plaidLookup reads the transfers of a time. An item is not in the member that a create's answer has it in.
+// plaidLookup reads the transfers of a time. An item is in another member than a create's answer.
 func plaidLookup(path, items string, means []Meaning, same ...Same) Lookup {
 	return Lookup{
 		By:         ByReference,

@@ -17,10 +17,10 @@ type Provider struct {
 	// of one client.
 	Name string
 
-	// KeysUnder is the provider's name in the journal, logs and metrics. Its operations, carried keys,
-	// objects, events, budget and breaker are found by this name, so never change the name. Set the old name when
-	// you rename a table, or replace it by another table of the same API. No other provider may have it as
-	// KeysUnder or Name. Default: Name.
+	// KeysUnder is the provider's name in the journal, logs and metrics. The provider's operations, carried keys,
+	// objects, events, budget and breaker are found by this name, so never change the name. Set the old name when you
+	// rename a table, or replace it by another table of the same API. No other provider may have it as KeysUnder or
+	// Name. Default: Name.
 	KeysUnder string
 
 	// Hosts are the hosts of the provider: "api.example.com"; "*.example.com" for every host below
@@ -58,8 +58,8 @@ type Provider struct {
 	//   - A body that calls itself JSON but begins as markup does not count.
 	//   - A body with an unlisted type counts if application/json is listed and the body begins as a JSON object
 	//     or array.
-	//   - A body that is empty or has only white space counts with 204 and 205, and with the statuses that are
-	//     listed as texts: "201".
+	//   - An empty body, or one with only white space, counts with 204 and 205, and with the statuses listed as texts:
+	//     "201".
 	Answers []string
 
 	// Declines are the successes whose body says: nothing took effect. The undo of a flow skips declined steps.
@@ -138,8 +138,8 @@ type Endpoint struct {
 	// HandlingTime is the provider's limit for handling one request. The limit matters without an
 	// InFlightGuard, and if the program's own look-up finds nothing executed. Zero means no declared limit.
 	//
-	// Clocks may differ. A process that did not make the last attempt waits this long from the moment when the
-	// process saw the attempt ended, by its own clock. It waits at most until an hour after the limit.
+	// Clocks may differ. A process that did not make the last attempt waits so long from the moment when the process
+	// saw the attempt ended, by its own clock. It waits at most until an hour after the limit.
 	HandlingTime time.Duration
 
 	// FetchPointer fetches the object in an AlreadyDone answer: a GET of the request's own URL, a

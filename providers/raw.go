@@ -27,8 +27,8 @@ import (
 // Protocol does (rfc.agentic_checkout section 6.5, 2026-06-15 [D]). Use [Provider.WithStoredFailures] for a
 // server that stores and replays failures.
 //
-// If your server uses one of these statuses for other errors too (409 for a business conflict, 422 for a
-// validation error), put a rule before those of the endpoint that distinguishes them by a field or header.
+// If your server also uses one of these statuses for other errors (409 for a business conflict, 422 for a validation
+// error), put a rule before the endpoint's that distinguishes the errors by a field or header.
 func Raw(retention time.Duration, hosts ...string) Provider {
 	const source = "the assumptions that the documentation of Raw states"
 	return Provider{

@@ -14,14 +14,14 @@ import (
 // kinds, or 0 for none. With 0, nothing is sent again once it may have run. (An old copy of the payouts page
 // said 7 days.)
 //
-// For refunds and direct transfers Razorpay says that a call without an answer may be repeated with the same
-// key without a second effect, and that a second request during the first gets 409. With a retention they are
-// sent again. For payouts it says the first only. A payout that may have run is not sent again, unless you
-// know more and set InFlightGuard there.
+// For refunds and direct transfers Razorpay says that a call without an answer may be repeated with the same key
+// without a second effect. A second request during the first gets 409. With a retention they are sent again. For
+// payouts it says the first only. A payout that may have run is not sent again, unless you know more and set
+// InFlightGuard there.
 //
-// 409 also answers a key that was used with another request. Razorpay's page shows a description for that
-// case, which distinguishes it. Any other 409 is Retry, which is safe for both. A payout that failed stays
-// failed for its key. A new try is a new operation.
+// 409 also answers a key that was used with another request. Razorpay's page shows a distinguishing description for the
+// case. Any other 409 is Retry, which is safe for both. A failed payout stays failed for its key. A new try is a new
+// operation.
 //
 // Partners act for a sub-merchant by the header X-Razorpay-Account, which is a part of the operation. Only
 // BAD_REQUEST_ERROR is a refusal. An error of the gateway, or of Razorpay itself, proves nothing, whatever
@@ -33,8 +33,8 @@ import (
 // Look-ups find these objects, and events report payouts and refunds by the same names:
 //
 //   - an order by its receipt;
-//   - a payout by its reference_id among those to its fund account;
-//   - a refund by its payment and amount, and its receipt if it has one, but not a full refund without an amount.
+//   - a payout by the reference_id among the fund account's payouts;
+//   - a refund by the payment, the amount, and the receipt if there is one, but not a full refund without an amount.
 //
 // Orders take no key. With unique_receipt (India) a repeat with the same receipt gets the first order.
 // Neither the handling time of a request nor the result of two at once is published, so no order is sent
@@ -160,7 +160,7 @@ var (
 	}
 )
 
-// razorpayEvents are those of payouts, and of refunds that were asked for with a receipt.
+// razorpayEvents are the events of payouts, and of refunds with a receipt in the request.
 var razorpayEvents = slices.Concat(
 	kinds(razorpayPayoutEvent, TookEffect, "payout.pending", "payout.queued", "payout.initiated", "payout.processed"),
 	kinds(razorpayPayoutEvent, Refused, "payout.rejected", "payout.failed"),
@@ -199,7 +199,7 @@ var razorpayPayoutEvent = EventRule{
 	Source: "razorpay.com/docs/webhooks/payouts [D]; the event's own id is in a header",
 }
 
-// razorpayCards are the fields of a raw card: its number, which a composite payout has too, and its code.
+// razorpayCards are the fields of a raw card: the number, also in a composite payout, and the code.
 var razorpayCards = []string{"card.number", "card.cvv"}
 
 const (

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Repeatable describes an API that follows OASIS Repeatable Requests 1.0, as Azure's do, on every method that
-// may change something. Without hosts it serves every host that no other provider names.
+// Repeatable describes an API that follows OASIS Repeatable Requests 1.0, like Azure's, on every method that may change
+// something. Without hosts the table serves every host that no other provider names.
 //
 // The key goes into Repeatability-Request-ID. Repeatability-First-Sent has the time of the first attempt, the
 // same on every attempt. Azure requires a GUID, which Onceward's keys are.
 //
-// retention is the server's tracked window, which it has to publish: at least 5 minutes in Azure, and no more
-// than that in its Communication Services. None is assumed, and [Provider.Validate] rejects a retention that
-// is not longer than 0. A program that uses Repeatable twice gives one of them another Name. Of 5 minutes, 3
-// minutes and 45 seconds are left for repeats. The clock must be right, because a skewed one alone gets 412.
+// retention is the server's published tracked window: at least 5 minutes in Azure, and no more in its Communication
+// Services. None is assumed, and [Provider.Validate] rejects a retention that is not longer than 0. A program that uses
+// Repeatable twice gives one table another Name. Of 5 minutes, 3 minutes and 45 seconds are left for repeats. The clock
+// must be right, because a skewed one alone gets 412.
 //
 // By the specification, a request can be retried without unintended side effects. A success and a 4xx are
 // remembered. Azure executes a request again that ended in a 5xx. The answer to a second request during the
 // first is left open, so no guard is claimed, and nothing is sent again once it may have run. If the server
 // answers 409 then, as Email in Azure Communication Services does, set InFlightGuard on the endpoint.
 //
-// 412 with Repeatability-Result: rejected says that the first attempt is outside the tracked window, and that
-// this attempt was not executed. On a first attempt the clock is wrong, and the operation is Rejected. On a
-// later one the server may have executed and forgotten the first attempt, so the answer is Indeterminate. An
-// endpoint without support for these headers answers 501. An answer without Repeatability-Result comes from a
-// server, or a proxy, that ignored them. Its success is still a success.
+// 412 with Repeatability-Result: rejected says that the first attempt is outside the tracked window, and that this
+// attempt was not executed. On a first attempt the clock is wrong, and the operation is Rejected. On a later one the
+// server may have executed and forgotten the first attempt, so the answer is Indeterminate. An endpoint without support
+// for these headers answers 501. An answer without Repeatability-Result comes from a server, or a proxy, that ignored
+// the headers. Its success is still a success.
 func Repeatable(retention time.Duration, hosts ...string) Provider {
 	const result = "Repeatability-Result"
 	return Provider{

@@ -7,11 +7,11 @@ import (
 
 // Resend describes Resend's API.
 //
-// POST /emails and POST /emails/batch take a key of at most 256 characters in the header Idempotency-Key,
-// kept for 24 hours. For a single email Resend looks for one that was already sent with the key, so a repeat
-// never sends it again. Resend does not say whether that holds for a batch that was partly sent, so a batch
-// is not sent again once it may have run. All other requests (domains, broadcasts, contacts, …) take no key.
-// The scope of keys is not published, so an operation whose credential changed is not sent again.
+// POST /emails and POST /emails/batch take a key of at most 256 characters in the header Idempotency-Key, kept for 24
+// hours. For a single email Resend first looks for a sent email with the key, so a repeat never sends the email again.
+// Resend does not say the same of a partly sent batch, so a batch is not sent again once it may have run. All other
+// requests (domains, broadcasts, contacts, …) take no key. The scope of keys is not published, so an operation whose
+// credential changed is not sent again.
 //
 // 409 has two meanings: the first request is in progress, or the key was used with another payload. The name
 // in the body distinguishes them.

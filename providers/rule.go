@@ -18,22 +18,21 @@ type Rule struct {
 	// is the required value. Case does not matter.
 	Header, Value string
 
-	// Field is a dotted path to a string, number or boolean in a JSON body: "error.code", "errors[].reason"
-	// for any element of an array, or "data.*.code" for any member of an object. Equals is the text of the
-	// field, compared exactly. If Equals is empty, the field must exist. The field is missing if the body is
-	// not JSON, is cut short, or names the field twice. If Answers lists a type that ends in xml, an answer in
-	// XML has the fields of the elements within its root: "Errors.Error.Code".
+	// Field is a dotted path to a string, number or boolean in a JSON body: "error.code", "errors[].reason" for any
+	// element of an array, or "data.*.code" for any member of an object. Equals is the text of the field, compared
+	// exactly. If Equals is empty, the field must exist. The field is missing if the body is not JSON, is cut short, or
+	// names the field twice. If Answers lists a type that ends in xml, an answer in XML has the fields of the elements
+	// within the root: "Errors.Error.Code".
 	//
-	// One element or member with the text is enough, unless the verdict is Rejected or NotExecuted. These say
-	// that the attempt had no effect, so all elements must have the text, and * must be the only member of its
-	// object.
+	// One element or member with the text is enough, unless the verdict is Rejected or NotExecuted. These say that the
+	// attempt had no effect, so all elements must have the text, and * must be the only member of the object.
 	Field, Equals string
 
 	// Without is a path, as of Field, that must lead to nothing: to no member at all, or only to null, "", {}
 	// or []. An object, a list and a scalar count alike. An answer without a body has nothing. A rule with
 	// Without does not match a body that can't be read as JSON.
 	//
-	// A rule for a 2xx that says Rejected or NotExecuted needs it if the answer may have a result beside its
+	// A rule for a 2xx that says Rejected or NotExecuted needs Without if the answer may have a result beside the
 	// errors, as GraphQL's may.
 	Without string
 

@@ -20,10 +20,10 @@ func rules(facts []status.Fact, v Verdict) (rules []Rule) {
 	return rules
 }
 
-// jsonAnswers are those of an API that answers in JSON.
+// jsonAnswers are the answers of an API in JSON.
 var jsonAnswers = []string{"application/json"}
 
-// conflicts reads 409 at an endpoint that takes keys, if its meaning for a key is not published. With a key
+// conflicts reads 409 at an endpoint that takes keys, if the status's meaning for a key is not published. With a key
 // that no other program can have sent, nothing is in flight on a first attempt, so the API's own error is the
 // operation's answer. Any other conflict may be with an earlier request of the same operation.
 func conflicts(field, source string) []Rule {

@@ -8,20 +8,20 @@ import (
 // Shopify describes Shopify's GraphQL Admin API on the given shops' hosts ("example.myshopify.com"), or on
 // every *.myshopify.com if none is given.
 //
-// The 17 mutations that Shopify lists, refundCreate and those of the inventory, take a key in the directive
+// The 17 mutations on Shopify's list, refundCreate and those of the inventory, take a key in the directive
 // @idempotent(key: $key). The client refuses a literal key, because it sets the variable. From 2026-04 on Shopify
-// refuses the mutations without a key. The directive is never added. These requests take no key, and are not sent again once they may have run:
+// refuses the mutations without a key. The directive is never added. These requests take no key, and are not sent again
+// once they may have run:
 //
 //   - a listed mutation without the directive;
-//   - a mutation that Shopify does not list, with or without the directive, because nothing is promised for it;
+//   - a mutation that Shopify does not list, with or without the directive, because nothing is promised;
 //   - several mutations in one document;
 //   - the REST API, legacy since October 2024, with its unique_token. A header Idempotency-Key, which some articles show for REST,
 //     is not Shopify's.
 //
-// Three mutations that charge have an argument or field idempotencyKey of their own:
-// orderCreateMandatePayment, appUsageRecordCreate and subscriptionBillingAttemptCreate. If the document has
-// it, it is the key, and prevents a second charge. Its retention is not published, so they are not sent again
-// either.
+// Three mutations that charge have an argument or field idempotencyKey of their own: orderCreateMandatePayment,
+// appUsageRecordCreate and subscriptionBillingAttemptCreate. If the document has the field, the field is the key, and
+// prevents a second charge. Its retention is not published, so they are not sent again either.
 //
 // A throttled request was not executed, because Shopify checks the cost of a query against the bucket first. That
 // holds if the answer has no data and every error is THROTTLED. The Storefront API has no key.
@@ -31,11 +31,10 @@ import (
 // an integrator saw executed repeats. To be safe from that, set Retention to 0 on these endpoints. The scope
 // of keys is not published, so an operation whose credential changed is not sent again.
 //
-// Errors are user errors in a 200. Their code shows whether a key is in use, or was used with other
-// parameters. A document must therefore request userErrors { code } and a field of the object that it
-// creates. An answer that shows neither data nor an error is Indeterminate. Any other user error is the
-// operation's answer on a first attempt. It is not published whether it is remembered, so it proves nothing
-// on a later one.
+// Errors are user errors in a 200. Their code shows whether a key is in use, or was used with other parameters. A
+// document must therefore request userErrors { code } and a field of the created object. An answer that shows neither
+// data nor an error is Indeterminate. Any other user error is the operation's answer on a first attempt. Shopify does
+// not publish whether the error is remembered, so the error proves nothing on a later attempt.
 func Shopify(shops ...string) Provider {
 	if len(shops) == 0 {
 		shops = []string{"*.myshopify.com"}

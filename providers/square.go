@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Square describes Square's API, live and sandbox. The key goes into the field idempotency_key of the JSON
-// body, with a length that differs between endpoints. If it is optional at Square, it is always sent.
+// Square describes Square's API, live and sandbox. The key goes into the field idempotency_key of the JSON body, with a
+// length that differs between endpoints. A key that is optional at Square is always sent.
 //
-// Square does not publish the retention of keys. Its staff said so of CreatePayment in October 2026. Pass a retention that Square gave you, or 0 for none. Square
-// says that a request whose answer was lost may be made again with its key. It does not say which failures it
-// stores, nor how it answers a second request during the first. Even with a retention, a request that may
-// have run is therefore not sent again. If you know more, set InFlightGuard, and Remembers if failures are
-// clean, on those endpoints.
+// Square does not publish the retention of keys. Its staff said so of CreatePayment in October 2026. Pass a retention
+// that Square gave you, or 0 for none. Square says that a request without an answer may be made again with the key.
+// Square does not say which failures are stored, nor how a second request during the first is answered. Even with a
+// retention, a request that may have run is therefore not sent again. If you know more, set InFlightGuard, and
+// Remembers if failures are clean, on those endpoints.
 //
 // It is not published whether keys belong to the seller or the application, and the seller belongs to the
 // token. Nothing is sent again once the token changed. A service with tokens that rotate sets CredentialScoped to
 // false, gives each seller an account label, and lets the token read the merchant (Identity). A key that was used with another request is Misuse by the
 // code IDEMPOTENCY_KEY_REUSED, whatever the status.
 //
-// Look-ups find a payment by its reference_id and amount among those of its location, a refund by its payment
-// and amount, and a card by its reference_id. New payments and refunds may take several seconds to be listed.
-// Events show the reference of payments, but not their keys.
+// Look-ups find a payment by the reference_id and amount among the location's, a refund by the payment and amount, and
+// a card by the reference_id. New payments and refunds may take several seconds to be listed. Events show the reference
+// of payments, but not their keys.
 //
 // These requests have no key:
 //
 //   - requests for which Square's description has none;
 //   - uploads (multipart/form-data), in which the caller's own key stays unchanged;
-//   - POST /v2/payments/cancel, whose idempotency_key names the payment to cancel. Its 200 also means that no such payment
-//     existed, and does not exclude that one arrives later.
+//   - POST /v2/payments/cancel, whose idempotency_key names the payment to cancel. The 200 also means that no such
+//     payment existed, and a payment may still arrive later.
 //
 // A rate limit of Square's own is recognised by its code, and was not executed. An error of Square's API may
 // stand behind the first of several errors in a 4xx, and then nothing is proven. TEMPORARY_ERROR, with any
@@ -181,8 +181,7 @@ var (
 	}
 	squarePaymentMeans = states("payment.status", TookEffect.of("APPROVED", "PENDING", "COMPLETED"), Refused.of("FAILED"), Reversed.of("CANCELED"))
 
-	// A refund has no reference, but it names its payment. Those of all locations are
-	// listed.
+	// A refund has no reference, but names the payment. Those of all locations are listed.
 	squareRefunds = squareScan("refund", "",
 		[]Same{
 			{Field: "payment_id", Is: "{request.payment_id}"},
@@ -293,7 +292,7 @@ const (
 	sourceSquareSpec        = "connect-api-specification 5733f66 api.json [D]"
 )
 
-// squareReads are requests that only read, and those for OAuth tokens.
+// squareReads are requests that only read, and the requests for OAuth tokens.
 var squareReads = []string{
 	"POST /oauth2/token",
 	"POST /oauth2/token/status",

@@ -27,11 +27,10 @@ import (
 // Reference and in the look-up, and clear Reference.Fill. Accounts and persons of v2 are found by the thin events of
 // v2, which also show the key.
 //
-// Stripe-Should-Retry is obeyed. A request for a token or a payment method holds a card's number and moves
-// nothing, so it is passed through and not journaled. Any other request with a card's number is a secret. So
-// are answers that give access: sessions, links, ephemeral keys. Stripe says not to store the client_secret
-// of a payment or setup intent, but its answer is needed for more, so it is kept. Restrict access to the
-// journal.
+// Stripe-Should-Retry is obeyed. A request for a token or a payment method holds a card's number and moves nothing, so
+// it is passed through and not journaled. Any other request with a card's number is a secret. So are answers that give
+// access: sessions, links, ephemeral keys. Stripe says not to store the client_secret of a payment or setup intent, but
+// programs need more of the answer, so the answer is kept. Restrict access to the journal.
 func Stripe() Provider {
 	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255}
 	v2 := Endpoint{
@@ -283,7 +282,7 @@ func (o stripeObject) lookups() []Lookup {
 
 const stripeWindow = "created[gte]={since}&created[lte]={until}&limit=100"
 
-// stripeCards are the fields of a raw card: its number and its code.
+// stripeCards are the fields of a raw card: the number and the code.
 var stripeCards = []string{"card.number", "card.cvc", "source.number", "source.cvc", "external_account.number", "external_account.cvc"}
 
 const (
@@ -344,8 +343,7 @@ var stripeV2 = slices.Concat(
 	},
 )
 
-// stripeNotExecuted are the answers that Stripe gives before it executes, and
-// does not store.
+// stripeNotExecuted are the answers that Stripe gives before executing, and does not store.
 var stripeNotExecuted = slices.Concat(refused, []Rule{
 	{Status: 429, Header: "Stripe-Should-Retry", Value: "false", Verdict: Rejected, Source: sourceStripeErrors + ": not executed, and a retry changes nothing"},
 	{Status: 429, Field: "error.code", Equals: "lock_timeout", Verdict: NotExecuted, Source: sourceStripeCodes + ": an object is locked; safe to retry"},

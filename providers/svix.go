@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Svix describes Svix's API: the hosts of its cloud and, if given, those of your own servers.
+// Svix describes Svix's API: the hosts of Svix's cloud and, if given, your own servers' hosts.
 //
 // Every POST takes a key in the header Idempotency-Key. A success is kept for 12 hours under a hash of the
 // Authorization header, the key and the URL, so an operation whose credential changed is not sent again. The

@@ -7,11 +7,10 @@ import (
 
 // Twilio describes Twilio's APIs on every host below twilio.com, including regions and edges.
 //
-// Creating a message or a call takes no key and is not idempotent. Twilio says that a retry after a 500 may
-// send a second message or place a second call. A request that may have run is not sent again: look it up in
-// the list of messages or calls. A request that gets 429 was never processed, so it is sent again after a
-// pause. (The header I-Twilio-Idempotency-Token belongs to webhooks that Twilio sends. On a request to Twilio
-// it protects nothing.)
+// Creating a message or a call takes no key and is not idempotent. Twilio says that a retry after a 500 may send a
+// second message or place a second call. A request that may have run is not sent again: look in the list of messages or
+// calls. A request that gets 429 was never processed, so the client sends the request again after a pause. (The header
+// I-Twilio-Idempotency-Token belongs to webhooks that Twilio sends. On a request to Twilio it protects nothing.)
 //
 // A few endpoints take a key:
 //

@@ -11,8 +11,8 @@ import (
 //
 // Every request that changes a cart or a checkout takes a key in Idempotency-Key, remembered for 24 hours at least. A
 // repeat with the same bytes gets the cached result. A key with other bytes gets 409. The protocol says nothing of a
-// repeat during the first request, nor of a failure's record. So after a lost answer Onceward sends nothing. The checkout
-// itself shows whether the request to complete or cancel it took effect. That is the order that the protocol asks for:
+// repeat during the first request, nor of a failure's record. So after a lost answer Onceward sends nothing. The
+// checkout itself shows whether the request to complete or cancel it took effect. The protocol asks for this order:
 // look first, then the same key, which Client.Resolve with SendAgain sends.
 //
 // A business outcome is a 200, also if nothing took effect: read the checkout's status. A request to complete a checkout

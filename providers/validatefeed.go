@@ -105,7 +105,7 @@ func (v *validation) feedParameters(at string, f Feed) {
 	}
 }
 
-// feedRules checks that a listed event, in the body of its webhook, is one that a rule reads.
+// feedRules checks that a rule reads each listed event, in the body of the event's webhook.
 func (v *validation) feedRules(at string, f Feed) {
 	place := ""
 	if f.As != "" {

@@ -2,8 +2,8 @@ package providers
 
 import "github.com/onceward/onceward/internal/words"
 
-// Verdict is the meaning of an answer for the operation. It applies to its own attempt only. The caller adds
-// what earlier attempts left open.
+// Verdict is the meaning of an answer for the operation. It applies to the attempt alone. The caller adds what earlier
+// attempts left open.
 type Verdict uint8
 
 const (
@@ -31,10 +31,10 @@ const (
 	// Misuse: the key was used with another request.
 	Misuse
 
-	// AnswerGone: the provider refuses the key because the request with it took effect, and does not give its
-	// answer. If an earlier attempt may have run, the operation completes without an answer (ErrAnswerGone).
-	// On a first attempt another sender used the key, and the operation is unknown. Use it only if the
-	// contract says that the refusal is about this very key, and that a failed request does not cause it.
+	// AnswerGone: the provider refuses the key because the request took effect, and does not give the answer. If an
+	// earlier attempt may have run, the operation completes without an answer (ErrAnswerGone). On a first attempt
+	// another sender used the key, and the operation is unknown. Use it only if the contract says that the refusal is
+	// about this very key, and that a failed request does not cause the refusal.
 	AnswerGone
 
 	// Indeterminate: the answer will not change and does not show whether the operation happened. It must be

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Wise describes the Wise Platform API, live and sandbox, with and without mutual TLS. A transfer (POST
-// /v1/transfers) takes a key in the field customerTransactionId of its JSON body, a UUID. Wise says that a
-// failed call may be repeated with it and creates no second transfer. One transfer per quote is Wise's second
-// guard.
+// Wise describes the Wise Platform API, live and sandbox, with and without mutual TLS. A transfer (POST /v1/transfers)
+// takes a key in the field customerTransactionId of its JSON body, a UUID. Wise says that a failed call may be repeated
+// with the key and creates no second transfer. One transfer per quote is Wise's second guard.
 //
-// Wise does not publish how long it knows a customerTransactionId. Pass a retention that Wise gave you, or 0
-// for none. It also does not publish how it answers a second request during the first. Even with a retention,
-// a request that may have run is therefore not sent again. If you know more, set InFlightGuard on that
-// endpoint. It is not published whether, and how, another transfer under the same ID is refused.
+// Wise does not publish how long it knows a customerTransactionId. Pass a retention that Wise gave you, or 0 for none.
+// Wise also does not publish the answer to a second request during the first. Even with a retention, a request that may
+// have run is therefore not sent again. If you know more, set InFlightGuard on that endpoint. It is not published
+// whether, and how, another transfer under the same ID is refused.
 //
-// Wise now puts dated versions into the URL (/2026Q4/transfers instead of /v1/transfers). The transfers of
-// every version take the ID, and so do those of a batch group. A third-party transfer has originalTransferId
-// instead, the sender's own name for it. Wise says that a retry with it creates no duplicate. It is no key
-// here, because it must be the sender's own in Wise's records, and its path is not confirmed.
+// Wise now puts dated versions into the URL (/2026Q4/transfers instead of /v1/transfers). The transfers of every
+// version take the ID, and so do those of a batch group. A third-party transfer has originalTransferId instead, the
+// sender's own name for it. Wise says that a retry with the field creates no
+// duplicate. The field is no key here, because the value must be the sender's own in Wise's records, and the transfer's
+// path is not confirmed.
 //
 // All other requests, including the funding of a transfer, have an effect and no key. The account belongs to
 // the token. Tokens expire within the day, so a new token does not end the memory of keys. A service that
@@ -27,10 +27,9 @@ import (
 // take a header X-idempotence-uuid. That is unconfirmed, and none is sent.) OAuth tokens and the check of a
 // transfer's requirements pass through.
 //
-// A transfer shows its ID, and is found among a profile's transfers since it was first sent. profiles are the
-// ids of the profiles to search. Without any, the personal profile of the token's user is searched, Wise's
-// default. A transfer of another profile is not found. A batch's transfer is searched in the profile of its
-// path.
+// A transfer shows the ID, and is found among a profile's transfers since the first send. profiles are the ids of the
+// profiles to search. Without any, the personal profile of the token's user is searched, Wise's default. A transfer of
+// another profile is not found. A batch's transfer is searched in the profile of its path.
 func Wise(retention time.Duration, profiles ...string) Provider {
 	return Provider{
 		Name:           "wise",

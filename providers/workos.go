@@ -7,18 +7,18 @@ import (
 
 // WorkOS describes WorkOS's API.
 //
-// WorkOS deduplicates one endpoint only, POST /audit_logs/events, by a key in the header Idempotency-Key that
-// is kept for 24 hours. Other endpoints accept the header, which its SDKs send with every POST, and ignore
-// it. Such a request takes no key, and is not sent again once it may have run. For the audit log WorkOS
-// guarantees that the same operation performed several times has the result of one. A request is therefore
-// repeated after a failure. The result of a key that is used with another event is not published.
+// WorkOS deduplicates one endpoint only, POST /audit_logs/events, by a key in the header Idempotency-Key that is kept
+// for 24 hours. Other endpoints accept and ignore the header, which the SDKs send with every POST. Such a request takes
+// no key, and is not sent again once it may have run. For the audit log WorkOS guarantees that the same operation
+// performed several times has the result of one. A request is therefore repeated after a failure. The result of a key
+// that is used with another event is not published.
 //
 // Sign-ins (POST /user_management/authenticate and /sso/token) and the vault's decryption are never
 // journaled, because their answers are secrets. So are answers that issue codes, tokens and links, and
 // requests with a password or a value for the vault.
 //
-// An organization or a user with an external_id is found by it. It is the application's permanent name for
-// them, so the client makes none.
+// An organization or a user with an external_id is found by it. It is the application's permanent name for the object,
+// so the client makes none.
 func WorkOS() Provider {
 	var found []Endpoint
 	for _, o := range []struct{ path, object, same, source string }{

@@ -12,8 +12,8 @@ import (
 // first attempt is processed. A later one gets the same response, marked by the header
 // X-GCS-Idempotence-Request-Timestamp, or 409 during the first. A request that may have run is sent again.
 //
-// Requests are not compared: a key that was used before gets the first request's answer, whatever that was.
-// The other requests have an effect and no key.
+// Requests are not compared: a used key gets the first request's answer, whatever the request. The other requests have
+// an effect and no key.
 //
 // A request's X-GCS headers are signed (GCS v1HMAC): sign in Authorize, which sees the final request, or pass
 // the key in the header.
@@ -59,8 +59,8 @@ func Worldline() Provider {
 	}.Clone()
 }
 
-// worldlineCards are the fields of a raw card: its number and its code
-// (docs.direct.worldline-solutions.com, on creating a token [D]).
+// worldlineCards are the fields of a raw card: the number and the code (docs.direct.worldline-solutions.com, on
+// creating a token [D]).
 var worldlineCards = []string{"cardNumber", "cvv"}
 
 const sourceWorldline = "docs.direct.worldline-solutions.com/en/integration/api-developer-guide/idempotent-requests [D]"

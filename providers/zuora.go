@@ -12,9 +12,9 @@ import (
 // tenant, URL or method. By Zuora's documentation both statuses usually mean that. A request that may have
 // run is sent again.
 //
-// Many of Zuora's refusals are a 200 with success: false. PUT and DELETE take no key. Zuora calls them
-// idempotent, but some of its PUTs are not (to renew a subscription), so nothing is claimed for them. OAuth
-// tokens and queries pass through. A request with a raw card is a secret.
+// Many of Zuora's refusals are a 200 with success: false. PUT and DELETE take no key. Zuora calls PUTs idempotent, but
+// some are not (to renew a subscription), so the table claims nothing for PUTs. OAuth tokens and queries pass through.
+// A request with a raw card is a secret.
 //
 // The account belongs to the token. Tokens expire, so a new token does not end the memory of keys. A service
 // that acts for several tenants gives each an account label.
@@ -53,8 +53,8 @@ func Zuora() Provider {
 	}.Clone()
 }
 
-// zuoraCards are the fields of a raw card: its number, which the older operations call
-// otherwise, and its code (docs.zuora.com, on payment methods [D]).
+// zuoraCards are the fields of a raw card: the number, which the older operations call otherwise, and the code
+// (docs.zuora.com, on payment methods [D]).
 var zuoraCards = []string{"cardNumber", "creditCardNumber", "securityCode"}
 
 const sourceZuora = "developer.zuora.com/docs/guides/idempotent-requests [D]"

@@ -69,7 +69,7 @@ var endpointName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 var keptHeaders = []string{"Content-Type", "Content-Language", "Content-Disposition", "Content-Location", "Location", "Etag",
 	"Last-Modified", "Link", "Preference-Applied", "Deprecation", "Sunset", "X-Content-Type-Options"}
 
-// neverKept are headers that would harm a caller who got them again, or that the server sets anew.
+// neverKept are headers that would harm a caller of a replay, or that the server sets anew.
 var neverKept = regexp.MustCompile(`^(Idempotent-Replayed|Idempotency-.*|Set-Cookie|Www-Authenticate|Access-Control-.*|Date|Connection|Keep-Alive|Proxy-.*|Te|Trailer|Transfer-Encoding|Upgrade|Content-Encoding|Content-Length|Vary)$`)
 
 const (

@@ -69,7 +69,7 @@ func problemOfBegun(ctx context.Context, r *flow.Runner) *Problem {
 	}
 }
 
-// problemOfFlow returns the problem that answers for a flow that has not ended, or nil for an ended flow.
+// problemOfFlow returns the problem for a flow that has not ended, or nil for an ended flow.
 func problemOfFlow(err error, now time.Time) *Problem {
 	switch {
 	case err == nil, errors.Is(err, flow.ErrGivenUp):

@@ -171,8 +171,8 @@ func escapedAlike(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// beside returns the context of a request without a key. Named calls below it are the tenant's. Unnamed ones have no name
-// that a repeated request could find, so nothing sends them any more once their caller has heard of them.
+// beside returns the context of a request without a key. Named calls below it are the tenant's. Unnamed operations have
+// no name for a repeated request, so nothing sends them any more once the caller has heard.
 func (in *inbound) beside(r *http.Request, tenant func() (string, error)) context.Context {
 	p := &naming.Parent{Tenant: tenant}
 	return naming.With(r.Context(), naming.Naming{Account: naming.Of(r.Context()).Account, Parent: p})

@@ -70,12 +70,12 @@ func (f ietf) Refuse(w http.ResponseWriter, p Problem) {
 
 type stripe struct{}
 
-// Stripe words problems as Stripe's API does, for clients that know it: {"error":{"type":…,"code":…,"message":…}}. A
-// problem that Stripe has no words for is an api_error, whose code is the problem's name, such as onceward_pending.
+// Stripe words problems like Stripe's API, for clients of the API: {"error":{"type":…,"code":…,"message":…}}. A problem
+// that Stripe has no words for is an api_error, whose code is the problem's name, such as onceward_pending.
 func Stripe() Flavour { return stripe{} }
 
-// stripeCodes are the problems that Stripe words in its own way
-// (https://docs.stripe.com/error-codes, https://docs.stripe.com/api/idempotent_requests).
+// stripeCodes are the problems with Stripe's own wording (https://docs.stripe.com/error-codes,
+// https://docs.stripe.com/api/idempotent_requests).
 var stripeCodes = map[string]struct {
 	status     int
 	kind, code string

@@ -14,20 +14,20 @@ import (
 
 // Resolution is a person's finding about a key whose outcome is unknown.
 type Resolution struct {
-	// Answer is given to callers who ask again. It has a status (0: 200), the headers that are kept, and a body. nil: the
-	// request took no effect, and the key is free.
+	// Answer is given to callers who ask again. The answer has a status (0: 200), the kept headers, and a body. nil:
+	// the request took no effect, and the key is free.
 	Answer *journal.Answer
 
 	By, Why string // the person who decides, and the reason; they are recorded with an Answer. One of the two is required.
 }
 
-// Resolve settles a key whose requests are answered by outcome-unknown, because its handler has committed the
-// transaction by itself. seen is the receipt that the person looked at, as the journal's ListReceipts or GetReceipt
-// returned it: such keys have the state journal.ReceiptReserved. Only its ReceiptKey, Handle and Claim count. If the
-// request took effect after all, a Resolution without an Answer lets it take effect twice.
+// Resolve settles a key whose requests get outcome-unknown, because the handler has committed the transaction itself.
+// seen is the receipt that the person looked at, from the journal's ListReceipts or GetReceipt: such keys have the
+// state journal.ReceiptReserved. Only its ReceiptKey, Handle and Claim count. If the request took effect after all, a
+// Resolution without an Answer lets it take effect twice.
 //
-// The error wraps journal.ErrInvalidEvent if the key's outcome is not unknown. It wraps onceward.ErrMoved, and nothing
-// is changed, if another person has freed the key meanwhile, and a later request has reserved it.
+// The error wraps journal.ErrInvalidEvent if the key's outcome is not unknown. The error wraps onceward.ErrMoved, and
+// nothing is changed, if another person has freed the key meanwhile, and a later request has reserved the key.
 func (s *Server) Resolve(ctx context.Context, seen journal.Receipt, r Resolution) error {
 	if seen.Handle == 0 || seen.Claim == 0 {
 		return fmt.Errorf("server: resolve: %w: the receipt has no Handle or no Claim: give the one that the journal returned", journal.ErrInvalidEvent)

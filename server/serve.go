@@ -406,8 +406,8 @@ func (e *endpoint) serve(w http.ResponseWriter, req *http.Request, caller Caller
 	r := &run{server: e.Server, held: e.Held, prints: prints, places: e.places, tenant: caller.Tenant, repeatable: e.repeatable}
 	r.base = machine.ReceiptEvent{ReceiptKey: e.receiptKey(caller.Tenant, e.name, key), Place: e.name, Fingerprint: prints[0].Fingerprint(), Keep: e.Retain, Refuse: e.RefuseFor}
 
-	// A recorded answer is given, however many requests wait for the key. The request that runs the handler looks
-	// while no other request in this process can.
+	// A recorded answer is given, however many requests wait for the key. The request that runs the handler looks while
+	// no other request in the process can.
 	at := flightKey{r.base.Scope, r.base.Key}
 	wait := time.NewTimer(e.Wait)
 	defer wait.Stop()

@@ -220,8 +220,8 @@ const (
 	// take a hundred times as much memory.
 	largeRequest = 64 << 10
 
-	// largeAtOnce is the number of large requests that are compared at once, and of those over Endpoint.MaxRequest that
-	// are read at once.
+	// largeAtOnce is the number of large requests compared at once, and of requests over Endpoint.MaxRequest read at
+	// once.
 	largeAtOnce = 4
 
 	// oversize is how many times as large as Endpoint.MaxRequest, or 1 MiB if that is more, the body of a request with a
@@ -229,9 +229,9 @@ const (
 	oversize = 8
 )
 
-// printsOf returns the request's fingerprints, one for each secret and then, if the caller has a name, one for each secret
-// without it. The method stands beside the caller. The fixed value in its place tells a fingerprint that was made under
-// another secret from the fingerprint of another request. The error is that of ctx.
+// printsOf returns the request's fingerprints, one for each secret and then, if the caller has a name, one for each
+// secret without it. The method stands beside the caller. The fixed value distinguishes a fingerprint under another
+// secret from another request's fingerprint. The error is that of ctx.
 func (s *Server) printsOf(ctx context.Context, in fingerprint.Input, who string) (prints, error) {
 	size := len(in.Body)
 	if in.URL != nil {

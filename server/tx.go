@@ -18,7 +18,8 @@ var (
 	// ErrNoTransaction says that a context belongs neither to a request in [Server.Atomic] nor to [Once].
 	ErrNoTransaction = errors.New("server: the context is not of a request that Atomic or Once serves")
 
-	// ErrReplayed says that another process has answered the request meanwhile: return, and the caller gets that answer.
+	// ErrReplayed says that another process has answered the request meanwhile: return, and the caller gets the other's
+	// answer.
 	ErrReplayed = errors.New("server: another process has answered the request: return, and the client gets its answer")
 
 	// ErrRefused says that the server refuses the key: return, and the caller gets the refusal.

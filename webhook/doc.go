@@ -1,4 +1,4 @@
-// Package webhook verifies that a provider signed a webhook request, and that the signature is recent.
+// Package webhook verifies a provider's signature on a webhook request, and that the signature is recent.
 //
 // A function for each provider makes a [Verifier] from the endpoint's secrets: [Stripe], [Adyen], [AdyenPlatform],
 // [Braintree], [Checkout], [Column], [Dwolla], [GoCardless], [Increase], [Klarna], [ModernTreasury], [Mollie],

@@ -10,7 +10,7 @@ import "encoding/json"
 // of each event in the body. meta.webhook_id does not identify repeats (documented, in the README of
 // gocardless-pro-go).
 //
-// [Handler] answers a bad signature with status 498, as GoCardless asks (reported, quoting its API reference; its SDK
+// [Handler] answers a bad signature with status 498, as GoCardless asks (reported, quoting the API reference; the SDK
 // does so).
 func GoCardless(endpointSecrets ...string) (*Verifier, error) {
 	return overBody{scheme: "gocardless", header: "Webhook-Signature", read: hexHeader, events: goCardlessEvents, refusal: 498}.verifier(endpointSecrets)

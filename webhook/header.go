@@ -47,8 +47,8 @@ func decodedHeader(h http.Header, name, prefix, encoding string, decode func(str
 	return signature, nil
 }
 
-// eitherHeader reads a signature whose encoding is not published. The two of a
-// SHA-256 differ in length, so that only one of them can be meant.
+// eitherHeader reads a signature whose encoding is not published. The two forms of a SHA-256 differ in length, so only
+// one form can be meant.
 func eitherHeader(h http.Header, name string) ([]byte, error) {
 	if len(h.Get(name)) == hex.EncodedLen(32) {
 		return hexHeader(h, name)

@@ -18,8 +18,8 @@ import (
 
 // PayPalConfig configures [PayPal].
 type PayPalConfig struct {
-	// WebhookIDs are the IDs that PayPal gave this endpoint's webhooks. PayPal signs the webhook's ID, so a message to
-	// another merchant's webhook is rejected. An event's ID, in the body, is no webhook ID. At least one is required.
+	// WebhookIDs are PayPal's IDs for the endpoint's webhooks. PayPal signs the webhook's ID, so a message to another
+	// merchant's webhook is rejected. An event's ID, in the body, is no webhook ID. At least one is required.
 	WebhookIDs []string
 
 	// Certificate returns the content at url: the signing certificate in PEM, then any certificates between the signing

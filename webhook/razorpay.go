@@ -1,7 +1,7 @@
 package webhook
 
-// Razorpay verifies Razorpay's webhooks. A secret is the webhook's own. It is not the account's key secret, which
-// signs the data that Checkout hands to the browser. Razorpay returns an error if a secret is missing or invalid.
+// Razorpay verifies Razorpay's webhooks. A secret is the webhook's own. It is not the account's key secret, which signs
+// Checkout's data for the browser. Razorpay returns an error if a secret is missing or invalid.
 //
 // X-Razorpay-Signature is HMAC-SHA256 of the raw body (documented, on "Security" of the S2S integration's best
 // practices) in hexadecimal (read in razorpay-go 5763826, utils.go). It signs no timestamp, so a request can be

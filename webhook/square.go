@@ -2,8 +2,8 @@ package webhook
 
 import "errors"
 
-// Square verifies Square's webhooks. notificationURL is the subscription's, to the letter. Square signs it, so a
-// request behind a proxy is checked against the URL that Square called, and not the one that arrived. A secret is the
+// Square verifies Square's webhooks. notificationURL is the subscription's, to the letter. Square signs the URL, so a
+// request behind a proxy is checked against the URL called by Square, and not the arrived one. A secret is the
 // subscription's signature key. Square returns an error if the URL or a secret is missing.
 //
 // X-Square-Hmacsha256-Signature is base64 of HMAC-SHA256 over the URL and the raw body. It signs no timestamp, so a

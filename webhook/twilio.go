@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Twilio verifies Twilio's webhooks. origin is the scheme and host that Twilio calls, such as
+// Twilio verifies Twilio's webhooks. origin is the scheme and host of the called URL, such as
 // "https://hooks.example.com", and the part of the path that a proxy removes, if any. The request's own target is the
 // rest of the URL. The handshake of a WebSocket (ConversationRelay, Media Streams) is signed over
 // "wss://hooks.example.com" (documented). A secret is the auth token of the account, or of the subaccount, that the
@@ -28,12 +28,13 @@ import (
 // none.
 //
 // If a parameter comes more than once, every value is signed, in order (twilio-node pull request 723) and each once
-// (not confirmed). twilio-go takes the first alone, which would leave the others open to change. A body that is
-// neither a form nor under bodySHA256 is ErrMalformed, because nothing signs it.
+// (not confirmed). twilio-go takes the first alone, which would leave the others open to change. A body that is neither
+// a form nor under bodySHA256 is ErrMalformed, because nothing signs the body.
 //
-// Neither a timestamp nor an identifier is signed, so a request can be replayed for ever. Message.ID is a digest of
-// the signed text, without the origin. I-Twilio-Idempotency-Token, which marks a repeated callback, is not under the signature. Twilio is reported to sort
-// query parameters of URLs in TwiML only after signing them (twilio-php issue 790): give them sorted.
+// Neither a timestamp nor an identifier is signed, so a request can be replayed for ever. Message.ID is a digest of the
+// signed text, without the origin. I-Twilio-Idempotency-Token, which marks a repeated callback, is not under the
+// signature. Twilio is reported to sort query parameters of URLs in TwiML only after signing (twilio-php issue 790):
+// pass sorted parameters.
 func Twilio(origin string, authTokens ...string) (*Verifier, error) {
 	const scheme = "twilio"
 	origins, err := twilioOrigins(origin)
@@ -115,8 +116,8 @@ func twilioParameters(contentType, target string, body []byte) ([]byte, error) {
 	return twilioForm(form), nil
 }
 
-// twilioSums returns the values of bodySHA256. The URL is signed as it is, so the rest of its query may have any
-// form, even a lone % or a semicolon.
+// twilioSums returns the values of bodySHA256. The URL is signed unchanged, so the rest of the query may have any form,
+// even a lone % or a semicolon.
 func twilioSums(query string) (sums []string) {
 	for parameter := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(parameter, "=")

@@ -33,9 +33,9 @@ type Verifier struct {
 
 // Message holds a verified request's identifiers. The same identifier seen again marks a repeat.
 type Message struct {
-	// Evidence says that the provider signed the content, by a scheme that the provider or the provider's SDK publishes.
-	// Without Evidence the message is a hint: the scheme signs nothing, or not the body itself, or is not confirmed. Take
-	// a hint as a reason to ask the provider, and never act on the hint alone.
+	// Evidence says that the provider signed the content, by a published scheme of the provider or the provider's SDK.
+	// Without Evidence the message is a hint: the scheme signs nothing, or not the body itself, or is not confirmed.
+	// Take a hint as a reason to ask the provider, and never act on the hint alone.
 	Evidence bool
 
 	// ID is the message's own identifier, if the scheme signs one: Standard Webhooks' webhook-id, PayPal's transmission
@@ -114,8 +114,8 @@ func unixTime(text string, unit time.Duration) (time.Time, bool) {
 	return time.Unix(count/inSecond, count%inSecond*int64(unit)), true
 }
 
-// MessageOf returns the message for a request that a [Handler] verified, or for an event that onceward.Client.CatchUp
-// listed. ok is false for any other context.
+// MessageOf returns the message of a verified request in a [Handler], or of an event listed by onceward.Client.CatchUp.
+// ok is false for any other context.
 func MessageOf(ctx context.Context) (m Message, ok bool) {
 	m, ok = ctx.Value(listed.MessageKey{}).(Message)
 	return m, ok

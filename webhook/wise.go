@@ -15,9 +15,9 @@ import (
 // minRSA is how long an RSA key is at least, in bits. Wise's have 2048.
 const minRSA = 2048
 
-// Wise verifies Wise's webhooks. A key is Wise's public key, of the sandbox or the live API, as Wise's documentation
-// shows it: in PEM, or the base64 inside of it. Wise returns a [*SecretError] if a key is missing, or is no RSA key
-// of 2048 bits or more.
+// Wise verifies Wise's webhooks. A key is Wise's public key, of the sandbox or the live API, as in Wise's
+// documentation: in PEM, or the base64 inside. Wise returns a [*SecretError] if a key is missing, or is no RSA key of
+// 2048 bits or more.
 //
 // X-Signature-SHA256 is base64 of an RSA signature over the SHA-256 of the raw body (documented, on "Event
 // handling"), in PKCS #1 v1.5 (read in Wise's digital-signatures-examples 9d99fd9, verify-signature.js). It signs no

@@ -193,7 +193,7 @@ type booked struct {
 }
 
 // undo cancels the claims of a failed claim call whose commit may have landed, so that the next call can claim the
-// operations. It skips the operations in heard. The journal holds the other operations for this process, which knows
+// operations. It skips the operations in heard. The journal holds the other operations for the process, which knows
 // nothing of them.
 func (b *booking) undo(ctx context.Context, claim machine.Event, heard []machine.Result) {
 	b.mu.Lock()
@@ -214,7 +214,7 @@ func (b *booking) undo(ctx context.Context, claim machine.Event, heard []machine
 	}
 }
 
-// today returns the terms of an operation's contract now. It returns false if the operation must not be claimed: this
+// today returns the terms of an operation's contract now. It returns false if the operation must not be claimed: the
 // process lacks the contract or the credential, or there is no slot.
 func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	b.mu.Lock()
@@ -256,8 +256,8 @@ func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	return machine.Today{}, false
 }
 
-// leftToOthers notes a pending operation that the background sees. It reports whether to leave the operation to a
-// later time, or to a process that has known the operation for longer.
+// leftToOthers notes a pending operation that the background sees. It reports whether to leave the operation to a later
+// time, or to a process that has known the operation for longer.
 func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	known := *op
 	known.Terms = op.Terms.Narrow(today)
@@ -296,9 +296,9 @@ var (
 	errBreakerOpen = errors.New("the last attempts at the provider have failed one after another; Run tries again from time to time")
 )
 
-// barred returns why this process cannot send an operation that no session holds, or else the contract and the target.
-// If only the credential is missing, a dead process's operation is claimed all the same. The claim leaves the
-// operation to the processes with the credential.
+// barred returns why the process cannot send an operation that no session holds, or else the contract and the target.
+// If only the credential is missing, a dead process's operation is claimed all the same. The claim leaves the operation
+// to the processes with the credential.
 func (w *Worker) barred(op *journal.Operation) (route tables.Route, to throttle.Target, err error) {
 	u := core.Parsed(op.Request.URL)
 	if u == nil {
@@ -322,10 +322,10 @@ func (w *Worker) waitsForItsCaller(op *journal.Operation) bool {
 	return op.BodyWithheld || op.Naming != journal.Named && (w.NamedOnly || op.Told && op.State == journal.StatePending)
 }
 
-// reportUnclaimed reports the due operations that this process cannot send. Resume adds them to the report, and Run
-// logs one line for each provider.
+// reportUnclaimed reports the due operations that the process cannot send. Resume adds them to the report, and Run logs
+// one line for each provider.
 func (p *pass) reportUnclaimed(ctx context.Context) error {
-	// The journal need not read those that are due later, which may be many.
+	// The journal need not read the operations that are due later, which may be many.
 	for op, err := range p.worker.Journal.List(ctx, journal.Filter{WakeBefore: p.started.Add(1)}) {
 		if err != nil {
 			return err
@@ -405,7 +405,7 @@ func (p *pass) obstacle(op *journal.Operation) error {
 	return nil
 }
 
-// reportIfUnclaimed reports an operation if this process passes over it.
+// reportIfUnclaimed reports an operation if the process passes over it.
 func (p *pass) reportIfUnclaimed(op *journal.Operation) {
 	err := p.obstacle(op)
 	ends := slices.Contains([]error{errBreakerOpen, errWorkedOn, run.ErrLimited, fault.ErrCredentialRefused}, err) // by itself

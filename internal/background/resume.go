@@ -322,7 +322,7 @@ func (p *pass) workOff(ctx context.Context, res machine.Result, permit *throttle
 		if op.Enqueued {
 			p.worker.ExpectEnqueued()
 		}
-		// Callers that ask for it from here on wait for this run.
+		// Callers that ask from here on wait for the run.
 		var f *core.Flight
 		if joined, leader := p.worker.Singleflight.Join(op.Ref, nil); leader {
 			f = joined

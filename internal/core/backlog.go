@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Backlog holds the events that the journal failed to record, and retries each until it is recorded. Meanwhile it
-// answers callers that ask for such an operation.
+// Backlog holds the events that the journal failed to record, and retries each event until the journal records it.
+// Meanwhile Backlog answers callers that ask for such an operation.
 type Backlog struct {
 	journal machine.Store
 	closing <-chan struct{}
@@ -27,7 +27,7 @@ type Backlog struct {
 }
 
 // NewBacklog returns a backlog that retries events until closing is closed. It calls wake after each recorded event,
-// and deliver with an outcome after dropping its delivery.
+// and deliver with an outcome after dropping the outcome's delivery.
 func NewBacklog(j machine.Store, closing <-chan struct{}, deliver func(*journal.Operation), wake func()) *Backlog {
 	return &Backlog{journal: j, closing: closing, deliver: deliver, wake: wake}
 }
@@ -122,8 +122,7 @@ func (b *Backlog) tryOne(ctx context.Context, ref journal.Ref) error {
 			return nil
 		}
 		res, err := b.journal.Apply(ctx, events[0].event)
-		// A refused event does not become a better one: its claim is gone, or the
-		// intent whose cancel it is never landed.
+		// A refused event does not become a better one: the claim is gone, or the cancelled intent never landed.
 		if err != nil && !errors.Is(err, journal.ErrInvalidEvent) && !errors.Is(err, journal.ErrNotFound) {
 			return err
 		}
@@ -180,8 +179,8 @@ func (b *Backlog) Flush(ctx context.Context) error {
 	}
 }
 
-// CatchUp tries to record the events kept for ref. On failure, it returns the journal's error and the operation as
-// this process knows it, which is more than the journal knows.
+// CatchUp tries to record the events kept for ref. On failure, it returns the journal's error and the operation as the
+// process knows it, with more facts than the journal's.
 func (b *Backlog) CatchUp(ctx context.Context, ref journal.Ref) (*journal.Operation, error) {
 	b.mu.Lock()
 	events := b.unsaved[ref]

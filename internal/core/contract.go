@@ -146,7 +146,7 @@ func AccountHeaders(p *providers.Provider, h http.Header) string {
 	return strings.Join(values, "\x00")
 }
 
-// MayAdd reports whether this client may add the credentials that an operation's record lacks.
+// MayAdd reports whether the client may add the credentials that an operation's record lacks.
 func (c *Core) MayAdd(op *journal.Operation, u *url.URL) bool {
 	return c.Authorize != nil && op.Provider != "" && wire.Confidential(u) || !wire.NeedsCredential(&op.Request)
 }

@@ -7,8 +7,8 @@
 //   - Flows: the Runner of the client's flows, and the wake-up of waiting flows.
 //   - Observer: the log, and the hooks of Trace.
 //
-// The package sends nothing and decides nothing about an operation. It knows none of its importers, and no type of
-// package onceward, which hands over functions.
+// The package sends nothing and decides nothing about an operation. The package knows none of its importers, and no
+// type of package onceward, which hands over functions.
 package core
 
 import "time"

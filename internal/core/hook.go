@@ -31,7 +31,7 @@ func NewHook(j machine.Store, own bool, found func()) *Hook {
 	return &Hook{keeper: keeper, own: own, found: found}
 }
 
-// Keep has the journal remember this client's hook, if it has one.
+// Keep makes the journal remember the client's hook, if there is one.
 func (h *Hook) Keep(ctx context.Context) error {
 	if h.keeper == nil || !h.own || h.kept.Load() {
 		return nil
@@ -47,8 +47,9 @@ func (h *Hook) Keep(ctx context.Context) error {
 // hookEvery is how often the journal is read, since another program may begin to have a hook.
 const hookEvery = 5 * time.Second
 
-// Elsewhere reports whether this client has no hook and the journal's outcomes are for another program's. It is true too if the
-// journal can't be read at first: an outcome that no hook gets after all counts as delivered after a later claim.
+// Elsewhere reports whether this client has no hook and the journal's outcomes are for another program's. It is also
+// true if the journal can't be read at first: an outcome that no hook gets after all counts as delivered after a later
+// claim.
 func (h *Hook) Elsewhere(ctx context.Context) bool {
 	if h.keeper == nil || h.own {
 		return false

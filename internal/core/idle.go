@@ -8,8 +8,8 @@ import (
 )
 
 // Idle remembers, by this process's own time, when the last attempt of each operation ended. A provider may work on two
-// requests at once. The journal's dates alone then do not tell whether the stated handling time has passed: another clock
-// may have told them, or this one may have been set since.
+// requests at once. The journal's dates alone then do not prove that the stated handling time has passed: the dates may
+// come from another clock, or this clock may have been set since.
 type Idle struct {
 	mu sync.Mutex
 	at map[journal.Ref]idleSince

@@ -219,7 +219,7 @@ func (c *Core) PassFailed(ctx context.Context, text string, err error) {
 	}
 }
 
-// SessionLost reports that the journal has given this client's operations to others.
+// SessionLost reports that the journal has given the client's operations to others.
 func (c *Core) SessionLost(ctx context.Context) {
 	c.Say(ctx, slog.LevelError, LogSessionLost, "the journal's session is lost: its operations in flight count as sent, and a new session continues")
 	if hook := c.Observer.SessionLost; hook != nil {
@@ -227,7 +227,7 @@ func (c *Core) SessionLost(ctx context.Context) {
 	}
 }
 
-// HookFound reports that the outcomes of this client's operations are for another program's hook.
+// HookFound reports that the outcomes of the client's operations are for another program's hook.
 func (c *Core) HookFound() {
 	c.Say(context.Background(), slog.LevelWarn, LogHookMissing, "another program of this journal has Config.Outcomes, and this client has none: its outcomes wait for that program")
 }

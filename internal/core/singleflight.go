@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Singleflight lets the goroutines of this process that ask for one operation share one execution. One leads, and the
-// others wait for the leader.
+// Singleflight lets the process's goroutines that ask for one operation share one execution. One leads, and the others
+// wait for the leader.
 type Singleflight struct {
 	mu       sync.Mutex
 	underWay map[journal.Ref]*Flight

@@ -55,9 +55,9 @@ func (e *Engine) begin(k *call.Call) (*run.Run, exchange.Answer, error) {
 	}
 }
 
-// decide asks the journal until the decision stands. It owns the flight that this call leads, and finishes the flight
-// with the decision, also if a hook or the journal panics. If the journal lets the operation be sent, the run finishes
-// the flight. until is not zero if a look-up has shown that nothing took effect, and the provider asked for a pause.
+// decide asks the journal until the decision stands. It owns the flight led by the call, and finishes the flight with
+// the decision, also if a hook or the journal panics. If the journal lets the operation be sent, the run finishes the
+// flight. until is not zero if a look-up has shown that nothing took effect, and the provider asked for a pause.
 func (e *Engine) decide(k *call.Call, f *core.Flight, res *machine.Result) (until time.Time, err error) {
 	executes := false
 	var stands *journal.Operation  // for those that have joined; nil: they ask for themselves

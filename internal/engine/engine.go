@@ -22,7 +22,7 @@ func New(c *exchange.Client, s call.Settings) *Engine { return &Engine{call.NewF
 
 // Do takes a request through all stages.
 func (e *Engine) Do(req *http.Request) exchange.Answer {
-	// Identify: the contract that the request is under, and its operation, if it is one.
+	// Identify: the request's contract, and the operation, if there is one.
 	k, err := e.Identify(req)
 	switch {
 	case err != nil:
@@ -89,7 +89,7 @@ func (e *Engine) Resume(ctx context.Context, claimed machine.Result, f *core.Fli
 	return run.Resume(ctx, e.Client, claimed, f, permit)
 }
 
-// Recover gets the missing answer of a completed operation, for a person. It returns the operation after that, and the
+// Recover gets the missing answer of a completed operation, for a person. It returns the resulting operation, and the
 // reason if the answer is still missing.
 func (e *Engine) Recover(ctx context.Context, op *journal.Operation, actor string) (journal.Operation, error) {
 	return run.Recover(ctx, e.Client, op, actor)

@@ -41,7 +41,7 @@ func (e *Engine) sendSafe(req *http.Request) (*http.Response, error) {
 		case !again || n >= policy.MaxAttempts || e.Now().Add(wait).After(ends) || e.Lifecycle.IsShutdown():
 			return resp, err
 		}
-		// A body is asked for before the response that it may not be there for is given up.
+		// A body is requested before the response is given up, for which the body may be missing.
 		next := req.WithContext(req.Context())
 		if hasBody(req) {
 			var bodyErr error

@@ -213,7 +213,7 @@ func (g *Pages) open() (*lookup.Pages, error) {
 }
 
 // Next returns the request to send next, without a credential and with a context of its own, or nil after the last
-// page. Send it to no other host, follow no redirect, and pass its response to [Pages.Read].
+// page. Send it to no other host, follow no redirect, and pass the response to [Pages.Read].
 func (g *Pages) Next() (*http.Request, error) {
 	if g.err != nil || g.ended {
 		return nil, g.err

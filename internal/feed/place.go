@@ -67,7 +67,7 @@ type Place struct {
 	Closed map[string]time.Time `json:"closed,omitempty"`
 }
 
-// Reads notes that a pass has read types, and forgets those that no pass has read for a while.
+// Reads notes that a pass has read types, and forgets the types that no pass has read for a while.
 func (p *Place) Reads(types []string, now time.Time, forgets time.Duration) {
 	read := map[string]time.Time{}
 	for name, at := range p.Types {
@@ -157,7 +157,7 @@ func (p *Place) StillClosed(from time.Time) map[string]time.Time {
 	return still
 }
 
-// PlaceOf reads the note of a bookmark. It returns a new source's place for a note that can't be read.
+// PlaceOf reads the note of a bookmark. It returns a new source's place for an unreadable note.
 func PlaceOf(b *journal.Bookmark) (p Place) {
 	if json.Unmarshal(b.Note, &p) != nil {
 		return Place{}

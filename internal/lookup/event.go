@@ -36,9 +36,9 @@ type Heard struct {
 	texts tables.Texts
 }
 
-// ReadEvents returns the events in a body that a rule reads: for each endpoint the first rule that matches. A body
-// that is not JSON has no events. A body with a list of events is no event itself, since a scheme may sign the items
-// alone. The caller must have checked by the signature that the body is the provider's.
+// ReadEvents returns the events in a body that a rule reads: for each endpoint the first matching rule. A body that is
+// not JSON has no events. A body with a list of events is no event itself, since a scheme may sign the items alone. The
+// caller must have checked by the signature that the body is the provider's.
 //
 // problem says why a body cannot be read for its events though a rule may read the body. It is "" otherwise.
 func ReadEvents(p *providers.Provider, header http.Header, body []byte) (heard []Heard, problem string) {
@@ -134,9 +134,9 @@ func says(texts tables.Texts, same providers.Same, want string) bool {
 }
 
 // Of reports whether the event fits the operation, which was sent to the endpoint. It compares the key, the reference
-// or the known object, times, and all that the rule compares. A caller's own reference counts only together with the
-// object's time of creation and another equal value. exact reports whether a mark of this operation alone identifies
-// the event. why says which comparison failed.
+// or the known object, times, and everything that the rule compares. A caller's own reference counts only together with
+// the object's time of creation and another equal value. exact reports whether a mark of this operation alone
+// identifies the event. why says which comparison failed.
 func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why string) {
 	if h.Rule.Endpoint != "" && h.Rule.Endpoint != e.Pattern {
 		return false, false, "its rule is of requests to another endpoint"

@@ -21,7 +21,7 @@ type Subject struct {
 	Key string
 
 	// Reference is the request's reference, or empty if there was none. ReferenceOurs says that a client made the
-	// reference at random for this operation alone.
+	// reference at random for the operation alone.
 	Reference     string
 	ReferenceOurs bool
 
@@ -53,16 +53,16 @@ const (
 	// slack is how far the clocks of a provider may be off, for objects that time identifies.
 	slack = 5 * time.Minute
 
-	// doubt is a further span before that. An object of that span is taken neither for another
-	// operation's nor for this one's: our clock may have been wrong then, and been put right since.
+	// doubt is a further span before that. An object of that span is taken neither for another operation's nor for this
+	// one's: our clock may have been wrong then, and corrected since.
 	doubt = 15 * time.Minute
 
 	// slackOurs is the same for a reference that is an operation's alone: the reference
 	// identifies the object without a time.
 	slackOurs = 24 * time.Hour
 
-	// after is how long after an operation's last attempt its object may have been created.
-	// It is for objects that their fields identify, and not a key or a reference.
+	// after is how long after an operation's last attempt its object may have been created. It is for objects that
+	// fields identify, and not a key or a reference.
 	after = time.Hour
 )
 
@@ -81,7 +81,8 @@ func (s *Subject) read() time.Time {
 	return s.since().Add(-doubt)
 }
 
-// Span returns the window for an object that only resembles the operation's: it ends soon after the last attempt.
+// Span returns the window for an object that only resembles the operation's: the window ends soon after the last
+// attempt.
 func (s *Subject) Span(now time.Time) Window {
 	w := s.Window(now)
 	if over := s.Last.Add(after + slack); !s.Last.IsZero() && over.Before(now) {

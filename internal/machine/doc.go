@@ -6,8 +6,8 @@
 // # What the rules rest on
 //
 // An exhaustive search over Next and MaySend (docs/verification.md draws the states that it saw) holds seventeen
-// invariants to every history of two clients, a network, a provider and a clock. It taught this, beyond the comments
-// of the functions:
+// invariants to every history of two clients, a network, a provider and a clock. The search taught the following,
+// beyond the comments of the functions:
 //
 //   - A refusal is the operation's answer only if nothing else of the operation may still take effect. No earlier
 //     attempt is open, or the provider recognises the refused request (providers.Everything). Otherwise a delayed
@@ -22,6 +22,6 @@
 //     the journal's last time. The window then ends too late.
 //   - A backup from before a next generation began is adopted. The earlier generation is then resent under its own
 //     key, by which the provider does not recognise the later one's effect.
-//   - Without an in-flight guard, Terms.Handling also covers a request's way to the provider, after the
-//     attempt was given up. The rule assumes that the request arrives within that time, or never.
+//   - Without an in-flight guard, Terms.Handling also covers a request's way to the provider, after the attempt was
+//     given up. The rule assumes that the request arrives within the time, or never.
 package machine

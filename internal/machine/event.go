@@ -102,8 +102,8 @@ type Intent struct {
 	// Account is the identity behind the credential of the coming request. Empty means not yet proven.
 	Account string
 
-	// Reference identifies the object that this request creates. Empty means none. ReferenceName is the field's place and
-	// name. With ReferenceOurs, the client makes the reference and fills in the field at the attempt. Otherwise the
+	// Reference identifies the object that this request creates. Empty means none. ReferenceName is the field's place
+	// and name. With ReferenceOurs, the client makes the reference and fills in the field at the attempt. Otherwise the
 	// caller's request has the reference.
 	Reference, ReferenceName string
 	// NextReference makes the reference of an operation with that key in the given generation, if ReferenceOurs is
@@ -117,13 +117,13 @@ type Intent struct {
 	// may have run. Zero means never.
 	Patience time.Duration
 
-	// Same reports whether a recorded fingerprint is of this request, if equal text is not the test. It is called
+	// Same reports whether a recorded fingerprint is of this request, if equal text is not the test. The store calls it
 	// inside a commit, so it uses nothing else and returns at once. Nil compares the texts.
 	Same func(fingerprint string) bool
 
 	// Key is the key of a first generation, or "" if the endpoint takes none. NextKey makes the key of a later
 	// generation. Nil keeps Key. It also makes the key of generation 0 if Key was carried and the operation lacks
-	// Alias, since its endpoint took no key when it began.
+	// Alias, since the endpoint took no key at the beginning.
 	Key     string
 	NextKey func(generation int) string
 }
@@ -202,9 +202,9 @@ type Event struct {
 	Cause    string    // Park, Doubt, Cancel: why, without secrets
 	Attempts int       // on the wire, made under this claim
 
-	// Open says that an attempt of this claim may have run, or that an answer proved an earlier attempt. Unsent says that
-	// the window has not begun: no attempt of this claim left this machine, or the provider registers no key for the
-	// refusals. Failed says that a failure answered an attempt of this claim, and that the attempt may have had an effect.
+	// Open says that an attempt of the claim may have run, or an answer proved an earlier attempt. Unsent says that the
+	// window has not begun: no attempt of the claim left the machine, or the provider registers no key for the
+	// refusals. Failed says that a failure answered an attempt of the claim, and the attempt may have had an effect.
 	// Park, MarkUnknown, Cancel.
 	Open, Unsent, Failed bool
 	Busy                 bool   // Park: the last answer was "in flight"
@@ -216,7 +216,7 @@ type Event struct {
 	// MarkUnknown, Cancel.
 	Retention time.Duration
 
-	// Told says that a caller receives this failure. From then on an unnamed operation is not sent in the background.
+	// Told says that a caller receives the failure. From then on an unnamed operation is not sent in the background.
 	// Park, Doubt, Cancel.
 	Told bool
 	// Delivered says that no hook receives the event's outcome, so a delivery is not needed.
@@ -245,8 +245,8 @@ type Event struct {
 	Forced       bool               // Resolve: despite evidence to the contrary
 	Keep         time.Duration      // Reap
 
-	// Object is kind and id of the object in the answer or the evidence, or "". With Executed it is the candidate that
-	// the person chose. Complete, Evidence, Resolve. Account is the proven identity of the attempt or look-up.
+	// Object is kind and id of the object in the answer or the evidence, or "". With Executed it is the candidate
+	// chosen by the person. Complete, Evidence, Resolve. Account is the proven identity of the attempt or look-up.
 	Object, Account string
 	Credential      string // Sign: Operation.Credential from now on
 	// Taken says that Object proves another operation. A store sets Taken.
@@ -304,7 +304,7 @@ const (
 	Misuse
 	// Stop means that the operation is unknown, and never sent again unless a person or evidence settles the outcome.
 	Stop
-	// Gone means that the operation is completed, and its answer was reaped.
+	// Gone means that the operation is completed, and the answer was reaped.
 	Gone
 	// Recorded means that the event took place.
 	Recorded
@@ -321,7 +321,7 @@ const (
 	// Contradicted means that the evidence contradicts the record, which stands. The evidence is kept, and
 	// Operation.Attention says what a person has to look at.
 	Contradicted
-	// Weighed means that this event, or the death of the session, ended the claim, and that earlier evidence decided. The
+	// Weighed means that the event, or the death of the session, ended the claim, and earlier evidence decided. The
 	// operation is completed or unknown.
 	Weighed
 )

@@ -112,8 +112,8 @@ func weighed(op *journal.Operation, ev *Event) {
 	ev.Evidence = &e
 }
 
-// marks reports whether evidence can settle an operation: its object shows a mark of the operation, or it is the
-// finding of the program's own look-up. Agreeing fields only make a candidate, for a person.
+// marks reports whether evidence can settle an operation: the object shows a mark of the operation, or the finding
+// comes from the program's own look-up. Agreeing fields only make a candidate, for a person.
 func marks(e *journal.Evidence) bool { return e.Basis >= journal.BasisPerson }
 
 const noMark = "an object agrees with it, but shows no mark of it: compare them at the provider"
@@ -551,7 +551,8 @@ func keep(op *journal.Operation, ev *Event) {
 }
 
 // leastNeeded returns the evidence to drop: the second oldest that says nothing of an object, since a seen object
-// forbids an absence. If there is none, it is the second oldest that other evidence repeats, and else that of no effect.
+// forbids an absence. If there is none, it is the second oldest that other evidence repeats, and otherwise the evidence
+// of no effect.
 func leastNeeded(list []journal.Evidence) int {
 	for _, stays := range []func(*journal.Evidence) bool{
 		mayShow,

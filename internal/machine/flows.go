@@ -39,8 +39,8 @@ type Flows interface {
 	ReapFlows(ctx context.Context, ev FlowEvent, limit int) (int, error)
 }
 
-// LocalFlows is a Flows whose database may also be the application's. A step's writes and its record can then be one
-// commit, and so can an application's writes and the record of a flow that goes on from there.
+// LocalFlows is a Flows whose database may also be the application's. One commit can then hold a step's writes and
+// record, or an application's writes and the record of a flow that goes on from there.
 type LocalFlows interface {
 	Flows
 

@@ -13,8 +13,8 @@ import (
 // maxBusy is how long a provider may go on answering "in flight" before the operation becomes unknown.
 const maxBusy = 24 * time.Hour
 
-// A clock has jumped if it is ahead of the journal's last time by more than Leap, or behind by more than an
-// operation's margin. Stores believe the clock once it has run for Confirmation from there, by its own time.
+// A clock has jumped if it is ahead of the journal's last time by more than Leap, or behind by more than an operation's
+// margin. Stores believe the clock after the store's own time has run for Confirmation from there.
 const (
 	Leap         = 24 * time.Hour
 	Confirmation = 10 * time.Minute
@@ -35,8 +35,8 @@ func (e *EventError) Unwrap() error { return journal.ErrInvalidEvent }
 
 // Next is the state machine: it returns op after ev, and the decision for the caller. Next is pure and total. live
 // reports whether the session in op.Holder is alive. The zero Operation stands for one that the journal lacks. The
-// store removes a result in StateAbsent. With an error, or the decisions Ignored, Stale, Wait, Replay, Misuse, Gone
-// and Withdrawn, the operation is unchanged, except that its window may be closed now.
+// store removes a result in StateAbsent. With an error, or the decisions Ignored, Stale, Wait, Replay, Misuse, Gone and
+// Withdrawn, the operation is unchanged, but the window may be closed now.
 //
 // Next shares slices and maps of op and ev with the result and writes to none.
 func Next(op journal.Operation, live bool, ev Event) (journal.Operation, Decision, error) {
@@ -54,8 +54,8 @@ func Next(op journal.Operation, live bool, ev Event) (journal.Operation, Decisio
 	case Ignored, Stale, Wait, Replay, Misuse, Gone, Withdrawn:
 		return next, decision, nil
 	}
-	// An operation that is only put off keeps the time of a clock that was far ahead of this one. By that time cameBack
-	// recognises that its due time is wrong.
+	// An operation that is only put off keeps the time of a clock that was far ahead. By this time cameBack recognises
+	// that the due time is wrong.
 	if next.State != journal.StateAbsent && (decision != Later || op.UpdatedAt.Sub(ev.At) <= Leap) {
 		next.UpdatedAt = ev.At
 	}
@@ -172,8 +172,8 @@ func closeWindow(op *journal.Operation, ev *Event) {
 }
 
 // closeRepeat closes the window of a completed operation before a look-up for the missing answer. No clock's event
-// reaches such an operation. So closeRepeat attributes a first send to a clock that was set back, if that clock's
-// latest time is not earlier.
+// reaches such an operation. So closeRepeat attributes a first send to a clock that was set back, if the clock's latest
+// time is not earlier.
 func closeRepeat(op *journal.Operation, ev *Event) {
 	if op.State == journal.StateCompleted && (isAhead(op, ev) || !ev.Ahead.Before(sentSince(op))) {
 		op.WindowClosed = true
@@ -181,7 +181,7 @@ func closeRepeat(op *journal.Operation, ev *Event) {
 }
 
 // isAhead reports whether a clock that is ahead of the present, believed one may have dated the operation's first send.
-// After the clock was set back, that is any first send: the former clock may have run ahead for longer than its lead.
+// After the clock was set back, any first send qualifies: the former clock may have run ahead for longer than its lead.
 func isAhead(op *journal.Operation, ev *Event) bool {
 	since := sentSince(op)
 	return ev.Unconfirmed.IsZero() && ev.Last.Sub(ev.At) > leapMargin(op.Terms) && (since.After(ev.At) || ev.SetBack && !since.IsZero())
@@ -493,7 +493,7 @@ func offer(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	return Offer, nil
 }
 
-// waitForCaller keeps an operation that only its caller can have sent, since the operation is unnamed or the journal
+// waitForCaller keeps an operation that only the caller can have sent, since the operation is unnamed or the journal
 // lacks the body. The caller may ask again until the window ends. Then the rule decides.
 func waitForCaller(op *journal.Operation, ev *Event) (Decision, error) {
 	if decision := expire(op, ev); decision != Ignored {
@@ -517,7 +517,7 @@ func waitForCaller(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// waitsForItsCaller puts off an operation that only its caller can have sent again, until the window ends. If the
+// waitsForItsCaller puts off an operation that only the caller can have sent again, until the window ends. If the
 // operation may have run, a person has to decide PendingAttentionAfter after the first park. That may be long before
 // the window ends.
 func waitsForItsCaller(op *journal.Operation, ev *Event, ends time.Time) {
@@ -561,8 +561,8 @@ func sessionLost(op *journal.Operation, ev *Event) {
 	op.Cause = "its process ended while it was in flight"
 }
 
-// send claims a pending operation if the rule lets it be sent now, with its key in the given form. If something may
-// have run under another form, the provider would not recognise the key.
+// send claims a pending operation if the rule allows a send now, with the key in the given form. If something may have
+// run under another form, the provider would not recognise the key.
 func send(op *journal.Operation, ev *Event, form string) (Decision, error) {
 	op.State, op.Holder = journal.StatePending, ""
 	if decision := expire(op, ev); decision != Ignored {
@@ -995,7 +995,7 @@ func supply(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// replaced replaces the recorded answer, and keeps it if a provider sent it.
+// replaced replaces the recorded answer, and keeps an answer from a provider.
 func replaced(op *journal.Operation, answer journal.Answer) {
 	was := *op.Answer
 	answer.Generation, answer.Replaced = was.Generation, was.Replaced

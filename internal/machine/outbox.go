@@ -27,10 +27,10 @@ type Outbox interface {
 	// EnqueueTx need not move the journal's latest time. ev.Last and the result's may be earlier than that.
 	EnqueueTx(ctx context.Context, tx journal.Tx, ev Event) (Result, error)
 
-	// DeliverTx applies ev, of kind EventDeliver, in a transaction of its own, and calls f to write in it. Both are
-	// one commit, durable when DeliverTx returns. f neither commits nor rolls back. If the outcome was delivered
-	// already, or another outcome has come since, DeliverTx does not call f, and the decision is Ignored. If f returns
-	// an error, nothing is recorded and DeliverTx returns that error. After any other error it is unknown whether the
-	// commit landed. The next delivery of the outcome finds out.
+	// DeliverTx applies ev, of kind EventDeliver, in a separate transaction, and calls f to write in the transaction.
+	// Both are one commit, durable when DeliverTx returns. f neither commits nor rolls back. If the outcome was
+	// delivered already, or another outcome has come since, DeliverTx does not call f, and the decision is Ignored. If
+	// f returns an error, nothing is recorded and DeliverTx returns that error. After any other error it is unknown
+	// whether the commit landed. The next delivery of the outcome finds out.
 	DeliverTx(ctx context.Context, ev Event, f func(ctx context.Context, tx journal.Tx) error) (Result, error)
 }

@@ -19,9 +19,9 @@ const (
 	// ReceiptRecord: an answer is recorded under a key without a reservation. It needs the fields of ReceiptReserve, and
 	// Answer.
 	ReceiptRecord
-	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With Executed
-	// it needs Answer, with a Status of 0 or from 200 to 599. A Claim other than zero, and Handle, are those of the
-	// receipt that the person saw.
+	// ReceiptResolve: a person says what became of a reserved receipt. It needs Resolution, and By or Why. With
+	// Executed it needs Answer, with a Status of 0 or from 200 to 599. A Claim other than zero, and Handle, belong to
+	// the receipt that the person saw.
 	ReceiptResolve
 	// ReceiptReap: an expired answer is removed, and later the receipt.
 	ReceiptReap
@@ -38,8 +38,8 @@ type ReceiptEvent struct {
 
 	Place       string
 	Fingerprint string
-	// Same reports whether a recorded receipt is of the event's request. It returns an error if this release can't compare
-	// the two. It is called within the store's transaction, and must not ask the journal for anything.
+	// Same reports whether a recorded receipt is of the event's request. It returns an error if this release can't
+	// compare the two. It is called within the store's transaction, and must not ask the journal for anything.
 	Same func(*journal.Receipt) (bool, error)
 
 	Keep   time.Duration // how long the answer is given, from CreatedAt

@@ -14,9 +14,9 @@ import (
 type Receipts interface {
 	Store
 
-	// MakeReceipts makes the tables of receipts, if they are missing. It is called before the other methods. naming says how
-	// the keys of requests are made. The first that is not empty is recorded, and another one is an error from then on. The
-	// error wraps ErrVersion if a newer release has made the tables in a way that this one can't write.
+	// MakeReceipts makes the tables of receipts, if they are missing. It is called before the other methods. naming
+	// says how the keys of requests are made. The first that is not empty is recorded, and another one is an error from
+	// then on. The error wraps ErrVersion if a newer release's tables have a form that this release can't write.
 	MakeReceipts(ctx context.Context, naming string) error
 
 	// BeginTx starts a writing transaction of the journal's database, durable after the commit.

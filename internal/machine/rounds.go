@@ -71,8 +71,8 @@ func roundOfObject(op *journal.Operation, object string) (int, bool) {
 	return op.Generation, true
 }
 
-// Proves reports whether this object, in this account, proves the operation, or will once its claim has ended. An
-// unknown account matches every account.
+// Proves reports whether the object, in the account, proves the operation, or will once the claim has ended. An unknown
+// account matches every account.
 func Proves(op *journal.Operation, account, object string) bool {
 	return MayBeIn(op, account) && (journal.SameObject(op.Object, object) || slices.ContainsFunc(op.Evidence, func(e journal.Evidence) bool { return e.Finding.TookEffect() && journal.SameObject(e.Object, object) }))
 }

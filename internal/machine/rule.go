@@ -131,13 +131,13 @@ func (p PermissionAnswer) String() string { return words.Of("PermissionAnswer", 
 // pure. It returns Never for a withdrawn operation. Otherwise it returns SendNow if and only if
 //
 //   - nothing may have run; or
-//   - the provider deduplicates this call by its key, and the window that began with the first send is still open; or
+//   - the provider deduplicates the call by its key, and the window that began with the first send is still open; or
 //   - the caller's own call is running, and its method is idempotent and neither named nor keyed.
 //
-// A provider without an in-flight guard might execute a second request beside the first. So the window opens only
-// after the stated handling time. A clock behind the journal's by more than the margin proves nothing about the window
-// before it has caught up. A clock that has jumped proves, until the jump is confirmed, only that a window is over,
-// and only if the journal's time agrees.
+// A provider without an in-flight guard might execute a second request beside the first. So the window opens only after
+// the stated handling time. A clock behind the journal's by more than the margin proves nothing about the window before
+// it has caught up. A clock that has jumped proves, until the jump is confirmed, only a window's end, and only if the
+// journal's time agrees.
 func MaySend(q Question) Permission {
 	if q.Withdrawn {
 		return never("an operator withdrew it")

@@ -25,17 +25,17 @@ type Store interface {
 	// EventBegin and EventClaim need a live session of this store. Otherwise Apply returns ErrSessionLost. Apply accepts
 	// the other events from a lost session too, since a late final answer must not be lost.
 	//
-	// A store that detects a restore or a copy returns ErrRestored until an Adopt. It refuses the events that send, decide
-	// or forget by the record: Join, EventBegin, EventEnqueue, EventClaim, EventResolve, EventReap, EventLook, EventHint
-	// and EventEvidence. It accepts answers and other ends of a claim, and reads.
+	// A store that detects a restore or a copy returns ErrRestored until an Adopt. It refuses the events that send,
+	// decide or forget by the record: Join, EventBegin, EventEnqueue, EventClaim, EventResolve, EventReap, EventLook,
+	// EventHint and EventEvidence. It accepts answers and other ends of a claim, and reads.
 	Apply(ctx context.Context, ev Event) (Result, error)
 
 	// Claim applies ev, of kind EventClaim and without Ref, to at most limit operations that are claimable at ev.At. It
-	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable are
-	// pending operations to be woken (by ev.Due, if set), operations in flight with a dead session, and undelivered
+	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable
+	// are pending operations to be woken (by ev.Due, if set), operations in flight with a dead session, and undelivered
 	// outcomes that no session holds. Claim skips operations that ev.From and ev.Today exclude. In a store for many
 	// processes, Claim also skips operations that another process has locked. The results are whole, with bodies. Fewer
-	// than limit results mean that no more were claimable, or that a later commit failed.
+	// than limit results mean that there were no more, or a later commit failed.
 	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)
 
 	// Reap applies ev, of kind EventReap and without Ref, to at most limit operations. It returns the number of shrunk and
@@ -87,8 +87,8 @@ type Clock interface {
 
 // Expirer is a Journal whose sessions expire unless they are renewed. It is optional.
 type Expirer interface {
-	// AwaitExpired waits for sessions of other processes with operations or flows, if the sessions' leases are over. Each
-	// of them then ends, or its process renews it. The wait has a limit of its own. Claim finds the operations of the ended
-	// sessions.
+	// AwaitExpired waits for sessions of other processes with operations or flows, if the sessions' leases are over.
+	// Each of them then ends, or its process renews it. The wait has a limit of its own. Claim finds the operations of
+	// the ended sessions.
 	AwaitExpired(ctx context.Context) error
 }

@@ -55,7 +55,7 @@ const (
 
 type listKey struct{}
 
-// CatchUpOf reports whether a request with this context lists a provider's events, with the scope and account of its
+// CatchUpOf reports whether a request with the context lists a provider's events, with the scope and account of the
 // source.
 func CatchUpOf(ctx context.Context) (scope, account string, lists bool) {
 	s, lists := ctx.Value(listKey{}).(*Source)
@@ -158,8 +158,7 @@ func listFor(p *providers.Provider, list *providers.Feed, s *Source) purpose {
 	}}
 }
 
-// begin checks the first event's time, that the journal is whole, and that the credential is the account's, before the
-// first page.
+// begin checks the first event's time, the journal's wholeness, and the credential's account, before the first page.
 func (u *catchUp) begin(ctx context.Context) error {
 	if u.source.From.After(u.finder.Now().Add(maxAhead)) {
 		return ErrAhead
@@ -200,7 +199,7 @@ func (u *catchUp) identify(ctx context.Context) error {
 }
 
 // skip passes over the time whose events are no longer listed, by the provider's clock: a local clock that is ahead
-// would pass over events that are.
+// would pass over listed events.
 func (u *catchUp) skip(ctx context.Context) error {
 	list := u.plan.Feed()
 	listed := func() time.Time { return u.until.Add(max(list.VisibleAfter, visibleAfter) - list.Horizon) }

@@ -40,7 +40,7 @@ type listedEvent struct {
 }
 
 // read reads the window in slices of time, the oldest first. It hands over the events of a slice before it reads the
-// next one.
+// next slice.
 func (u *catchUp) read(ctx context.Context) error {
 	width := firstSlice
 	if u.plan.Feed().Bound == providers.ByPages {
@@ -84,7 +84,7 @@ func isTooMuch(err error) bool {
 	return errors.Is(err, feed.ErrWindowTooLong) || errors.Is(err, feed.ErrPageTooLarge)
 }
 
-// passOver notes that a second has more events than can be listed, or an event that is too large. The events that were
+// passOver notes a second with more events than can be listed, or an event that is too large. The events that were
 // listed are handed over all the same.
 func (u *catchUp) passOver(ctx context.Context, end time.Time) {
 	gap := &u.result.Gap
@@ -96,8 +96,8 @@ func (u *catchUp) passOver(ctx context.Context, end time.Time) {
 		"provider", u.to.route.Provider.Name, "from", u.reached, "until", end)
 }
 
-// list returns the events of a window, the oldest first. If a second is too much to read, it returns those that were read
-// with the error.
+// list returns the events of a window, the oldest first. If a second is too much to read, it returns the events read so
+// far with the error.
 func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (events []listedEvent, err error) {
 	w.Account = u.source.Account
 	held := 0
@@ -257,7 +257,7 @@ func (u *catchUp) fail(ctx context.Context, e feed.FailedEvent) {
 
 const errNotListed = "the provider does not list the event any more: fetch its object, and act on that"
 
-// readAgain reads the events of source.Again that the window did not have, each with its second alone.
+// readAgain reads the events of source.Again that the window lacked, each with the event's second alone.
 func (u *catchUp) readAgain(ctx context.Context) error {
 	f := u.plan.Feed()
 	left := make([]feed.FailedEvent, 0, len(u.again))

@@ -60,7 +60,7 @@ func (f *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledB
 	return about, nil
 }
 
-// concerned is an operation that an event may be about, and the event's meaning for it.
+// concerned is an operation that an event may be about, and the event's meaning for the operation.
 type concerned struct {
 	op         journal.Operation
 	generation int
@@ -198,8 +198,8 @@ func (f *Finder) hint(ctx context.Context, all []concerned) (ops []journal.Opera
 	return ops, nil
 }
 
-// operationsOf finds the operations that an event may be about: by the event's key, else its reference, else its object.
-// operationsOf leaves out operations in another scope or account.
+// operationsOf finds the operations that an event may be about: by the event's key, else its reference, else its
+// object. operationsOf leaves out operations in another scope or account.
 func (f *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *lookup.Heard, at endpoint) ([]machine.Match, error) {
 	objects := []string{""}
 	if h.Object != "" {
@@ -233,8 +233,8 @@ func (f *Finder) operationsOf(ctx context.Context, p *providers.Provider, h *loo
 	return nil, nil
 }
 
-// eventOn returns an event's meaning for an operation, if the event is about it. hidden reports whether it may instead
-// be about an operation of another tenant.
+// eventOn returns an event's meaning for an operation, if the event is about it. hidden reports whether the event may
+// instead be about another tenant's operation.
 func (f *Finder) eventOn(m *machine.Match, h *lookup.Heard, e Event, at endpoint) (ev machine.Event, is, hidden bool) {
 	op := &m.Operation
 	u := core.Parsed(op.Request.URL)
@@ -385,7 +385,7 @@ func showsUniqueMark(op *journal.Operation, h *lookup.Heard, about *lookup.Subje
 		h.Reference != "" && h.Reference == about.Reference && op.ReferenceOurs && naming.IsRandom(h.Reference)
 }
 
-// inAccount reports whether the event happened in the operation's account, given that nothing contradicts this. If the
+// inAccount reports whether the event happened in the operation's account, if nothing contradicts the account. If the
 // account is not known, the operation is only looked for, unless the event shows a mark of this operation alone.
 func (f *Finder) inAccount(op *journal.Operation, h *lookup.Heard, at endpoint, exact, unique bool) bool {
 	perScope, header := f.Recorded(op.Provider).KeysPerScope, f.accountHeader(op)

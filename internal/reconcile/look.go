@@ -158,8 +158,8 @@ func (l *Pass) look(ctx context.Context, op *journal.Operation) result {
 	return s
 }
 
-// isNewer reports whether another table row than this process has began the operation, so this process may have the
-// older row.
+// isNewer reports whether another table row than the process has began the operation, so the process may have the older
+// row.
 func (f *Finder) isNewer(op *journal.Operation, route tables.Route) bool {
 	row := ""
 	if f.LooksFor(route) {

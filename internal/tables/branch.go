@@ -19,7 +19,7 @@ func everyBranchSays(body []byte, path, equals string) bool {
 }
 
 // leadsToNothing reports whether no branch of a path in an answer's body leads to more than null or an empty value. It
-// returns true for an answer without a body, and false for a body that can't be read.
+// returns true for an answer without a body, and false for an unreadable body.
 func leadsToNothing(a *reading, path string) bool {
 	if len(a.Body) == 0 {
 		return true

@@ -8,8 +8,8 @@ import (
 // answer with the provider's replay mark is read as one to a later attempt,
 // whatever a.Later says, since it proves an earlier one.
 //
-// A 2xx that [Recognises] does not take for the provider's is
-// Indeterminate, whatever the rules make of its status: something else answered.
+// A 2xx that [Recognises] does not take for the provider's is Indeterminate, whatever the rules say about the status:
+// another server answered.
 //
 // An answer that no rule matches is read with care: 2xx is Final; 408, 425, 429
 // and 5xx are Retry; everything else, other 4xx and 3xx included, is

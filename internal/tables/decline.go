@@ -5,9 +5,9 @@ import "github.com/onceward/onceward/providers"
 // maxDeclined is the largest body of a decline, in bytes.
 const maxDeclined = 64 << 10
 
-// Declined reports whether an answer is a success of the provider that says, by p.Declines, that nothing took effect.
-// body is the answer's, decoded and whole. The result is false for an unknown body (nil). Declined works for recorded
-// answers and new ones, p may be nil, and concurrent use is safe.
+// Declined reports whether an answer is a provider's success that, by p.Declines, had no effect. body is the answer's,
+// decoded and whole. The result is false for an unknown body (nil). Declined works for recorded answers and new ones, p
+// may be nil, and concurrent use is safe.
 func Declined(p *providers.Provider, a Answer) bool {
 	if p == nil || len(p.Declines) == 0 || !Recognises(p, a.Status, a.Header, a.Body) ||
 		len(a.Body) > maxDeclined || len(lines(a.Header, "Content-Encoding")) > 0 {

@@ -153,8 +153,8 @@ func (r *reading) value(on pathSet, steps, depth int) bool {
 	return true
 }
 
-// object consumes an object. It reads nothing from a path with a member that occurs twice, since parsers differ on
-// which one counts.
+// object consumes an object. It reads nothing from a path with a member that occurs twice, since parsers differ on the
+// member that counts.
 func (r *reading) object(on pathSet, steps, depth int) bool {
 	t := &r.text
 	var seen, twice pathSet

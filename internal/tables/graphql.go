@@ -149,7 +149,7 @@ type gqlValue struct {
 }
 
 // gqlParser reads an executable document as far as needed to find the operations' top-level arguments. It accepts some
-// documents that the grammar does not allow, which a server refuses.
+// documents that break the grammar, which a server refuses.
 type gqlParser struct {
 	lexer gqlLexer
 	token gqlToken // that comes next
@@ -204,7 +204,7 @@ func (p *gqlParser) advance() {
 
 func (p *gqlParser) text() string { return p.lexer.in[p.token.from:p.token.to] }
 
-// take consumes a token of this kind, if it comes next.
+// take consumes a token of the given kind, if it comes next.
 func (p *gqlParser) take(kind gqlKind) bool {
 	if p.token.kind != kind {
 		return false
@@ -222,7 +222,7 @@ func (p *gqlParser) name() string {
 	return name
 }
 
-// skip consumes all from a bracket to the one that closes it.
+// skip consumes all from a bracket to its closing bracket.
 func (p *gqlParser) skip(open, closing gqlKind) {
 	depth := 0
 	for p.ok {

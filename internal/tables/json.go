@@ -330,7 +330,8 @@ const (
 )
 
 // locate finds the member at a path of names. It returns a problem for a path that occurs twice, however the names are
-// escaped, since parsers differ on which one counts. A text that is not a JSON object to the end is a problem too.
+// escaped, since parsers differ on the member that counts. A text that is not a JSON object to the end is a problem
+// too.
 func locate(text []byte, path []string) (place jsonPlace, problem string) {
 	t := &jsonText{in: text}
 	if t.ended() {

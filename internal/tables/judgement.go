@@ -27,11 +27,11 @@ type Answer struct {
 	// means unknown.
 	Beginning []byte
 
-	// Later says that an earlier attempt under this key may have run.
+	// Later says that an earlier attempt under the key may have run.
 	Later bool
 
-	// OwnKey says that the client made the key at random for this operation, so that no other party can have sent the key.
-	// It is false for a caller's own key. It is also false for a key made from a secret and a name, since the operation
+	// OwnKey says that the client made the key at random for the operation, so no other party can have sent the key. It
+	// is false for a caller's own key. It is also false for a key made from a secret and a name, since the operation
 	// would get the same key again after the loss of the journal.
 	OwnKey bool
 }
@@ -44,9 +44,8 @@ type Judgement struct {
 	// Replayed says that the answer carries the provider's replay mark.
 	Replayed bool
 
-	// Earlier says that the answer proves an earlier attempt under this key,
-	// even where the journal knows of none: a replay mark, InFlight,
-	// AlreadyDone or AnswerGone.
+	// Earlier says that the answer proves an earlier attempt under the key, even if the journal knows of none: a replay
+	// mark, InFlight, AlreadyDone or AnswerGone.
 	Earlier bool
 
 	// Recognised says that the answer is a 2xx from the provider, as far as the table tells: see [Recognises].
@@ -64,9 +63,9 @@ type Judgement struct {
 }
 
 // defaultRules classify the answers that a provider's own rules leave. They trust only facts that hold for any HTTP
-// server, and otherwise choose the verdict that does the least harm. If the status promises that the next answer may
-// differ, the verdict is a repeat with the same key. Elsewhere the verdict is reconciliation. The resend rule still
-// has to allow the repeat. 409 and the other client errors mean something else at each provider.
+// server, and otherwise choose the verdict with the least harm. If the status promises that the next answer may differ,
+// the verdict is a repeat with the same key. Elsewhere the verdict is reconciliation. The resend rule still has to
+// allow the repeat. 409 and the other client errors mean something else at each provider.
 var defaultRules = slices.Concat([]providers.Rule{
 	{Status: 200, Through: 299, Verdict: providers.Final, Source: "RFC 9110 section 15.3: received, understood and accepted [D]"},
 }, rules(status.Passing, providers.Retry), []providers.Rule{

@@ -33,8 +33,8 @@ func (k Key) invalid(format string, args ...any) error {
 // Check returns nil if the endpoint takes this key, which is given without the quotes of the quoted form. The error
 // is a [*KeyError].
 //
-// A key in double quotes is refused if the header is raw. The quotes would become part of the key, so that the same
-// key without them would be another one.
+// A key in double quotes is refused if the header is raw. The quotes would become part of the key, so the same key
+// without quotes would be another one.
 func (k Key) Check(key string) error {
 	if err := k.takes(key); err != nil || k.Place == providers.KeyNone || k.UUIDVersion == 0 || isUUID(key, k.UUIDVersion) {
 		return err
@@ -99,16 +99,16 @@ func inQuotes(s string) bool {
 	return len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"'
 }
 
-// Set puts the key into its place in the message, and replaces a key that is there. It also sets firstSent if the
-// endpoint takes one. If the endpoint takes no key, Set does nothing.
+// Set puts the key into its place in the message, and replaces an existing key. It also sets firstSent if the endpoint
+// takes one. If the endpoint takes no key, Set does nothing.
 //
 // m.Header is changed in place, unless nil. m.Query and m.Body get new values and keep their other bytes: numbers, the
 // order of fields and white space do not change. The same message, key and time always give the same bytes. A missing
 // field becomes the first one of the JSON object or input object, or the last one of the form or query.
 //
 // The error is a [*KeyError], and m is then unchanged. It is an error of [Key.Check], except for UUIDVersion, or says
-// that the message cannot carry a key. Such a message has the field twice, or a body that is compressed or of the
-// wrong kind.
+// that the message cannot carry a key. Such a message has the field twice, or a body that is compressed or of the wrong
+// kind.
 func (k Key) Set(m *Message, key string, firstSent time.Time) error {
 	if k.Place == providers.KeyNone {
 		return nil
@@ -196,8 +196,7 @@ func (k Key) Without(m Message) (Message, error) {
 	return m, err
 }
 
-// InHeader reports whether a header of this name, in whatever spelling, carries the
-// key or travels with it.
+// InHeader reports whether a header with a name, in any spelling, carries the key or travels with the key.
 func (k Key) InHeader(name string) bool {
 	switch k.Place {
 	case providers.KeyNone:

@@ -191,7 +191,7 @@ func (t Texts) Only(path string) (text string, ok bool) {
 
 // Sent returns the values of a request's fields, by dotted paths from a JSON body, or by name from a form. Without a
 // body, it reads the query's parameters. It skips a field that occurs more than once, and all fields of a body that is
-// compressed or of another kind.
+// compressed or has another kind.
 func (f *Fields) Sent(m Message) map[string]string {
 	said := map[string]string{}
 	switch {

@@ -103,8 +103,7 @@ func unescaped(s string) string {
 	return s
 }
 
-// withPair returns the text with this value in place of the pair's, or with the
-// pair added at its end.
+// withPair returns the text with the value in place of the pair's, or with the pair added at the end.
 func withPair(text, name, value string, found []pair) string {
 	value = url.QueryEscape(value)
 	if len(found) == 0 {

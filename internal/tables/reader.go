@@ -104,8 +104,8 @@ func (r *reader) wildAt(steps int) pathSet {
 	return 0
 }
 
-// under returns the paths whose next step is a member with this name, a string literal, and the paths among them with
-// an array there.
+// under returns the paths whose next step is a member with the name, a string literal, and the paths whose step there
+// is an array.
 func (r *reader) under(on pathSet, steps int, literal []byte) (into, lists pathSet) {
 	if on == 0 {
 		return 0, 0

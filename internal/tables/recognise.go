@@ -13,10 +13,9 @@ import (
 // Recognises reports whether an answer with a 2xx is the provider's own, as far as the media types in p.Answers tell.
 // body is the decoded body or its beginning, or nil if unknown.
 //
-// It returns true for every answer if p is nil or p.Answers is empty. It returns false for HTML, unless HTML is
-// listed, and for markup, unless HTML or a type that ends in xml is listed. It also returns false for markup with a
-// label of JSON. An unlisted type counts if application/json is listed and the body begins like a JSON object or
-// array.
+// It returns true for every answer if p is nil or p.Answers is empty. It returns false for HTML, unless HTML is listed,
+// and for markup, unless HTML or a type that ends in xml is listed. It also returns false for markup with a label of
+// JSON. An unlisted type counts if application/json is listed and the body begins like a JSON object or array.
 //
 // A body that is empty or has only white space is the provider's with 204 and 205, and with a status listed in
 // p.Answers. If the body is unknown, the type alone decides.

@@ -45,8 +45,8 @@ func (r Reference) Carried(m Message) (reference string, present bool, err error
 	return "", false, nil
 }
 
-// Set fills in a reference if the request has none. It does so as [Key.Set] does with a key, but also adds the object
-// of a JSON body that the reference belongs to if it is missing.
+// Set fills in a reference if the request has none. It works like [Key.Set], but also adds a missing object of a JSON
+// body that the reference belongs to.
 //
 // The error is a [*KeyError], and m is then unchanged. Payers see the reference's place, the request has a reference,
 // or its body is of parts, compressed or of another kind. Or the place does not take the reference, or has no room

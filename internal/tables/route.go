@@ -15,13 +15,13 @@ import "net/url"
 // A name may also stand in a value beside the secret, as in {"name":"cvc","value":"123"}, except for the last rule. A
 // field that is null, a boolean or empty is no secret.
 //
-// Secrets looks into JSON, forms, multipart/form-data, XML, GraphQL documents and JSON within texts, compressed by
-// gzip or not at all. A body that it can't read whole counts as a secret, unless OpenRequest lists "*". The time is
+// Secrets looks into JSON, forms, multipart/form-data, XML, GraphQL documents and JSON within texts, compressed by gzip
+// or not at all. A body that it can't read whole counts as a secret, unless OpenRequest lists "*". The time is
 // proportional to the body's length.
 func (rt *Route) Secrets(m Message) Secrets { return rt.secretNames().search(m) }
 
-// SecretInQuery reports whether the URL of a request with this message has one of the fields in SecretRequest, as a form
-// would have it. A URL is written down in too many places to hold one.
+// SecretInQuery reports whether the URL of a request with the message has one of the fields in SecretRequest, in the
+// form of a form. A URL is written down in too many places to hold one.
 func (rt *Route) SecretInQuery(m Message) bool { return rt.secretNames().inQuery(m.Query) }
 
 // secretNames are the names of the route's secrets. They are undecided if no table says what they are.
@@ -40,7 +40,7 @@ func (rt *Route) KeyForm() string {
 	return Key(rt.Endpoint.Key).Form()
 }
 
-// Compared returns the values that look-ups and events compare of a request under this route.
+// Compared returns the request's values that look-ups and events compare under the route.
 func (rt *Route) Compared(method string, u *url.URL, m Message) map[string]string {
 	return rt.at.compared.Values(method, u, m)
 }

@@ -141,10 +141,9 @@ func (r *Router) serve(s *served) (errs []error) {
 // Route finds the contract for a request with this method ("" means GET) and
 // URL.
 //
-// Of the hosts that providers name, an exact one comes before a wildcard, and a
-// longer wildcard before a shorter one. A path that a server may read as
-// another one (empty, "." or ".." segments, an escaped slash or dot) matches no
-// endpoint: it is under the unlisted contract, which is the careful one.
+// Of the hosts that providers name, an exact one comes before a wildcard, and a longer wildcard before a shorter one. A
+// path with a second reading (empty, "." or ".." segments, an escaped slash or dot) matches no endpoint: the path is
+// under the careful contract, the unlisted one.
 func (r *Router) Route(method string, u *url.URL) Route {
 	rt := Route{Endpoint: &unlisted.Endpoint, Effect: !safe(method), at: &unlisted}
 	s := r.host(u)

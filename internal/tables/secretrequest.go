@@ -58,9 +58,9 @@ func (n *secretNames) inQuery(query string) bool {
 	return s.found.Found
 }
 
-// Shown reports whether an answer with this header and body must not be kept either: one that repeats a secret of the
-// request, or has an unreadable text. If the request held a credential, or no table lists its secrets, an answer with
-// a credential must not be kept either.
+// Shown reports whether an answer with the header and body must not be kept either: the answer repeats a secret of the
+// request, or has an unreadable text. If the request held a credential, or no table lists its secrets, an answer with a
+// credential must not be kept either.
 func (s *Secrets) Shown(header http.Header, body []byte) bool {
 	switch {
 	case !s.Found || len(body) == 0:
@@ -278,7 +278,7 @@ func looksLikeForm(body []byte) bool {
 	return true
 }
 
-// enter goes on into a field of this name, whose parts a form's brackets or dots may tell. An element of a list is its
+// enter goes on into a field of this name, whose parts a form's brackets or dots may tell. An element of a list is the
 // list's. leave takes what it returns.
 func (s *secretSearch) enter(name []byte) (depth int, isSecret bool) {
 	depth = len(s.at)
@@ -425,8 +425,8 @@ func (s *secretSearch) text(plain, literal []byte) bool {
 // mayHoldFields reports whether a text may be JSON or a GraphQL document.
 func mayHoldFields(text []byte) bool { return bytes.IndexByte(text, '{') >= 0 }
 
-// document looks at the arguments in a GraphQL document. It reads tokens only: a name and a colon in front of a text,
-// a number or a variable is a field, wherever it stands.
+// document looks at the arguments in a GraphQL document. It reads tokens only: a name and a colon in front of a text, a
+// number or a variable is a field, wherever it stands.
 func (s *secretSearch) document(document string) bool {
 	l := gqlLexer{in: document}
 	depth := len(s.at)
@@ -594,7 +594,7 @@ func (s *secretSearch) namedKind(name []byte) (kind secret.Kind) {
 	return kind
 }
 
-// takeAs notes a value that is a secret of this kind.
+// takeAs notes a secret value of the kind.
 func (s *secretSearch) takeAs(kind secret.Kind, value []byte) {
 	if s.inside > 0 {
 		return // it was noted

@@ -112,7 +112,7 @@ func (k *Call) holder(ctx context.Context, ref journal.Ref) (*journal.Operation,
 }
 
 // ofItsVersion returns an error if the request's own key has another UUID version than the table asks for. It returns
-// nil if an operation was begun with that key before and is not cancelled.
+// nil if an operation began with the key before and is not cancelled.
 func (k *Call) ofItsVersion() error {
 	if k.carried == "" {
 		return nil

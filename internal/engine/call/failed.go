@@ -28,8 +28,8 @@ func (k *Call) failed(err error) error {
 }
 
 // notBegun returns the error for a call that ends before its intent is recorded. The call has sent nothing, but an
-// earlier call by the same name or key may have. Only the journal can tell whether nothing took effect. The error
-// says no more of the record, which may belong to another request.
+// earlier call by the same name or key may have. Only the journal can tell whether nothing took effect. The error says
+// no more of the record, which may belong to another request.
 func (k *Call) notBegun(cause error) error {
 	if k.intent.Naming == journal.Generated || k.ref.ID == "" {
 		return k.Fail(fault.ErrNotSent, cause)

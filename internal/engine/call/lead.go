@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Lead waits until this call leads the flight of its name, or another call's flight has an answer.
+// Lead waits until the call leads the flight of its name, or another call's flight has an answer.
 func (k *Call) Lead() (*core.Flight, exchange.Answer, error) {
 	for {
 		f, leader := k.client.Singleflight.Join(k.ref, &k.flight)
@@ -56,8 +56,8 @@ func (k *Call) WaitRetryAfter(until time.Time) error {
 	return k.notBegun(fmt.Errorf("its provider asked for a pause until %s", until.UTC().Format(time.RFC3339)))
 }
 
-// LookUp looks once for an unknown operation, within the call's time. It returns the operation after that if the
-// look-up may have changed anything, and otherwise nil.
+// LookUp looks once for an unknown operation, within the call's time. It returns the resulting operation if the look-up
+// may have changed anything, and otherwise nil.
 func (k *Call) LookUp(op *journal.Operation) *journal.Operation {
 	c := k.client
 	switch {

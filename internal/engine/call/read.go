@@ -25,8 +25,8 @@ func (k *Call) Read() error {
 	req := k.req
 	if req.Body != nil && req.Body != http.NoBody {
 		limit := k.client.MaxRequestBody
-		// One that gives nothing more, as a pipe without a writer, is not waited for beyond the call's time: to
-		// close it meanwhile is what net/http does, too.
+		// A body that gives nothing more, such as a pipe without a writer, is not awaited beyond the call's time.
+		// Closing the body meanwhile is what net/http does, too.
 		stop := func() bool { return true }
 		if k.ctx.Done() != nil {
 			stop = context.AfterFunc(k.ctx, k.Shut)
@@ -96,8 +96,8 @@ func (k *Call) Understand() (effect bool, err error) {
 	return true, nil
 }
 
-// No field of a request makes a named or keyed one pass. Otherwise a party that adds a field to a charge could have it sent
-// unrecorded.
+// No field of a request makes a named or keyed one pass. Otherwise a party that adds a field to a charge could have the
+// charge sent unrecorded.
 
 // isTokenRequest reports whether a call without a name is a token request that is not an operation. Such a request
 // is tidy, has no key, and goes to a host and path that no contract names.

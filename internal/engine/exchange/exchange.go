@@ -33,7 +33,7 @@ func (c *Client) Explain(err error) error {
 	return err
 }
 
-// Request is a caller's request, as a call has frozen it for the run of its operation.
+// Request is a caller's request, frozen by a call for the run of its operation.
 type Request struct {
 	Context  context.Context // the caller's
 	Caller   *http.Request   // never modified

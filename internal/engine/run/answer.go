@@ -99,7 +99,7 @@ func (r *Run) response(a *attempt) *exchange.Response {
 	return &exchange.Response{Status: a.resp.StatusCode, Header: a.resp.Header, Body: body, Cut: a.partial || a.cut != nil}
 }
 
-// lastResponse returns the last response that came in this run, or nil.
+// lastResponse returns the run's last response, or nil.
 func (r *Run) lastResponse() *exchange.Response {
 	if last := r.response(&r.attempt); last != nil {
 		return last
@@ -107,7 +107,7 @@ func (r *Run) lastResponse() *exchange.Response {
 	return r.answered
 }
 
-// lastAnswer returns the last response of this run as the journal keeps it, or nil.
+// lastAnswer returns the run's last response in the journal's form, or nil.
 func (r *Run) lastAnswer() *journal.Answer {
 	last := r.lastResponse()
 	if last == nil {

@@ -262,7 +262,7 @@ func (s *stream) Close() error {
 }
 
 // startContext makes the context of the attempt that was started. The context ends after the attempt's timeout, which
-// leaves time for another attempt. If no other attempt would be allowed, this attempt may take all of the call's time
+// leaves time for another attempt. If no other attempt would be allowed, the attempt may take all of the call's time
 // once it has a connection.
 func (r *Run) startContext() *wire.AttemptContext {
 	c := r.newContext()

@@ -58,8 +58,8 @@ func (r *Run) admit(req *http.Request, to *url.URL, err error) (*http.Request, e
 }
 
 // checkCredential returns an error unless the request may go out under its credential. Once the operation may have run,
-// that is the credential that the operation was sent with, or one that the provider says to be of the same account.
-// Under any other one, the attempt could be a second effect in another account.
+// the credential is the sent one, or a credential that the provider says belongs to the same account. Under any other
+// one, the attempt could be a second effect in another account.
 //
 // If nothing may have run, the attempt has the credential of the day, which is recorded first.
 func (r *Run) checkCredential(req *http.Request, to *url.URL) error {

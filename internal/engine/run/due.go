@@ -62,14 +62,14 @@ func (r *Run) afterRefusal() (due time.Time, own bool) {
 	return core.Later(asked, now.Add(r.pause(false))), !asked.After(now)
 }
 
-// pause returns how long the operation waits once this call has used up its attempts.
+// pause returns how long the operation waits once the call has used up its attempts.
 func (r *Run) pause(busy bool) time.Duration {
 	return retry.Pause(r.client.Backoff, r.op.Attempts+r.stats.made, r.client.Now().Sub(r.op.CreatedAt), busy)
 }
 
-// afterLastAttempt returns when a caller may have an operation sent again that this call does not try any more, and when Run and
-// Resume may. Neither is before at, when the next attempt could have been. If the provider asked for that time, a caller
-// waits no longer.
+// afterLastAttempt returns when a caller may have an operation sent again that the call gave up, and when Run and
+// Resume may. Neither is before at, when the next attempt could have been. If the provider asked for that time, a
+// caller waits no longer.
 func (r *Run) afterLastAttempt(at time.Time, asked, busy bool) (due, wake time.Time) {
 	now := r.client.Now()
 	wake = core.Later(at, now.Add(r.pause(busy)))

@@ -223,9 +223,8 @@ func (r *Run) retryOrEnd(busy bool, cause string, err error) {
 		return
 	}
 	if ok, _ := r.client.Budget(*r.route).Take(now); !ok {
-		// It was local: the provider was not asked. It does not come back as soon as the
-		// budget has a retry again, since all that wait for one would, and first attempts
-		// are free.
+		// It was local: the provider was not asked. It does not come back as soon as the budget has a retry again,
+		// since all waiting operations would, and first attempts are free.
 		at, wake = r.afterLastAttempt(at, asked, busy)
 		r.park(at, "the retry budget is used up: "+cause, fault.ErrRetryBudget)
 		r.end.own, r.end.wake = !asked, wake

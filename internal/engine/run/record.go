@@ -69,7 +69,7 @@ func (r *Run) record(result *machine.Result) {
 		res = machine.Result{Operation: op, Decision: decision}
 		r.client.KeepUnsaved(r.ctx, ev, op, errors.Join(err, impossible))
 		if op.State == journal.StateCancelled && !r.client.Session.Holds(r.op.Holder) {
-			// Others may have taken it over, and send it: no process may go by its cancel.
+			// Others may have taken the operation over, and send it: no process may go by the cancel.
 			res = machine.Result{Operation: r.op, Decision: machine.Stale}
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// recoverFor gets the missing answer of an operation that something else, such as a webhook, completed during this
-// run. A run in the background has no caller for the answer.
+// recoverFor gets the missing answer of an operation that another source, such as a webhook, completed during the run.
+// A run in the background has no caller for the answer.
 func (r *Run) recoverFor(res *machine.Result) {
 	if r.caller == nil || res.Decision == machine.Recorded || !res.Operation.AnswerMissing() {
 		return
@@ -35,7 +35,7 @@ func (r *Run) recoverFor(res *machine.Result) {
 	r.Regained, r.Missing = again.Regained, again.Missing
 }
 
-// Recover gets the missing answer of a completed operation, for a person. It returns the operation after that, and the
+// Recover gets the missing answer of a completed operation, for a person. It returns the resulting operation, and the
 // reason if the answer is still missing.
 func Recover(ctx context.Context, c *exchange.Client, op *journal.Operation, actor string) (journal.Operation, error) {
 	r := newRun(ctx, c, &machine.Result{Operation: *op}, nil, c.EndOfWait(ctx))
@@ -52,7 +52,7 @@ func Recover(ctx context.Context, c *exchange.Client, op *journal.Operation, act
 }
 
 // Recover gets the missing answer of a completed operation, and leaves the present operation in op. It repeats the
-// request under its key, if the resend rule permits a repeat. Otherwise, or if the repeat brings no answer, it looks
+// request under the key, if the resend rule permits a repeat. Otherwise, or if the repeat brings no answer, it looks
 // for the object. All processes together ask at most once a minute.
 //
 // An answer that can't be recorded, such as a secret, is left in r.Regained. If there is no answer, r.Missing says

@@ -13,8 +13,8 @@ import (
 // Besides, only sendSafe uses the library, for the policy alone. Package onceward knows the library's types, to refuse
 // them.
 //
-// The library repeats one request as long as a policy says so, in callbacks. Here each attempt is another request,
-// made from the frozen one. judge decides whether there is another attempt, since judge knows more than an error and a
+// The library repeats one request as long as a policy says so, in callbacks. Here each attempt is another request, made
+// from the frozen one. judge decides whether there is another attempt, since judge knows more than an error and a
 // response. So the library gets a stand-in request that is never sent, and a transport that makes an attempt instead.
 // The library gets retries without end, and callbacks that repeat the attempt's verdict. The first attempt is over by
 // then, and is the transport's first result. The library closes each response before another attempt, and leaves the
