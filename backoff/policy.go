@@ -18,9 +18,8 @@ const (
 	DefaultMaxRetryAfter = 24 * time.Hour
 )
 
-// Policy sets the number of attempts in one call, and the delays between them. The zero value is ready to use: it makes
-// five attempts, and draws the delays between them from up to 0.5 s, 1 s, 2 s and 4 s. A Policy is a value and safe for
-// concurrent use.
+// Policy sets the number of attempts in one call, and the delays between them. The zero value is ready to use: five
+// attempts, with delays drawn from up to 0.5 s, 1 s, 2 s and 4 s. A Policy is a value and safe for concurrent use.
 type Policy struct {
 	// Initial is the longest delay before the second attempt. Zero means [DefaultInitial].
 	Initial time.Duration

@@ -23,19 +23,19 @@ type Object struct {
 	// ID is the provider's id of the object. It is required.
 	ID string
 
-	// Kind is the kind in the words of the table (providers.Endpoint.Object): "charge". Empty means that the list does not
-	// say it. An object without a kind may be of any.
+	// Kind is the kind in the words of the table (providers.Endpoint.Object): "charge". Empty means that the list does
+	// not say. An object without a kind may be of any.
 	Kind string
 
-	// Key is the idempotency key that the object shows, and Reference the reference (providers.Endpoint.Reference). Either
-	// is a mark: it says that a program made the object. Leave both empty for the text of a person or of a payer.
+	// Key is the idempotency key that the object shows, and Reference the reference (providers.Endpoint.Reference).
+	// Either is a mark: a program made the object. Leave both empty for the text of a person or of a payer.
 	Key, Reference string
 
 	// At is when the object was created, by the provider's clock. It is required.
 	At time.Time
 
-	// Money is the amount that moved, with the sign that the operation's request has. A list that shows a payout or
-	// refund as negative needs the other sign. The zero Money is not compared.
+	// Money is the moved amount, with the sign from the operation's request. A list that shows a payout or refund as
+	// negative needs the other sign. The zero Money is not compared.
 	Money Money
 
 	// State is what the object's state means. The zero value counts as TookEffect.
@@ -54,7 +54,7 @@ type Options struct {
 	// Window is the time that the list covers. It must be over. Objects outside it are allowed: they match operations
 	// and are no findings themselves.
 	//
-	// An operation belongs to the window if it was first sent or got its outcome there. Run misses the object of an
+	// An operation belongs to the window if its first send or its outcome is inside. Run misses the object of an
 	// operation only if the object must lie within the window, with five minutes for clocks that disagree. Choose
 	// windows that overlap, such as the past week each night.
 	Window Window
@@ -76,15 +76,16 @@ type Options struct {
 	// Kinds are the kinds of object that the list covers. Run compares no other operation. Empty means every kind.
 	Kinds []string
 
-	// Alone says that only these journals' programs set marks in this account. An object with a mark and without an
+	// Alone says that only the given journals' programs set marks in the account. An object with a mark and without an
 	// operation is then grave.
 	Alone bool
 
 	// AllowEmpty makes a report OK if no operation of the window should have an object.
 	AllowEmpty bool
 
-	// Exists, if not nil, fetches an object that an operation has and the list lacks, by kind and id. If the provider has
-	// it after all, it is counted and is no finding. Without Exists every such operation is a grave finding.
+	// Exists, if not nil, fetches an object that an operation has and the list lacks, by kind and id. If the provider
+	// has the object after all, the object is counted and is no finding. Without Exists every such operation is a grave
+	// finding.
 	Exists func(ctx context.Context, kind, id string) (bool, error)
 
 	// Known are the IDs of findings that a person has accepted. They are hidden and counted.
@@ -140,9 +141,9 @@ func (o *Options) check() error {
 // slack is how far the clocks of the provider and of the journals may be apart.
 const slack = 5 * time.Minute
 
-// Run compares objects with the operations of journals, and changes nothing. It reads every operation, keeps those of the
-// window, and then reads the objects one by one. An error of objects ends it: a list that was not read to its end shows
-// nothing.
+// Run compares objects with the operations of journals, and changes nothing. It reads every operation, keeps the
+// window's operations, and then reads the objects one by one. An error of objects ends it: a list that was not read to
+// the end shows nothing.
 //
 // Run needs about 800 bytes of memory for each operation of the window. The same is true of an earlier operation without a
 // recorded object, if the list has a mark of it. An object without a finding needs none.

@@ -155,7 +155,7 @@ func (r *run) match(one *operation) {
 	}
 }
 
-// judge compares the object with an operation that has its id or a mark of it.
+// judge compares the object with an operation with the object's id or a mark.
 func (r *run) judge(ctx context.Context, o *Object, one *operation, inside bool) error {
 	if !one.fits(o) {
 		r.report.NotCompared["objects with the mark of an operation that makes another kind"]++
@@ -378,7 +378,7 @@ func (r *run) missing(ctx context.Context, one *operation) error {
 	return nil
 }
 
-// find adds a finding, once. what and the object's amount tell it from others of its kind.
+// find adds a finding, once. what and the object's amount distinguish the finding from others of its kind.
 func (r *run) find(f Finding, what ...string) {
 	f.ID = idOf(f.Kind, append([]string{r.provider, r.opts.Account, strconv.FormatBool(f.Grave), f.There.Currency, strconv.FormatInt(f.There.Minor, 10)}, what...)...)
 	if r.said[f.ID] {

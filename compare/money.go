@@ -37,7 +37,7 @@ func (m Money) String() string {
 	return sign + digits[:len(digits)-decimals] + "." + digits[len(digits)-decimals:] + " " + m.Currency
 }
 
-// ErrDecimals means that Onceward does not know how many decimals a currency has, or that providers disagree. An amount
+// ErrDecimals means that Onceward does not know a currency's number of decimals, or that providers disagree. An amount
 // in such a currency can be compared only in the smallest unit.
 var ErrDecimals = errors.New("compare: the decimals of the currency are not known")
 

@@ -132,7 +132,7 @@ func (r *run) otherThanListed(op *journal.Operation) string {
 	return "operations of other accounts"
 }
 
-// operationOf returns the operation as it is compared, and why it expects no object though it took effect.
+// operationOf returns the operation in the compared form, and why an operation that took effect expects no object.
 func (r *run) operationOf(ctx context.Context, in int, op *journal.Operation) (one *operation, why string, err error) {
 	window := r.opts.Window
 	one = &operation{
@@ -197,8 +197,8 @@ func (r *run) reasonOf(op *journal.Operation, one *operation, byHand bool) strin
 	return "operations whose answer was reaped"
 }
 
-// standingOf returns what the operation says about its object. An operation that was withdrawn stays open until it is
-// proven to have made none.
+// standingOf returns what the operation says about its object. A withdrawn operation stays open until a proof shows
+// that it made none.
 func standingOf(op *journal.Operation) standing {
 	switch op.Effect() {
 	case journal.EffectExecuted, journal.EffectNotKept:
@@ -229,7 +229,7 @@ func (r *run) endpointOf(ctx context.Context, in int, op *journal.Operation) (*p
 	return r.router.Route(whole.Request.Method, u).For(messageOf(&whole)).Endpoint, nil
 }
 
-// whole returns the operation with its bodies. One that was reaped meanwhile is returned as it was.
+// whole returns the operation with its bodies. An operation that was reaped meanwhile is returned unchanged.
 func (r *run) whole(ctx context.Context, in int, op *journal.Operation) (journal.Operation, error) {
 	whole, err := r.opts.Journals[in].Get(ctx, op.Ref)
 	if errors.Is(err, journal.ErrNotFound) {

@@ -34,7 +34,7 @@ type Report struct {
 	// UnsettledBefore is how many operations without an outcome were sent before the window.
 	UnsettledBefore int
 
-	// Findings are the differences, those of objects in the order of the list, then those of operations, first sent
+	// Findings are the differences: first the objects', in the order of the list, then the operations', first sent
 	// first. Hidden counts the known ones (Options.Known), and Omitted those beyond the first 10000.
 	Findings        []Finding
 	Hidden, Omitted int

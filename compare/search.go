@@ -16,9 +16,9 @@ func (one *operation) fits(o *Object) bool {
 	return o.Kind == "" || one.kind == "" || o.Kind == one.kind
 }
 
-// byObject returns the operation whose object it is, or nil. If several operations have the object, it is of the one with
-// its mark, else of the first. The others share it, unless they are copies. An object is vague if operations of several
-// kinds have its id, and the list says neither its kind nor a mark.
+// byObject returns the operation whose object it is, or nil. If several operations have the object, it belongs to the
+// operation with its mark, else to the first. The others share it, unless they are copies. An object is vague if
+// operations of several kinds have its id, and the list says neither its kind nor a mark.
 func (r *run) byObject(o *Object) (one *operation, vague bool) {
 	var all []*operation
 	for _, one := range r.objects[o.ID] {
@@ -75,7 +75,7 @@ func (r *run) copiesOf(one *operation, o *Object) (all []*operation) {
 	return all
 }
 
-// byMark returns the operation that has the object's key, or else its reference, or nil.
+// byMark returns the operation with the object's key, or else the object's reference, or nil.
 func (r *run) byMark(o *Object) *operation {
 	for _, all := range [][]*operation{r.keys[o.Key], r.references[o.Reference]} {
 		if len(all) > 0 {
@@ -90,7 +90,7 @@ func (r *run) byMark(o *Object) *operation {
 	return nil
 }
 
-// likeliest returns the operation that made the object, of those with its mark.
+// likeliest returns the operation that made the object, among the operations with its mark.
 func likeliest(o *Object, all []*operation) *operation {
 	return slices.MinFunc(all, func(a, b *operation) int { return cmp.Compare(rank(o, a), rank(o, b)) })
 }

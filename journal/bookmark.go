@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Bookmarks is a Journal that keeps bookmarks: how far a program has read a list that grows, such as a provider's events.
-// It is optional. This module's stores have it.
+// Bookmarks is a Journal with bookmarks: how far a program has read a growing list, such as a provider's events. It is
+// optional. This module's stores implement Bookmarks.
 type Bookmarks interface {
 	// Bookmark returns the bookmark of a name. If there is none, it returns one with the Name alone.
 	Bookmark(ctx context.Context, name string) (Bookmark, error)
 
-	// SetBookmark records a bookmark that its caller has read, with another At or Note, and returns the recorded one. If
-	// another caller has changed it since then, it returns ErrBookmarkChanged and the bookmark as it is now: merge both,
-	// and call SetBookmark again. So two processes never lose a note.
+	// SetBookmark records a bookmark that the caller has read, with another At or Note, and returns the recorded one.
+	// If another caller has changed the bookmark since, SetBookmark returns ErrBookmarkChanged and the present
+	// bookmark: merge both, and call SetBookmark again. So two processes never lose a note.
 	//
 	// The time only moves forward: an earlier At leaves the recorded one. A bookmark that is recorded already is returned
 	// without an error, so a call whose answer was lost can be repeated.
@@ -46,7 +46,7 @@ const (
 )
 
 var (
-	// ErrBookmarkChanged means that another caller has changed the bookmark since it was read.
+	// ErrBookmarkChanged means that another caller has changed the bookmark since the read.
 	ErrBookmarkChanged = errors.New("journal: another caller has changed the bookmark since it was read: merge both, and set it again")
 	// ErrInvalidBookmark means that a bookmark has no name or time, or is too large.
 	ErrInvalidBookmark = errors.New("journal: invalid bookmark")

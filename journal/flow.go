@@ -75,7 +75,7 @@ type Flow struct {
 
 	Steps []StepRecord // by Seq
 
-	// SealedBy names the key that this process lacks. The sealed fields are then zero: Input, InputDigest, GivenUpFor,
+	// SealedBy names the key that the process lacks. The sealed fields are then zero: Input, InputDigest, GivenUpFor,
 	// Cause, History and the results of steps. Empty means that no key is missing.
 	SealedBy string
 }

@@ -37,8 +37,8 @@ type Filter struct {
 	ByWake      bool      // pending operations without Attention by WakeAt, soonest first; implies States{StatePending}
 	Limit       int       // zero means no limit
 
-	// NeedsAttention selects the operations that need attention at this time (Operation.NeedsAttention). Zero selects
-	// all.
+	// NeedsAttention selects the operations that need attention at the given time (Operation.NeedsAttention). Zero
+	// selects all.
 	NeedsAttention time.Time
 
 	// After and Before are exclusive bounds of the Handle. Zero means none. Newest puts operations created last first,
@@ -61,8 +61,8 @@ var (
 	// ErrRestored means that the journal was copied, or restored from a backup, and may have a gap. Nothing is sent
 	// until the journal is adopted.
 	ErrRestored = errors.New("journal: restored or copied")
-	// ErrSealed means that this process lacks a key of the journal. The error names the key. Nothing is sent, and nothing
-	// is lost: a process with the key goes on.
+	// ErrSealed means that the process lacks a key of the journal. The error names the key. Nothing is sent, and
+	// nothing is lost: a process with the key goes on.
 	ErrSealed = errors.New("journal: sealed, and this process lacks the key")
 )
 

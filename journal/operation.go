@@ -180,7 +180,7 @@ type Operation struct {
 	// Account is the identity behind the sent credential, or the first proven look-up's. Empty: not proven yet.
 	Account string
 	// Reference identifies the object created by this generation, "" if there is none. ReferenceName is the field's
-	// place and name. ReferenceOurs says that the client made the reference for this generation. Otherwise the caller
+	// place and name. ReferenceOurs says that the client made the reference for the generation. Otherwise the caller
 	// made the reference, which may repeat.
 	Reference, ReferenceName string
 	Compare                  []Field // parts of the request; such an object must agree with each
@@ -211,8 +211,9 @@ type Operation struct {
 	// Newer holds a newer release's fields, in the store's encoding, or nil. A later write keeps these fields.
 	Newer []byte
 
-	// SealedBy names the key that this process lacks. The fields sealed with the key are then zero: the fields of Request,
-	// the headers and bodies of answers, Fingerprint, Compare, LastAnswer and digests. Empty means that no key is missing.
+	// SealedBy names the key that the process lacks. The fields sealed with the key are then zero: the fields of
+	// Request, the headers and bodies of answers, Fingerprint, Compare, LastAnswer and digests. Empty means that no key
+	// is missing.
 	SealedBy string
 }
 

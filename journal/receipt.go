@@ -53,8 +53,8 @@ type Receipt struct {
 	Answer *Answer
 	Cause  string // who resolved the receipt, and why; else ""
 
-	// SealedBy names the key that this process lacks. Fingerprint, and the header and body of Answer, are then zero. Empty
-	// means that no key is missing.
+	// SealedBy names the key that the process lacks. Fingerprint, and the header and body of Answer, are then zero.
+	// Empty means that no key is missing.
 	SealedBy string
 }
 
@@ -71,7 +71,7 @@ type ReceiptFilter struct {
 	Newest        bool
 }
 
-// ReceiptCounter is a Journal with a count of its receipts. This optional interface is part of this module's stores.
+// ReceiptCounter is a Journal with a count of its receipts. This module's stores implement this optional interface.
 type ReceiptCounter interface {
 	// CountReceipts counts the committed receipts. The counts are zero if the journal has no tables for receipts.
 	// CountReceipts reads an index entry or a row for each receipt.

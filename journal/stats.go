@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// StatsReader is a Journal with Stats, over all processes with this journal. This optional interface is part of this
-// module's stores.
+// StatsReader is a Journal with Stats, over all processes with this journal. This module's stores implement this
+// optional interface.
 type StatsReader interface {
 	// ReadStats returns the Stats. ReadStats does not read operations with an answer, and does not wait for writers.
 	ReadStats(ctx context.Context) (Stats, error)

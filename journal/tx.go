@@ -17,7 +17,7 @@ type Tx interface {
 	// writes beside the journal's.
 	Driver() any
 	// Commit makes the transaction durable. After ErrTxAborted nothing is committed. After another error the result is
-	// unknown, unless the driver says that it rolled back.
+	// unknown, unless the driver reports a rollback.
 	Commit(ctx context.Context) error
 	// Rollback undoes the transaction. After Commit, Rollback changes nothing.
 	Rollback(ctx context.Context) error

@@ -17,20 +17,20 @@
 //
 // # Spans
 //
-// A claim of an operation is a span of kind INTERNAL, such as "onceward stripe POST /v1/charges". Each of its
-// attempts is a CLIENT span below it, by the stable HTTP conventions
+// A claim of an operation is a span of kind INTERNAL, such as "onceward stripe POST /v1/charges". Each attempt is a
+// CLIENT span below the operation's, by the stable HTTP conventions
 // (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), with http.request.resend_count.
 //
-// Run and Resume start traces of their own. They link to the trace of the operation's first caller, and to its last
-// claim if that was this process's. A call that sends nothing, for example because the answer is recorded, is a
+// Run and Resume start traces of their own. They link to the trace of the operation's first caller, and to the last
+// claim if the claim was the process's. A call that sends nothing, for example because the answer is recorded, is a
 // single span.
 //
-// Don't instrument the HTTP client below the client as well: those spans would have the URL's query, including the
-// values that Config.Authorize adds to it.
+// Don't instrument the HTTP client below the client as well: such spans would have the URL's query, including the
+// values from Config.Authorize.
 //
 // # Metrics
 //
 // Every instrument is bounded. Providers and endpoints come from tables, at most a thousand pairs of them, and all
-// other attributes from closed lists. A journal's metrics cover all processes that share it: take the max over
+// other attributes from closed lists. A journal's metrics cover all processes that share the journal: take the max over
 // processes, not the sum.
 package otelonceward

@@ -24,9 +24,9 @@ import (
 
 // Trace returns the hooks for onceward.Config.Trace. Use onceward.JoinTraces to add others.
 //
-// No attempt carries trace headers: a provider has no use for them, and a signature that Config.Authorize made may
-// not cover them. For your own services, let the transport in Config.HTTPClient inject the headers. The request's
-// context has the attempt's span.
+// No attempt carries trace headers: a provider has no use for them, and a signature by Config.Authorize may not cover
+// them. For your own services, let the transport in Config.HTTPClient inject the headers. The request's context has the
+// attempt's span.
 func (t *Telemetry) Trace() *onceward.Trace {
 	return &onceward.Trace{
 		Parent:         t.parent,
@@ -180,7 +180,7 @@ func (t *Telemetry) linksOf(op onceward.Operation) (links []trace.Link) {
 // maxParked bounds the remembered claims. A further operation gets no link to the last claim.
 const maxParked = 4096
 
-// parked are operations' last claims that this process has given up for now.
+// parked are operations' last claims that the process has given up for now.
 type parked struct {
 	mu    sync.Mutex
 	spans map[parkedKey]trace.SpanContext

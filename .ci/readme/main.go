@@ -72,7 +72,7 @@ var marksOf = map[string][]string{
 	"go":   {"go"},
 }
 
-// readBlocks returns the file's blocks of shell and Go, and an error for each block without a mark that fits its
+// readBlocks returns the file's blocks of shell and Go, and an error for each block without a mark that fits the
 // language.
 func readBlocks(path string) ([]block, error) {
 	data, err := os.ReadFile(path)

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// published are modules of the checkout as a module proxy would serve them
-// (https://go.dev/ref/mod#goproxy-protocol), so that a reader's go get can be tried
-// before there is a release.
+// published are modules of the checkout in a module proxy's form (https://go.dev/ref/mod#goproxy-protocol), to try a
+// reader's go get before there is a release.
 type published struct {
 	modules []string // their paths
 	version string
@@ -23,7 +22,7 @@ type published struct {
 	cache   string // GOMODCACHE
 }
 
-// released are the folders of the modules that users import or install. Each requires only those before it.
+// released are the folders of the modules that users import or install. Each requires only earlier ones.
 var released = []string{".", "journal/postgres", "otelonceward", "console", "cmd/onceward", "cmd/onceward-proxy"}
 
 // publish writes the proxy's files of the modules in these folders below dir. The version is new, because the module
@@ -68,8 +67,8 @@ func (p *published) add(folder string) error {
 	return p.zip(folder, module, filepath.Join(versions, p.version+".zip"), gomod)
 }
 
-// goMod writes the go.mod that a release of the module in folder has: it replaces nothing, and requires the version of
-// the other modules that is published with it.
+// goMod writes the go.mod of a release of the module in folder: without replacements, and with the versions of the
+// other modules published with it.
 func (p *published) goMod(folder, to string) ([]byte, error) {
 	gomod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
 	if err != nil {

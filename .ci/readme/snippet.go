@@ -44,7 +44,7 @@ var packages = map[string]string{
 	"webhook":      "github.com/onceward/onceward/webhook",
 }
 
-// program makes a file of a block that is one, or that holds statements.
+// program makes a file of a block that is a program, or holds statements.
 func program(b block) ([]byte, error) {
 	if strings.HasPrefix(strings.TrimSpace(b.text), "package ") {
 		return []byte(b.text), nil

@@ -54,8 +54,8 @@ func try(blocks []block) (err error) {
 	return errors.Join(errs...)
 }
 
-// tryModules publishes each module as a release would have it, and gets it as a user would: in an empty module, or by go
-// install if it is a command.
+// tryModules publishes each module like a release, and gets the module like a user: in an empty module, or by go
+// install for a command.
 func tryModules() (err error) {
 	checkout, err := os.Getwd()
 	if err != nil {

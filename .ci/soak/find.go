@@ -57,7 +57,7 @@ func find() (all []*item, err error) {
 	return all, nil
 }
 
-// declarations reads a file, or the source in its place if that is not nil.
+// declarations reads a file, or the source instead if the source is not nil.
 func declarations(file string, source any) (all []*declared, err error) {
 	tree, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
 	if err != nil {

@@ -81,7 +81,7 @@ var (
 	fuzzDeadline = regexp.MustCompile(`(?m)^ *context deadline exceeded$`)
 )
 
-// judge says what came of a run by its output and its error.
+// judge returns a run's result, by the output and the error.
 func judge(i *item, seed uint64, output string, err error) result {
 	r := result{verdict: passed}
 	input := failingInput.FindStringSubmatch(output)
@@ -111,8 +111,8 @@ func judge(i *item, seed uint64, output string, err error) result {
 	return r
 }
 
-// report prints how often each item ran, and the failures. It returns an error if a run failed, or if no run came to
-// its end.
+// report prints how often each item ran, and the failures. It returns an error if a run failed, or no run came to the
+// end.
 func report(w io.Writer, all []*item) error {
 	fmt.Fprintf(w, "\n%8s%8s%8s%8s%10s\n", passed, failed, skipped, cut, "took")
 	var notes strings.Builder

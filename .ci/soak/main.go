@@ -10,8 +10,8 @@
 //   - every test of every module that uses internal/soak, which includes simulated lives and a sample of the clauses,
 //   - every fuzz target, for ten seconds.
 //
-// A run that takes longer than five minutes counts as a failure, and its processes are killed. At the end soak reports what
-// ran how often, and prints each failure with the command that repeats it. The exit status is 1 if there is a failure, or if
+// A run of more than five minutes counts as a failure, and its processes are killed. At the end soak reports what ran
+// how often, and prints each failure with a repeating command. The exit status is 1 if there is a failure, or if
 // nothing ran to its end.
 package main
 
@@ -107,7 +107,7 @@ type soak struct {
 // shares says how the time is divided between the kinds.
 var shares = map[kind]time.Duration{test: 3, fuzz: 1}
 
-// next chooses the kind that has had the least of its share, and of this kind the item that has run the least often.
+// next chooses the kind that has had the least of its share, and within the kind the item that has run the least often.
 func (s *soak) next() *item {
 	return slices.MinFunc(s.all, func(a, b *item) int {
 		return cmp.Or(cmp.Compare(s.spent[a.kind]/shares[a.kind], s.spent[b.kind]/shares[b.kind]), cmp.Compare(a.begun, b.begun))
@@ -147,7 +147,7 @@ func (s *soak) result(ctx context.Context, i *item, seed uint64) result {
 
 var errHangs = errors.New("hangs")
 
-// execute runs an item's program, and ends all processes that it leaves.
+// execute runs an item's program, and ends all processes that the program leaves.
 func (s *soak) execute(ctx context.Context, i *item, seed uint64) (output string, err error) {
 	program, err := s.build(ctx, i)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // govulncheck is the name of the search for known vulnerabilities, for -only.
 const govulncheck = "govulncheck"
 
-// vulnerabilities searches every module for packages with a known vulnerability. It returns an error for each module that
-// imports such a package, and for the first module that can't be searched. db is the address of the database.
+// vulnerabilities searches every module for packages with a known vulnerability. It returns an error for each module
+// that imports such a package, and for the first module that can't be searched. db is the address of the database.
 //
 // govulncheck's usual search, for calls, would take gigabytes of memory for SQLite, which is translated C. A search for
 // packages finds all that, and more.

@@ -1,6 +1,6 @@
-// Command tests reads the output of `go test -json` and prints one line per package, everything that a failed test
-// wrote, and each skip with its reason. It exits with 1 if a test failed, or if a test skipped for a reason that no
-// file of allowed reasons lists: a skipped test proves nothing.
+// Command tests reads the output of `go test -json` and prints one line per package, the whole output of each failed
+// test, and each skip with its reason. It exits with 1 if a test failed, or skipped for a reason that no file of
+// allowed reasons lists: a skipped test proves nothing.
 //
 // A line of a file of allowed reasons holds the end of a package's path, or *, and the beginning of a reason.
 // # starts a comment.

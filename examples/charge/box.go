@@ -10,8 +10,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// newBox starts a Stripe on this machine. It drops the first connection, so that
-// one attempt is not enough.
+// newBox starts a Stripe on this machine. It drops the first connection, so one attempt is not enough.
 func newBox() *providertest.Server {
 	box := providertest.NewServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -21,8 +20,8 @@ func newBox() *providertest.Server {
 	return box
 }
 
-// detour sends every request to the box, whatever host it is for, so that the
-// charge can name the real one and its URL stays the same from run to run.
+// detour sends every request to the box, for any host, so the charge can name the real host and its URL stays the same
+// from run to run.
 type detour struct{ box *providertest.Server }
 
 func (d detour) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -69,7 +69,7 @@ func charge(ctx context.Context, path, invoice string, box *http.Client) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	// The name makes it one charge, however often this program runs.
+	// The name makes it one charge, however often the program runs.
 	resp, err := client.Do(req, "invoice-"+invoice+"/charge")
 	if err != nil {
 		return err // an *onceward.Error: ErrPending, ErrOutcomeUnknown, …

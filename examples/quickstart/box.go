@@ -13,8 +13,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// courier is a provider that takes no keys: it sends a letter for every request, and lists
-// them.
+// courier is a provider that takes no keys: it sends a letter for every request, and lists the letters.
 func courier() providers.Provider {
 	const source = "made up"
 	return providers.Provider{
@@ -42,7 +41,7 @@ func courier() providers.Provider {
 func square() providers.Provider { return providers.Square(24 * time.Hour) }
 
 // gocardless is a table for GoCardless with a stated retention of keys. An operation that may have run is sent again,
-// and the answer to the repeat shows its object.
+// and the answer to the repeat shows the object.
 func gocardless() providers.Provider {
 	p := providers.GoCardless()
 	for i := range p.Endpoints {
@@ -131,8 +130,8 @@ func (b *boxes) effects() map[string]int {
 	return n
 }
 
-// business is what a provider does for a request, which takes a moment: it makes an object,
-// which its answer has in this member, if it has a name.
+// business is a provider's work for a request, which takes a moment: it makes an object, in the answer's member with
+// the given name, if there is a name.
 func business(prefix, member string) http.Handler {
 	objects := providertest.ObjectsIn(member, prefix+"_")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,9 +20,8 @@ type kill struct {
 	delay   time.Duration
 }
 
-// maxKillDelay is about as long as a request takes that meets no fault, so that
-// others are cut off before the effect, between effect and answer, and after the
-// answer.
+// maxKillDelay is about as long as a faultless request takes, so other requests are cut off before the effect, between
+// effect and answer, and after the answer.
 const maxKillDelay = 60 * time.Millisecond
 
 // span is how many requests are sure to come: one for each invoice.
@@ -43,8 +42,8 @@ func drawKills(seed uint64, n, span int) []kill {
 	return kills
 }
 
-// killer kills the payer of the moment. A kill that falls due while there is none,
-// or while it is dying already, awaits the next payer's first request.
+// killer kills the payer of the moment. A kill that falls due while there is no process, or the process is dying,
+// awaits the next payer's first request.
 type killer struct {
 	told io.Writer // nil: silent
 
@@ -79,9 +78,8 @@ func (k *killer) miss() (landed bool) {
 	return k.landed
 }
 
-// observe is called by the provider with each request, before it does anything. A
-// payer that has a kill coming waits for this request, so that it can't come to its
-// end before the kill.
+// observe is called by the provider with each request, before it does anything. A payer with a coming kill waits for
+// this request, so the payer can't end before the kill.
 func (k *killer) observe(r providertest.Request) {
 	next, victim := k.due(r)
 	if victim == nil {
@@ -95,7 +93,7 @@ func (k *killer) observe(r providertest.Request) {
 	}
 }
 
-// due returns the kill that falls due with a request, and whom it is for.
+// due returns the kill that falls due with a request, and the kill's payer.
 func (k *killer) due(r providertest.Request) (next kill, victim *os.Process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,11 +7,10 @@
 //   - go-retryablehttp with the invoice's own key, the same for ever,
 //   - Onceward.
 //
-// A sixth of the invoices has each of six difficulties: none; a request that is never
-// the same twice; a customer who asks once and goes away; a provider that takes no keys; one
-// that takes them and does not say what it does with two requests at once, as Square; one that
-// answers a repeat by a conflict, as GoCardless. Onceward looks for its unknown operations, and
-// hears of them by webhooks.
+// A sixth of the invoices has each of six difficulties: none; a request that is never the same twice; a customer who
+// asks once and goes away; a provider without keys; a provider with keys that does not publish the result of two
+// requests at once, as Square; a provider that answers a repeat by a conflict, as GoCardless. Onceward looks for
+// unknown operations, and gets their webhooks.
 //
 // It runs itself as the paying children; pay.go is what a program of your own would
 // contain. The exit status is 0 only if Onceward charged nothing twice, lost nothing and left
@@ -62,7 +61,7 @@ type options struct {
 	verbose bool
 }
 
-// payers are those that the storm meets, by name, in the order of the columns.
+// payers are the payers that the storm meets, by name, in the order of the columns.
 var payers = []string{"random", "own", "onceward"}
 
 func main() {

@@ -27,7 +27,7 @@ const (
 	outage       = 2 * time.Second
 )
 
-// storm is one payer's, as its parent sees it.
+// storm is one payer's storm, as the parent sees it.
 type storm struct {
 	options
 	invoices []invoice
@@ -140,8 +140,8 @@ func freeAddress() (string, error) {
 	return "http://" + l.Addr().String(), l.Close()
 }
 
-// workDir makes the payer's directory. It refuses one that holds files: the box forgets everything when it ends, so
-// that an earlier journal would not match it.
+// workDir makes the payer's directory. It refuses a folder with files: the box forgets everything at the end, so an
+// earlier journal would not match the box.
 func workDir(dir string) (string, error) {
 	if dir == "" {
 		return os.MkdirTemp("", "onceward-quickstart-")
@@ -238,7 +238,7 @@ func (s *storm) runPayer(ctx context.Context) (end, error) {
 	return 0, fmt.Errorf("the payer failed: %w", err)
 }
 
-// diedOfStop reports whether a payer was stopped before it listened for that.
+// diedOfStop reports whether a payer was stopped before listening for the stop.
 func diedOfStop(s *os.ProcessState) bool {
 	return s.ExitCode() == -1 && s.String() == "signal: "+syscall.SIGTERM.String()
 }

@@ -24,9 +24,8 @@ import (
 // journalFile is the journal's name in the payer's directory.
 const journalFile = "payments.db"
 
-// payAll has every invoice charged once. If the process is killed at any moment and
-// started again, payAll goes on from there. If payAll is started after its end, it finds
-// the recorded answers. It writes its progress to told.
+// payAll has every invoice charged once. If the process is killed at any moment and started again, payAll goes on from
+// there. If payAll is started after its end, it finds the recorded answers. It writes its progress to told.
 func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice, asked map[string]bool, told io.Writer) (err error) {
 	j, err := sqlite.Open(filepath.Join(dir, journalFile), sqlite.Options{})
 	if err != nil {
@@ -109,7 +108,7 @@ func payAll(ctx context.Context, at *providersAt, dir string, invoices []invoice
 	return each(unknown, settle(true)) // Run is finding out
 }
 
-// settle charges an invoice, unless its customer has gone away, writes its outcome to told, and reports whether there
+// settle charges an invoice, unless the customer has gone away, writes the outcome to told, and reports whether there
 // is one. It waits for an unknown operation only if waits is set.
 func settle(ctx context.Context, client *onceward.Client, at *providersAt, inv invoice, gone, waits bool, told io.Writer) (known bool, err error) {
 	ref := onceward.Ref{ID: inv.ID + "/charge"}
@@ -189,7 +188,7 @@ func hear(client *onceward.Client, at *url.URL) (net.Listener, error) {
 	return listener, nil
 }
 
-// isOurs reports whether an error is Onceward's: it says what the operation waits for, or that it is unknown.
+// isOurs reports whether an error is Onceward's: the operation waits for something, or is unknown.
 func isOurs(err error) bool {
 	_, ok := errors.AsType[*onceward.Error](err)
 	return ok

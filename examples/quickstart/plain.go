@@ -58,7 +58,7 @@ func payPlainly(ctx context.Context, at *providersAt, dir string, own bool, invo
 	})
 }
 
-// chargePlainly tells whether the provider said that it won't do it.
+// chargePlainly reports whether the provider refused the charge.
 func chargePlainly(ctx context.Context, client *retryablehttp.Client, at *providersAt, inv invoice, key string) (refused bool, err error) {
 	plain, err := inv.request(ctx, at, key)
 	if err != nil {

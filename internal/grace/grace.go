@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Period is the time that is left to a read or a write of the store once the time of its caller is up. A store that
-// is out keeps no caller for longer.
+// Period is the time left to a read or a write of the store after the caller's time is up. A store that is out keeps no
+// caller for longer.
 const Period = time.Second
 
 // After returns a context with the values of ctx that ends a Period after ctx has ended. If ctx has ended already, it

@@ -1,4 +1,4 @@
-// Package lifeline ends the child processes of tests with the test that started them, in whatever way that ends.
+// Package lifeline ends the child processes of tests with the starting test, in whatever way the test ends.
 package lifeline
 
 import (
@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// variable has the number of the child's file that ends with its parent.
+// variable has the number of the child's file that ends with the parent.
 const variable = "ONCEWARD_TEST_LIFELINE"
 
-// pipe is open for as long as this process lives. Its children get the end that is read.
+// pipe is open for as long as this process lives. The children get the end for reading.
 var pipe = sync.OnceValues(func() (ends [2]*os.File, err error) {
 	ends[0], ends[1], err = os.Pipe()
 	return ends, err
 })
 
-// Tie makes the child end with this process, if the child calls Follow. Call it after the child's environment is set, and
-// before it starts. On Windows, which passes no files to children, it does nothing.
+// Tie makes the child end with this process, if the child calls Follow. Call it after the child's environment is set,
+// and before the child starts. On Windows, which passes no files to children, it does nothing.
 func Tie(child *exec.Cmd) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -35,7 +35,7 @@ func Tie(child *exec.Cmd) error {
 	return nil
 }
 
-// Follow ends this process once the one that tied it is gone. It returns at once. A process that is not tied goes on.
+// Follow ends the process once its parent is gone. It returns at once. A process that is not tied goes on.
 func Follow() {
 	file, err := strconv.Atoi(os.Getenv(variable))
 	if err != nil {

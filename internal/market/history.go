@@ -28,7 +28,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// Store is where a marketplace has its journal and its tables.
+// Store is the place of a marketplace's journal and tables.
 type Store struct {
 	Database string                                                       // of the processes' plans
 	Open     func(ctx context.Context, database string) (Database, error) // of this process
@@ -230,7 +230,7 @@ type process struct {
 	*exec.Cmd
 }
 
-// start starts a process that kills itself at a point of an order, and waits until it listens.
+// start starts a process that kills itself at a point of an order, and waits until the process listens.
 func (w *world) start(doomed string, at Point) *process {
 	w.t.Helper()
 	plan, err := json.Marshal(Plan{Database: w.store.Database, Stripe: w.stripe.URL, Adyen: w.adyen.URL, Doomed: doomed, At: at})
@@ -266,7 +266,7 @@ func (p *process) killed() {
 	}
 }
 
-// place places an order, as its buyer does until there is an answer. dies is the process if it may die before that.
+// place places an order, like a buyer who asks until there is an answer. dies is the process if it may die before.
 func (w *world) place(o order, dies *process) {
 	w.t.Helper()
 	text, err := json.Marshal(o)

@@ -1,6 +1,6 @@
-// Package market has a marketplace, for the tests of stores that kill its processes. A buyer's order is a row and a flow, in
-// one commit of server.Atomic. The flow charges the buyer at one provider and pays the seller by another one. A hook books
-// each outcome in the journal's database.
+// Package market has a marketplace, for tests of stores that kill the marketplace's processes. A buyer's order is a row
+// and a flow, in one commit of server.Atomic. The flow charges the buyer at one provider and pays the seller by another
+// one. A hook books each outcome in the journal's database.
 package market
 
 import (
@@ -35,8 +35,8 @@ type Database struct {
 		machine.Reconciler
 		Verify(ctx context.Context) ([]journal.Violation, error)
 	}
-	// Exec runs a statement in a transaction, which is the driver's. Its arguments are $1 and so on, and its tables {orders}
-	// and {booked}.
+	// Exec runs a statement in a transaction, which is the driver's. The arguments are $1 and so on, and the tables
+	// {orders} and {booked}.
 	Exec func(ctx context.Context, tx any, statement string, args ...any) error
 	// Texts returns the rows of a query with one column.
 	Texts func(ctx context.Context, tx any, query string) ([]string, error)
@@ -75,7 +75,7 @@ type Plan struct {
 // planVariable holds the plan of a process that a test has started.
 const planVariable = "ONCEWARD_TEST_MARKET"
 
-// Planned returns the plan of this process, if a test has started it as a process of the marketplace.
+// Planned returns the process's plan, if a test has started the process for a marketplace.
 func Planned() (plan Plan, is bool, err error) {
 	text, is := os.LookupEnv(planVariable)
 	if is {
@@ -104,7 +104,7 @@ type service struct {
 	pay    *flow.Func[order, string]
 }
 
-// reach kills this process if its doom is at this point of this order.
+// reach kills the process if its doom is at this point of this order.
 func (s *service) reach(at Point, text string) {
 	if at != s.At || !strings.Contains(text, s.Doomed) {
 		return
@@ -115,7 +115,7 @@ func (s *service) reach(at Point, text string) {
 	select {}
 }
 
-// Serve is one process of the marketplace. It prints where it listens, and serves until its parent ends.
+// Serve is one process of the marketplace. It prints the listening address, and serves until the parent ends.
 func (plan Plan) Serve(ctx context.Context, db Database) error {
 	go func() { // it outlives no test
 		_, _ = io.Copy(io.Discard, os.Stdin)

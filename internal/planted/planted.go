@@ -1,5 +1,5 @@
 // Package planted makes journals with an operation in every situation that a person may be shown, some with hostile
-// names and bodies. It is for tests of code that shows journals.
+// names and bodies. Tests of code that shows journals use it.
 package planted
 
 import (
@@ -159,8 +159,7 @@ func Plant(ctx context.Context, j machine.Store, now time.Time) (machine.Session
 	return session, p.err
 }
 
-// twice makes an operation that was sent again after an operator said that it had no effect. Then the first answer
-// came.
+// twice makes an operation that was sent again after an operator's "no effect". Then the first answer came.
 func (p *planter) twice(at time.Time) {
 	first := p.begin(at, "", Twice)
 	ev := p.event(machine.EventMarkUnknown, first, at.Add(time.Second), "no answer")

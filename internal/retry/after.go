@@ -13,10 +13,10 @@ import (
 // After returns how long a response with header h, received at now, asks to wait, and whether it asks at all. The
 // delay is never negative and never more than limit. A limit of 0 or less means [backoff.DefaultMaxRetryAfter].
 //
-// Retry-After-Ms, a number of milliseconds that vendors' SDKs agree on with their servers, goes before Retry-After.
-// That is a number of seconds or an HTTP date in any of its three forms (RFC 9110 sections 10.2.3 and 5.6.7). Numbers
-// may have a decimal fraction. A date is measured from the response's own Date, so that a clock that differs from the
-// server's does no harm, and from now if there is none. A date that has passed asks for no wait. Of several values of
+// Retry-After-Ms, a number of milliseconds that vendors' SDKs agree on with their servers, goes before Retry-After. The
+// value is a number of seconds or an HTTP date in any of the three forms (RFC 9110 sections 10.2.3 and 5.6.7). Numbers
+// may have a decimal fraction. A date is measured from the response's own Date, so a clock that differs from the
+// server's does no harm, or from now if there is none. A date that has passed asks for no wait. Of several values of
 // one field the longest counts. A value that fits no form is ignored, and so is a date in another zone than GMT.
 func After(h http.Header, now time.Time, limit time.Duration) (delay time.Duration, ok bool) {
 	if limit <= 0 {

@@ -14,8 +14,8 @@ func NewBucket(b backoff.Budget, now time.Time) *Bucket {
 	return &Bucket{budget: b, tokens: float64(b.Capacity), at: now}
 }
 
-// Bucket holds the tokens of a [backoff.Budget]. It is safe for concurrent use, starts no goroutine and reads no clock: every
-// call says what time it is. A clock may be set back: that takes no token away and adds none, and time goes on from
+// Bucket holds the tokens of a [backoff.Budget]. It is safe for concurrent use, starts no goroutine and reads no clock:
+// every call passes the time. A clock may be set back: that takes no token away and adds none, and time goes on from
 // there. Being behind by no more than ProbeEvery counts as standing still, since callers that read the clock at the
 // same time don't arrive in order.
 type Bucket struct {
@@ -27,7 +27,7 @@ type Bucket struct {
 	idle   time.Duration // since the last retry, at most ProbeEvery
 }
 
-// rounding is the missing fraction that still counts as a token, so that the time from Take holds.
+// rounding is the missing fraction that still counts as a token, so the time from Take holds.
 const rounding = 1e-12
 
 // Take asks for a retry at now, and reports whether the retry is allowed. It takes a token if there is one. Otherwise

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Journal is a journal as one process sees it. The process can be cut off from it at any point, also between a commit
-// and its return. It is safe for concurrent use.
+// Journal is a journal as one process sees it. The process can be cut off from the journal at any point, also between a
+// commit and its return. It is safe for concurrent use.
 type Journal struct {
 	machine.Store
 	mu       sync.Mutex
@@ -25,8 +25,8 @@ type Journal struct {
 // Err is the error that the process gets after Cut.
 var Err = errors.New("the process was killed")
 
-// Cut ends the process as far as the journal can see: its sessions are dead, and nothing
-// of it reaches the journal any more.
+// Cut ends the process as far as the journal can see: the sessions are dead, and nothing of the process reaches the
+// journal any more.
 func (j *Journal) Cut() error {
 	j.mu.Lock()
 	j.cut = true

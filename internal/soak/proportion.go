@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// InProportion does the work for n things. In the soak it fails if that takes more than four times as long as sixteen
-// times the work for a sixteenth of them. A busy machine gets ten tries. Outside the soak no time is compared.
+// InProportion does the work for n things. In the soak it fails if the work takes more than four times as long as
+// sixteen times the work for a sixteenth of the size. A busy machine gets ten tries. Outside the soak no time is
+// compared.
 func InProportion(t *testing.T, n int, do func(n int), what string) {
 	t.Helper()
 	if !On() {

@@ -22,8 +22,8 @@ func folder() string {
 	return folder
 }
 
-// within makes a folder within shared, and removes the folders of tests that were killed. A process holds the lock on its
-// folder for as long as it lives, or until the file is closed.
+// within makes a folder within shared, and removes the folders of tests that were killed. A process holds the lock on
+// the folder for life, or until the file is closed.
 func within(shared string) (dir string, lock *os.File, err error) {
 	left, _ := filepath.Glob(filepath.Join(shared, locked+"*"))
 	for _, dir := range left {

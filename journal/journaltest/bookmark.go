@@ -26,7 +26,7 @@ func bookmarksOf(t *testing.T, j machine.Store) journal.Bookmarks {
 	return b
 }
 
-// setBookmark records a bookmark that was read before, and checks that it is read so.
+// setBookmark records a bookmark that was read before, and checks the recorded one.
 func setBookmark(t *testing.T, j journal.Bookmarks, b journal.Bookmark) journal.Bookmark {
 	t.Helper()
 	set, err := j.SetBookmark(t.Context(), b)

@@ -82,7 +82,8 @@ var concurrencyTests = []test{
 		wg.Wait()
 		for i := range 64 {
 			assert.Equal(t, journal.StateInFlight, c.get(named(fmt.Sprint("kept-", i))).State)
-			// The event of a caller that left may have been recorded: a cancel without a claim's number takes it back.
+			// The event of a caller that left may have been recorded: a cancel without a claim's number takes the event
+			// back.
 			ref := named(fmt.Sprint("cancelled-", i))
 			ev := c.event(machine.EventCancel)
 			ev.Ref, ev.Asker, ev.Unsent = ref, int64(1000+i), true

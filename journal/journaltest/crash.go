@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// inEveryState leaves an operation in every state, named after it, and returns them.
+// inEveryState leaves an operation in every state, named after the state, and returns the operations.
 func inEveryState(c *caller) map[string]journal.Operation {
 	begin := func(id string) journal.Operation { return c.begin(named(id)) }
 	c.now = noon.Add(-48 * time.Hour)

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// keeper returns the journal as one that remembers that there is a hook.
+// keeper returns the journal as a machine.HookKeeper.
 func keeper(t *testing.T, j machine.Store) machine.HookKeeper {
 	t.Helper()
 	k, ok := j.(machine.HookKeeper)

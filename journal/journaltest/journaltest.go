@@ -62,7 +62,8 @@ type Harness struct {
 	// the store as another program would. n selects the work, and is at least 0. Upkeep changes nothing in the journal's
 	// reports about operations.
 	Upkeep func(t *testing.T, j machine.Store, n int)
-	// ForgetsAhead says that the next process does not know that a clock was set back before (store.Clock.Ahead).
+	// ForgetsAhead says that the next process does not know about an earlier clock that was set back
+	// (store.Clock.Ahead).
 	ForgetsAhead bool
 }
 

@@ -222,7 +222,7 @@ var lifecycleTests = []test{
 		c.now = noon.Add(time.Minute)
 		c.decide(c.beginEvent(named("invoice-1")), machine.Wait)
 		assert.Equal(t, noon, c.get(named("invoice-1")).UpdatedAt)
-		// A Begin that never learned its claim's number can still be taken back.
+		// A Begin that never learned the claim's number can still be taken back.
 		cancel := c.event(machine.EventCancel)
 		cancel.Ref, cancel.Asker, cancel.Unsent = named("invoice-1"), begin.Asker, true
 		c.decide(cancel, machine.Recorded)

@@ -191,7 +191,7 @@ func (m *model) dueLooks(ev machine.Event) []journal.Ref {
 	return refs
 }
 
-// forget removes heard events that a reap with that keep forgets.
+// forget removes heard events that a reap with the given keep forgets.
 func (m *model) forget(keep time.Duration, at time.Time) {
 	before := m.clock.Passed(at).Add(-max(keep, machine.EvidenceKeep))
 	for heard, at := range m.heard {
@@ -213,14 +213,13 @@ func (m *model) reapable(ev machine.Event) []journal.Ref {
 	return refs
 }
 
-// changed reports whether there is a change to record. A changed UpdatedAt alone, by which Next says that it looked, is
-// none.
+// changed reports whether there is a change to record. A changed UpdatedAt alone, Next's sign of a look, is none.
 func changed(before, after journal.Operation) bool {
 	after.UpdatedAt = before.UpdatedAt
 	return !reflect.DeepEqual(normal(before), normal(after))
 }
 
-// normal returns an operation without the parts that a store may choose: its handle, and whether a window that never
+// normal returns an operation without the parts that a store may choose: the handle, and whether a window that never
 // was is closed.
 func normal(op journal.Operation) journal.Operation {
 	op.Handle = 0

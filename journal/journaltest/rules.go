@@ -19,7 +19,7 @@ func (c *caller) underAlias(alias journal.Ref) machine.Event {
 	return ev
 }
 
-// withAlias returns a Begin that brings its own key along.
+// withAlias returns a Begin with a carried key.
 func (c *caller) withAlias(ref, alias journal.Ref) machine.Event {
 	ev := c.beginEvent(ref)
 	ev.Intent.KeyCarried, ev.Intent.Alias = true, alias

@@ -1,10 +1,10 @@
 // Package memory keeps a journal in memory, for the unit tests of programs that use one.
 //
-// IT IS NOT DURABLE. Everything is gone when the process ends: an operation that was in flight then is never
-// finished, and its name executes again. Use package sqlite for real effects.
+// IT IS NOT DURABLE. Everything is gone when the process ends: an operation in flight is then never finished, and its
+// name executes again. Use package sqlite for real effects.
 //
-// Otherwise it keeps every promise of a journal, and passes package journaltest. It is safe for concurrent use by the goroutines of one process. Records are
-// copied on their way in and out, so that no caller can change them.
+// Otherwise it keeps every promise of a journal, and passes package journaltest. It is safe for concurrent use by the
+// goroutines of one process. Records are copied on their way in and out, so no caller can change the journal's copies.
 package memory
 
 import (
@@ -46,6 +46,6 @@ func New() *Journal {
 	return &Journal{s, db}
 }
 
-// Kill ends a session as the death of its process does: another claim takes over its operations. Killing an
-// unknown session does nothing.
+// Kill ends a session like the death of its process: another claim takes over its operations. Killing an unknown
+// session does nothing.
 func (j *Journal) Kill(sessionID string) { j.db.Kill(sessionID) }

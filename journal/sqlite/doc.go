@@ -66,8 +66,8 @@
 //
 // Other code can break the journal's promises:
 //
-//   - In a process with an open journal, open the file only with modernc.org/sqlite, as this package and BeginTx do. Another
-//     driver's SQLite, such as github.com/mattn/go-sqlite3, does not know this one, and drops its locks
+//   - In a process with an open journal, open the file only with modernc.org/sqlite, as this package and BeginTx do.
+//     Another driver's SQLite, such as github.com/mattn/go-sqlite3, does not know ours, and drops our locks
 //     (https://sqlite.org/howtocorrupt.html, "Multiple copies of SQLite linked into the same application").
 //   - No connection may have synchronous=OFF. Once such a connection moves the WAL into the file, a loss of power takes
 //     recorded operations (https://sqlite.org/pragma.html#pragma_synchronous).

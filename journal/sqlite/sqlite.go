@@ -57,10 +57,10 @@ type Options struct {
 	// can make the -shm again.
 	ReadOnly bool
 
-	// Seal seals the payloads: requests, answers, fingerprints, flows' inputs and steps' results. Names, keys, hosts, states,
-	// times and sizes stay in clear. A journal that was sealed once opens only with one of its keys. Otherwise Open returns
-	// journal.ErrSealed, which names the key. ReadOnly and Existing open without keys. A journal that was in clear before
-	// opens with what Ring.ReadClear returns. Nil means that payloads are in clear.
+	// Seal seals the payloads: requests, answers, fingerprints, flows' inputs and steps' results. Names, keys, hosts,
+	// states, times and sizes stay in clear. A sealed journal opens only with one of its keys. Otherwise Open returns
+	// journal.ErrSealed, which names the key. ReadOnly and Existing open without keys. A journal that was in clear
+	// before opens with what Ring.ReadClear returns. Nil means that payloads are in clear.
 	Seal *seal.Ring
 
 	// Committed, if not nil, is called after every commit with a write, with the number of requests and the time until
@@ -126,7 +126,7 @@ func Open(path string, opts Options) (*Journal, error) {
 	return open(path, opts)
 }
 
-// Join starts a session, which lives until it is ended or this process dies.
+// Join starts a session, which lives until its end or the process's death.
 func (j *Journal) Join(ctx context.Context) (machine.Session, error) { return j.store.Join(ctx) }
 
 // Apply runs machine.Next on the operation named by ev, and returns once the result is durable. EventDeliver is only

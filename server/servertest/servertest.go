@@ -1,5 +1,5 @@
-// Package servertest checks from outside that an HTTP handler serves idempotency keys: any handler, with package
-// server below it or not. It asks over loopback, and explains each failure with the request that shows it.
+// Package servertest checks from outside that an HTTP handler, any handler with or without package server, serves
+// idempotency keys. The checks ask over loopback, and explain each failure with the failing request.
 //
 // The rules are those of draft-ietf-httpapi-idempotency-key-header-07, and further ones. Without those, a caller who
 // repeats a request is served twice or misled. The rules say nothing of crashes: kill the process for those.
@@ -40,8 +40,8 @@ type Request struct {
 	Optional bool
 }
 
-// Check asks the handler, and calls t.Errorf once for each rule that it breaks. It uses keys that begin with "servertest-", each
-// once: run it on a fresh store.
+// Check asks the handler, and calls t.Errorf once for each broken rule. Check uses keys that begin with "servertest-",
+// each once: run Check on a fresh store.
 func Check(t T, h http.Handler, r Request) {
 	t.Helper()
 	if r.Method == "" {
@@ -69,7 +69,7 @@ type check struct {
 	broken map[string]bool // rules
 }
 
-// answer is an answer with the request that it is of.
+// answer is an answer with its request.
 type answer struct {
 	asked  string
 	status int
@@ -143,7 +143,7 @@ func (c *check) effects(do func()) (n int, counted bool) {
 	return c.Effects() - before, true
 }
 
-// takes makes a request, and checks that it had want effects.
+// takes makes a request, and checks that the request had want effects.
 func (c *check) takes(want int, rule string, ask func() answer) (a answer) {
 	c.t.Helper()
 	if n, counted := c.effects(func() { a = ask() }); counted && n != want {

@@ -1,7 +1,7 @@
 // Package checkpoint moves the WAL into the file beside the writer, and keeps the sidecar up to date.
 //
-// It knows its own connection and the writer's, the open files, and the sidecar. It must not know a batch or an event. The
-// writer says what it wrote, and learns when an epoch begins.
+// The checkpointer knows two connections (its own and the writer's), the open files, and the sidecar. It must not know
+// a batch or an event. The writer says what it wrote, and learns when an epoch begins.
 package checkpoint
 
 import (
@@ -62,9 +62,9 @@ type Checkpointer struct {
 	woken   int64       // how many frames the WAL had at the last wake-up for a transaction of the application's; likewise
 }
 
-// New starts a checkpointer of the file at path, on a connection that it then owns. If external is set, it moves
-// nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. keep keeps the whole WAL
-// in place, and may be called again. The caller closes the checkpointer.
+// New starts a checkpointer of the file at path, on a connection that the checkpointer then owns. If external is set,
+// it moves nothing, and only keeps the sidecar. latest reads what the sidecar is to say of the latest commit. keep
+// keeps the whole WAL in place, and may be called again. The caller closes the checkpointer.
 func New(path string, c *conn.Conn, files *inplace.Files, external bool, latest func(*conn.Conn) (sidecar.Content, error), keep func() error) *Checkpointer {
 	p := &Checkpointer{path: path, conn: c, files: files, external: external, latest: latest, keep: keep, wake: make(chan struct{}, 1), ended: make(chan struct{}), commit: make(chan struct{}, 1)}
 	go p.run()
@@ -99,9 +99,9 @@ func (p *Checkpointer) run() {
 	}
 }
 
-// Mark records the latest commit in the sidecar. Readable data was synced to the file or the WAL, and is
-// durable (https://sqlite.org/pragma.html#pragma_synchronous, FULL). A file that lost its WAL is therefore
-// behind its sidecar too.
+// Mark records the latest commit in the sidecar. Readable data was synced to the file or the WAL, and is durable
+// (https://sqlite.org/pragma.html#pragma_synchronous, FULL). A file without its WAL is therefore behind its sidecar
+// too.
 func (p *Checkpointer) Mark() error {
 	p.Marking.Lock()
 	defer p.Marking.Unlock()
@@ -116,7 +116,7 @@ func (p *Checkpointer) Mark() error {
 	return latest.Advance(p.path)
 }
 
-// Keep, for a file that is out of place, has the sidecar name the latest commit, so that the next Open can detect it.
+// Keep, for a file that is out of place, makes the sidecar name the latest commit, for the next Open to detect.
 func (p *Checkpointer) Keep(identity string, number int64) error {
 	p.Marking.Lock()
 	defer p.Marking.Unlock()
@@ -127,12 +127,13 @@ func (p *Checkpointer) Keep(identity string, number int64) error {
 	return sidecar.Content{Identity: identity, Number: number}.Write(p.path, true)
 }
 
-// passive moves all frames that it can without waiting, and returns the number of frames in the WAL. It
-// leaves a file that is out of place unchanged. Pages of another file would damage it without a trace.
+// passive moves all frames that can be moved without waiting, and returns the number of frames in the WAL. It leaves a
+// file that is out of place unchanged. Pages of another file would damage it without a trace.
 //
-// After a sync that failed, the WAL stays until all processes have closed the journal and one opens it again. The kernel
-// takes lost pages for written (https://lwn.net/Articles/752063/), and SQLite does not write them again. Its walCheckpoint
-// (wal.c) counts pages as moved before they are synced, if the WAL has later frames. A new -shm counts none.
+// After a failed sync, the WAL stays until all processes have closed the journal and one opens it again. The kernel
+// takes lost pages for written (https://lwn.net/Articles/752063/), and SQLite does not write them again. Its
+// walCheckpoint (wal.c) counts pages as moved before they are synced, if the WAL has later frames. A new -shm counts
+// none.
 func (p *Checkpointer) passive(c *conn.Conn, s **conn.Stmt) (frames int64, err error) {
 	if p.kept.Load() {
 		return 0, p.keep()
@@ -236,7 +237,7 @@ func (p *Checkpointer) Close() error {
 	return p.conn.Close()
 }
 
-// Idle returns once it has done what it was woken for. Only tests wait for that.
+// Idle returns once the checkpointer has done its work. Only tests wait for that.
 func (p *Checkpointer) Idle() {
 	for len(p.wake) > 0 {
 		runtime.Gosched()

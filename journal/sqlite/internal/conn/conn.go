@@ -1,5 +1,4 @@
-// Package conn is a connection to an SQLite file: its statements, its turn among the writers, and advice for
-// its errors.
+// Package conn is a connection to an SQLite file: the statements, the turn among the writers, and advice for errors.
 package conn
 
 import (
@@ -20,15 +19,15 @@ import (
 
 // Conn is one connection to the database file, used by one goroutine at a time.
 //
-// It is the driver's own connection. database/sql would add its locks, retries and conversions to every
-// statement, a tenth of its cost, without a benefit for a pinned connection.
+// It is the driver's own connection. database/sql would add locks, retries and conversions to every statement, a tenth
+// of the cost, without a benefit for a pinned connection.
 type Conn struct {
 	driver.Conn
 	stmts []*Stmt
 }
 
-// Pragma is a setting: its name, its value, and the value to read back. SQLite silently accepts unknown
-// values (https://sqlite.org/pragma.html), so a typo could cost durability.
+// Pragma is a setting: the name, the value, and the value to read back. SQLite silently accepts unknown values
+// (https://sqlite.org/pragma.html), so a typo could cost durability.
 type Pragma [3]string
 
 // Dial opens an existing file for reading and writing, with these settings.
@@ -134,7 +133,7 @@ func (s *Stmt) bind(args []any) []driver.NamedValue {
 	return s.args
 }
 
-// Exec runs the statement and returns the number of rows that it changed.
+// Exec runs the statement and returns the number of changed rows.
 func (s *Stmt) Exec(args ...any) (int64, error) {
 	result, err := s.Stmt.(driver.StmtExecContext).ExecContext(context.Background(), s.bind(args))
 	if err != nil {
@@ -183,7 +182,7 @@ func Take(f func(row []driver.Value) error, row []driver.Value) (err error) {
 	return f(row)
 }
 
-// ErrEnough ends Each without an error, if its function returns it.
+// ErrEnough, returned by the function, ends Each without an error.
 var ErrEnough = errors.New("enough rows")
 
 // First calls f for the first row and reports whether there was one.
@@ -245,8 +244,8 @@ type explained struct{ error }
 
 func (e explained) Unwrap() error { return errors.Unwrap(e.error) }
 
-// Explain adds the failed action, the file and the advice to an error that has none of them. It leaves an error alone that
-// is no failure.
+// Explain adds the failed action, the file and the advice to an error without them. It leaves an error alone that is no
+// failure.
 func Explain(path, doing string, err error) error {
 	if err == nil || errors.As(err, new(explained)) || errors.Is(err, journal.ErrNotFound) || errors.Is(err, context.Canceled) {
 		return err

@@ -1,7 +1,7 @@
-// Package inplace proves that the files that a process has open are still the ones at their paths.
+// Package inplace proves that a process's open files are still the files at their paths.
 //
-// It knows the journal's file, its WAL and its -shm by their identity, and commits as numbers. The writer asks before and
-// after each commit, and the checkpointer before it moves the WAL.
+// It knows the identities of the journal's file, the WAL and the -shm, and commits as numbers. The writer asks before
+// and after each commit, and the checkpointer before it moves the WAL.
 package inplace
 
 import (
@@ -56,8 +56,8 @@ func Open(path string) (*Files, error) {
 	return o, nil
 }
 
-// StillInPlace is InPlace after a commit. The commit may be in the file if that is restored, so
-// journal.ErrRestored cannot promise that nothing was recorded.
+// StillInPlace is InPlace after a commit. The commit may be in a restored file, so journal.ErrRestored cannot promise
+// that nothing was recorded.
 func (o *Files) StillInPlace() error {
 	if err := o.InPlace(); err != nil {
 		return fmt.Errorf("it may have been recorded or not: %v", err)
@@ -90,8 +90,8 @@ func (o *Files) leadsTo(i int) bool {
 	return err == nil && file.Same(o.files[i])
 }
 
-// Move calls move, which moves the WAL into the file. Each page changes the stamp, and a file that grows can't be read
-// alone before its last page is there. So InPlace reads it only afterwards.
+// Move calls move, which moves the WAL into the file. Each page changes the stamp, and a growing file can't be read
+// alone before the last page is there. So InPlace reads it only afterwards.
 func (o *Files) Move(move func()) {
 	o.moves.Add(1)
 	defer o.moves.Add(-1)
@@ -120,7 +120,7 @@ func (o *Files) notOlder(stamp osfile.Stamp) error {
 	return nil
 }
 
-// Base returns the latest commit that was in the file before its WAL began, as far as this process or the head knows. The
+// Base returns the latest commit in the file before the WAL began, to the knowledge of the process or the head. The
 // caller has the write lock, and gives the latest commit and the head's base.
 //
 // If the WAL has other salts than at the last call, it began anew. All commits of that call are then in the file, and synced
@@ -183,9 +183,9 @@ func (o *Files) Mixed() bool {
 // Rewritten is called with the name of a WAL that Rewrite has synced. It is for tests.
 var Rewritten = func(name string) {}
 
-// Rewrite writes the WAL once more as it is, and syncs it. After a sync that failed, the kernel still shows what it could
-// not write. A process that opens the journal then takes it for recorded, and a later sync leaves it out. The caller has
-// the journal's write lock, so that no process writes or cuts the WAL meanwhile.
+// Rewrite writes the WAL once more, unchanged, and syncs the WAL. After a failed sync, the kernel still shows the data
+// that it could not write. A process that opens the journal then takes the data for recorded, and a later sync leaves
+// the data out. The caller has the journal's write lock, so that no process writes or cuts the WAL meanwhile.
 func (o *Files) Rewrite() error {
 	wal, err := os.OpenFile(o.names[1], os.O_RDWR, 0)
 	if err != nil {

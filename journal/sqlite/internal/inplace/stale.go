@@ -13,17 +13,17 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// A WAL does not say to which file it belongs. SQLite applies a left-behind WAL to any file in its place, and
-// so mixes a backup with much later pages (https://sqlite.org/howtocorrupt.html, section 1.4). To detect that
-// before it happens takes a number that can be read from the file alone and only ever grows: the number of commits,
-// in the one row of onceward_head, on a page of its own that never moves. During a checkpoint, or after a crash in one, each
-// page of the file is older or newer. The number is one of the two, or torn, which its sum shows.
+// A WAL does not say to which file it belongs. SQLite applies a left-behind WAL to any file in its place, and so mixes
+// a backup with much later pages (https://sqlite.org/howtocorrupt.html, section 1.4). Detection in advance takes a
+// number that only grows and can be read from the file alone: the number of commits, in the one row of onceward_head,
+// on a page that never moves. During a checkpoint, or after a crash in one, each page of the file is older or newer.
+// The number is one of the two, or torn, which its sum shows.
 //
-// The head has the base of its WAL too: the latest commit that was in the file, and synced, before the WAL began. Each commit
-// into the WAL writes it. The WAL over a file that has not come to its base is a mixture.
+// The head has the base of the WAL too: the latest commit that was in the file, and synced, before the WAL began. Each
+// commit into the WAL writes it. The WAL over a file that has not come to the base is a mixture.
 
-// Stale returns journal.ErrRestored for a file that has not come to the base of the WAL beside it. It ignores a file that
-// can't be read alone.
+// Stale returns journal.ErrRestored for a file that has not come to the base of the WAL beside the file. It ignores a
+// file that can't be read alone.
 func Stale(path string, base int64) error {
 	if alone, err := Alone(path); err != nil || alone >= base {
 		return nil
@@ -39,8 +39,8 @@ func HasWAL(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// Alone reads the latest commit from the file without its WAL and without a lock. It uses SQLite, because closing
-// the file by other means would drop all locks of this process.
+// Alone reads the latest commit from the file without its WAL and without a lock. It uses SQLite, because closing the
+// file by other means would drop all locks of the process.
 func Alone(path string) (commits int64, err error) {
 	// An empty file, whose WAL SQLite would remove, has none.
 	switch info, err := os.Stat(path); {

@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// guards are connections that never commit anything after SQLite has rolled back a transaction by itself. database/sql
-// does not know of that. If a caller ignores the error, each of its next statements would be a transaction of its own.
-// They pass the turn on when a transaction ends.
+// guards are connections that never commit anything after SQLite has rolled back a transaction of its own accord.
+// database/sql does not notice the rollback. If a caller ignores the error, each further statement would be a separate
+// transaction. They pass the turn on when a transaction ends.
 type guards struct {
 	driver.Connector
 	timeout time.Duration
@@ -123,7 +123,7 @@ func (g *guardedConn) run(query string) error {
 	return err
 }
 
-// lockedTx passes its turn on when it ends, whatever SQLite says to that.
+// lockedTx passes its turn on at the end, whatever SQLite answers.
 type lockedTx struct {
 	conn *guardedConn
 	over func()

@@ -1,7 +1,8 @@
 // Package localdb begins the application's own transactions on the journal's file, by database/sql.
 //
-// It knows SQLite's settings for such a transaction, the lock that these take in turn, and how SQLite ends one by itself. It
-// must not know the journal's tables or its writer. The writer only waits for the same lock.
+// It knows SQLite's settings for such a transaction, the lock that the transactions take in turn, and how SQLite ends a
+// transaction of its own accord. It must not know the journal's tables or the writer. The writer only waits for the
+// same lock.
 package localdb
 
 import (
@@ -31,8 +32,8 @@ type Database struct {
 // Begin begins a transaction of the file at path, in the turn of the caller. It waits for other processes at most timeout.
 // over is called when the transaction ends, or has not begun.
 //
-// It takes a connection only then, mostly the one that has just passed on its turn: that one has in its cache what it has
-// written.
+// It takes a connection only then, mostly the connection that has just passed on its turn, with its writes in the
+// cache.
 func (d *Database) Begin(ctx context.Context, path string, timeout time.Duration, over func()) (*sql.Tx, error) {
 	if err := d.open(path, timeout); err != nil {
 		over()
@@ -63,7 +64,7 @@ func (d *Database) begin(ctx context.Context, over func()) (*sql.Tx, error) {
 	return tx, err
 }
 
-// overKey is of the context of a transaction that begins in its turn. It has what is called when the transaction ends.
+// overKey is for the context of a transaction that begins in its turn. It has what is called when the transaction ends.
 type overKey struct{}
 
 // Close ends the connections, and prevents new ones.
@@ -80,8 +81,8 @@ const begin = "BEGIN"
 // errOpen is of a transaction that is begun in another one.
 var errOpen = errors.New("a transaction is open")
 
-// IsOpen returns journal.ErrTxAborted if SQLite has ended a transaction by itself. database/sql does not know of that: each
-// of its statements would be a transaction of its own. A transaction cannot begin within another one, so an
+// IsOpen returns journal.ErrTxAborted if SQLite has ended a transaction of its own accord. database/sql does not
+// notice: each further statement would be a separate transaction. A transaction cannot begin within another one, so an
 // attempt to begin one shows it.
 func IsOpen(ctx context.Context, tx *sql.Tx) error {
 	whole := context.WithoutCancel(ctx) // a transaction that began and did not end would include the next statements
@@ -97,8 +98,8 @@ var errEnded = fmt.Errorf("SQLite rolled the transaction back after one of its s
 type handleKey struct{}
 
 // OnHandle is the context of the journal's own statements in a transaction of BeginSQL, which has the write lock of the
-// journal's file. Each connection prepares such a statement once. The end of ctx does not break it off: it takes
-// microseconds, and to wait for ctx beside it would take a goroutine.
+// journal's file. Each connection prepares such a statement once. The end of ctx does not break the statement off: the
+// statement takes microseconds, and waiting for ctx as well would take a goroutine.
 func OnHandle(ctx context.Context) context.Context {
 	return context.WithValue(context.WithoutCancel(ctx), handleKey{}, ctx)
 }

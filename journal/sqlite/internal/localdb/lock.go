@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Lock is held by the transaction of the application's that has the file through a handle of this process. A caller that
-// waits for it wakes as soon as it ends. conn.InTurn would look again after some time, mostly a millisecond. Only SQLite's
+// Lock is held by the application's transaction that has the file through a handle of the process. A waiting caller
+// wakes at the transaction's end. conn.InTurn would look again after some time, mostly a millisecond. Only SQLite's
 // lock decides.
 type Lock chan struct{}
 

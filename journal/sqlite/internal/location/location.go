@@ -1,7 +1,7 @@
 // Package location says which file a path leads to, and whether a journal may lie there.
 //
-// It knows names: of links, of mounts, and of the files beside a journal. It must not know what is in a file. The journal
-// opens the path that it gets here.
+// It knows names: of links, of mounts, and of the files beside a journal. It must not know what is in a file. The
+// journal opens the path from this package.
 package location
 
 import (
@@ -19,12 +19,12 @@ import (
 // ErrNotJournal is sqlite.ErrNotJournal.
 var ErrNotJournal = errors.New("sqlite: not a journal")
 
-// making is held while a file may be made. An Open of this process that has the file open then would lose its POSIX locks,
-// once the file that was made is closed.
+// making is held while a file may be made. An Open of the process that has the file open then would lose its POSIX
+// locks, once the new file is closed.
 var making sync.Mutex
 
-// Find returns the real path of the file. If mayMake is set and the file does not exist, Find makes an empty one with mode
-// 0600, since SQLite would use the umask. It makes none beside a WAL that has lost its file, and opens no existing file.
+// Find returns the real path of the file. If mayMake is set and the file does not exist, Find makes an empty one with
+// mode 0600, since SQLite would use the umask. It makes none beside a WAL without a file, and opens no existing file.
 func Find(path string, mayMake bool) (real string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -67,8 +67,8 @@ func find(path string, mayMake bool) (real string, err error) {
 	return real, nil
 }
 
-// create makes an empty file, unless another process comes first. If path is a link to a file that does not exist yet, create
-// returns that file's path instead.
+// create makes an empty file, unless another process comes first. If path is a link to a missing file, create returns
+// the missing file's path instead.
 func create(path string) (target string, err error) {
 	dir := filepath.Dir(path)
 	if err := osfile.CheckFilesystem(dir); err != nil {
@@ -99,8 +99,8 @@ func describe(mode fs.FileMode) string {
 	return "not a regular file"
 }
 
-// Restrict removes the rights of other users from the journal's file. It works by path, because opening the
-// file would cost SQLite its locks.
+// Restrict removes the rights of other users from the journal's file. It works by path, because opening the file would
+// cost SQLite's locks.
 func Restrict(path string) error {
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)

@@ -11,9 +11,9 @@ import (
 // ErrSecondName is sqlite.ErrSecondName.
 var ErrSecondName = errors.New("sqlite: a file with a second name")
 
-// OneName rejects a file with another name. A process that opens it by that name gets a WAL of its own, and
-// neither sees the other's records (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file").
-// The files beside it belong to it, and must be the same for all processes.
+// OneName rejects a file with another name. A process that opens the file by the other name gets a separate WAL, and
+// neither process sees the other's records (https://sqlite.org/howtocorrupt.html, "Multiple links to the same file").
+// The files beside the journal belong to the journal, and must be the same for all processes.
 func OneName(path string) error {
 	for _, name := range []string{path, path + "-wal", path + "-shm", sidecar.Path(path)} {
 		links, mount, err := osfile.NamesOf(name)

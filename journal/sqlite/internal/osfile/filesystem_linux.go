@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// networkFilesystems are the magic numbers of network file systems (statfs(2), and linux/magic.h). FUSE is
-// not among them: it may be anything, such as virtiofs or a local disk. If it is a network's, like sshfs, the
-// processes of one machine still share memory on it.
+// networkFilesystems are the magic numbers of network file systems (statfs(2), and linux/magic.h). FUSE is not in the
+// list: a FUSE file system may be anything, such as virtiofs or a local disk. On a network's FUSE, like sshfs, the
+// processes of one machine still share memory.
 var networkFilesystems = map[uint32]string{
 	0x00006969: "NFS",
 	0x0000517b: "SMB",

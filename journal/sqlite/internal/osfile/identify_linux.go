@@ -30,7 +30,7 @@ func Identify(path string) (ID, error) {
 	return file, err
 }
 
-// Look is Identify for a file that is seldom written, with its stamp.
+// Look is Identify for a seldom written file, with the file's stamp.
 func Look(path string) (ID, Stamp, error) {
 	return look(path, unix.STATX_INO|unix.STATX_SIZE|unix.STATX_MTIME)
 }

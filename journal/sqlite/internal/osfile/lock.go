@@ -9,7 +9,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Lock locks an existing file. It returns nil if another process, or another lock of this one, holds it.
+// Lock locks an existing file. It returns nil if another process, or another lock of the process, holds it.
 func Lock(name string) (*flock.Flock, error) {
 	lock := flock.New(name, flock.SetFlag(os.O_RDWR))
 	locked, err := lock.TryLock()
@@ -28,7 +28,7 @@ func SyncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// GlobEscape escapes a path for filepath.Glob, so that no part of it is a pattern.
+// GlobEscape escapes a path for filepath.Glob, so no part of the path is a pattern.
 func GlobEscape(path string) string {
 	escape := []string{`*`, `[*]`, `?`, `[?]`, `[`, `[[]`}
 	if filepath.Separator != '\\' {

@@ -317,7 +317,7 @@ func before(handle int64) int64 {
 	return handle
 }
 
-// of returns a condition that selects the rows with these providers, and the rows that or selects. If providers is
+// of returns a condition that selects the rows with these providers, and the rows selected by or. If providers is
 // empty, only or selects rows. Nil means no condition.
 func of(providers []string, or string) (where string, args []any) {
 	if providers == nil {

@@ -136,7 +136,7 @@ func (d *Driver) inTransaction(ctx context.Context, f func(*tx) error) error {
 	return f(t)
 }
 
-// findLost finds this process's sessions that another process has taken for dead.
+// findLost finds the process's sessions that another process has taken for dead.
 func (d *Driver) findLost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -59,8 +59,8 @@ func Make(path string) (id string, lock *flock.Flock, err error) {
 	return "", nil, errors.New("its file was removed again and again")
 }
 
-// settleFile gives a session's new file its owner and its text, and syncs it: the row must not survive a loss
-// of power without the file.
+// settleFile gives a session's new file the owner and the text, and syncs the file: the row must not survive a loss of
+// power without the file.
 func settleFile(path, name string, held fs.FileInfo) error {
 	return cmp.Or(osfile.OwnLike(path, name), sessionfile.Describe(path, name, held), osfile.SyncDir(filepath.Dir(path)))
 }
@@ -83,9 +83,9 @@ func Lock(path, id string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// Sweep removes the files of sessions without a row, which has looks for. A process leaves one if it dies or fails between
-// making or removing the two. Sweep locks the file before it looks for the row: a file that can be locked then and has no
-// row will never have one.
+// Sweep removes the files of sessions without a row, which has looks for. A process leaves one if it dies or fails
+// between making or removing the two. Sweep locks the file before looking for the row: a lockable file without a row
+// will never have one.
 func Sweep(path string, has func(id string) (bool, error)) error {
 	names, _ := filepath.Glob(osfile.GlobEscape(Path(path, "")) + "*")
 	for _, name := range names {

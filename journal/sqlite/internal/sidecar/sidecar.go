@@ -1,4 +1,4 @@
-// Package sidecar is the file beside a journal that shows that the journal was restored or copied, or lost its WAL.
+// Package sidecar is the file beside a journal that proves a restore or a copy of the journal, or the loss of its WAL.
 //
 // It knows the sidecar's text, and the journal's identity and commits as numbers. It must not know who commits, when a
 // sidecar is due, or what a restored journal may still do. The journal compares, and the checkpointer keeps the sidecar up to
@@ -17,9 +17,9 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// Content is the file beside the journal with the journal's identity and the number of a commit. That commit
-// was durable before the sidecar was written. The journal is therefore never behind its sidecar, whenever its
-// process dies, unless an older journal replaced it.
+// Content is the file beside the journal with the journal's identity and the number of a commit. That commit was
+// durable before the sidecar was written. The journal is therefore never behind its sidecar, whenever the process dies,
+// unless an older journal replaced the file.
 type Content struct {
 	Identity string
 	Number   int64
@@ -31,10 +31,10 @@ func Path(path string) string { return path + "-sidecar" }
 // NewIdentity returns at least 128 random bits, as letters and digits.
 func NewIdentity() string { return rand.Text() }
 
-// ErrUnclear reports a sidecar that was not written as a whole, or not by this package.
+// ErrUnclear reports a sidecar that was not written whole, or has another writer.
 var ErrUnclear = errors.New("it can't be understood")
 
-// String returns its one line, which begins with the version of its format.
+// String returns the one line, which begins with the version of the format.
 func (s Content) String() string {
 	return fmt.Sprintf("onceward-sidecar 1 %s %d\n", s.Identity, s.Number)
 }
@@ -120,8 +120,8 @@ func Sweep(path string) {
 	}
 }
 
-// Contradicts says how the sidecar, or an error in reading it, shows that a journal is not whole. identity
-// is the journal's, and number is its latest commit.
+// Contradicts says how the sidecar, or an error in reading the sidecar, proves that a journal is not whole. identity is
+// the journal's, and number is its latest commit.
 func (s Content) Contradicts(err error, identity string, number int64) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
