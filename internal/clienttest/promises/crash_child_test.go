@@ -21,6 +21,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 )
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 // the results.
 type childPlan struct {
 	Journal  string // the file
+	Keys     []string // IDs of the ring; without any, the journal is in clear
 	Server   string // URL of the provider in a box
 	Contract string // one of contracts
 	Doom     doom
@@ -122,7 +124,7 @@ func contractNamed(name string) (contract, error) {
 func (plan *childPlan) carryOut() error {
 	mine := oncetest.NewFate(plan.Doom)
 	out := json.NewEncoder(os.Stdout)
-	file, err := sqlite.Open(plan.Journal, sqlite.Options{Volatile: true})
+	file, err := sqlite.Open(plan.Journal, sqlite.Options{Volatile: true, Seal: oncetest.Ring(plan.Keys...)})
 	if err != nil {
 		return err
 	}
@@ -301,7 +303,7 @@ func (plan *childPlan) weather(ctx context.Context, client *onceward.Client, out
 
 // storm goes on until the process is killed.
 func (plan *childPlan) storm(ctx context.Context, client *onceward.Client) error {
-	if _, err := client.Resume(ctx); err != nil {
+	if _, err := client.Resume(ctx); err != nil && !errors.Is(err, journal.ErrSealed) {
 		return err
 	}
 	failed := make(chan error, 1)
