@@ -35,10 +35,14 @@ func run(ctx context.Context, args []string) error {
 	runs := flags.Duration("duration", 2*time.Second, "how long it runs each time")
 	at := flags.String("callers", "1,8,64,256", "numbers of callers")
 	only := flags.String("only", "", "names of the stores to run, with commas between; empty: all")
+	body := flags.Int("body", 0, "bytes of each request's body, and of each answer's; 0: about 400 of each")
 	rows := flags.Int("rows", 0, "measure our journal alone beside this many completed operations")
 	left := flags.String("leave", "", "for -rows: begin operations in this journal until killed")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *body > 0 {
+		setBodies(*body)
 	}
 	if *left != "" {
 		return leave(ctx, *left)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
+	"github.com/onceward/onceward/seal"
 )
 
 // oncewardStore is our journal, through its public interface.
@@ -22,12 +24,22 @@ type oncewardStore struct {
 
 func openOnceward(k keys) func(string) (store, error) {
 	return func(folder string) (store, error) {
-		return openJournal(folder, k)
+		return openJournal(folder, k, nil)
 	}
 }
 
-func openJournal(folder string, k keys) (*oncewardStore, error) {
-	j, err := sqlite.Open(filepath.Join(folder, "journal.db"), sqlite.Options{})
+// openSealed opens a journal with a key that is the same each time.
+func openSealed(folder string) (store, error) {
+	secret := sha256.Sum256([]byte("benchmark"))
+	ring, err := seal.NewRing(seal.Key{ID: "k1", Secret: secret[:]})
+	if err != nil {
+		return nil, err
+	}
+	return openJournal(folder, generated, ring)
+}
+
+func openJournal(folder string, k keys, ring *seal.Ring) (*oncewardStore, error) {
+	j, err := sqlite.Open(filepath.Join(folder, "journal.db"), sqlite.Options{Seal: ring})
 	if err != nil {
 		return nil, err
 	}

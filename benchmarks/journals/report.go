@@ -54,6 +54,7 @@ var aims = []aim{
 	{"ops/s ÷ naive", nameOnceward, nameNaive, 8, throughput, 2, false},
 	{"ops/s ÷ naive", nameOnceward, nameNaive, 64, throughput, 3, false},
 	{"ops/s ÷ naive", nameOnceward, nameNaive, 256, throughput, 4, false},
+	{"ops/s sealed ÷ clear", nameSealed, nameOnceward, 64, throughput, 0.9, false},
 	{"p99 ÷ naive's", nameOnceward, nameNaive, 64, tail, 0.35, true},
 }
 

@@ -33,7 +33,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	if err := os.Mkdir(full, 0o700); err != nil {
 		return err
 	}
-	s, err := openJournal(full, generated)
+	s, err := openJournal(full, generated, nil)
 	if err != nil {
 		return err
 	}
@@ -48,12 +48,12 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	if err != nil {
 		return err
 	}
-	line(w, "bytes on disk ÷ payload", float64(bytes)/float64(rows)/float64(payload), "≤ 1.2", "")
+	line(w, "bytes on disk ÷ payload", float64(bytes)/float64(rows)/float64(payload()), "≤ 1.2", "")
 
 	var inFull, inEmpty []figures
 	for turn := range times {
 		fmt.Fprintf(os.Stderr, "\r\x1b[Kfull and empty, run %d of %d", turn+1, times)
-		if s, err = openJournal(full, generated); err != nil {
+		if s, err = openJournal(full, generated, nil); err != nil {
 			return err
 		}
 		f, err := load(ctx, s, 64, runs)
@@ -82,7 +82,7 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 	}
 	line(w, "open after a kill", ms(recovered), "≤ 20", "ms")
 
-	if s, err = openJournal(full, generated); err != nil {
+	if s, err = openJournal(full, generated, nil); err != nil {
 		return err
 	}
 	defer func() { _ = s.close() }()
@@ -198,7 +198,7 @@ func recovery(ctx context.Context, folder string, times int) (time.Duration, err
 
 // leave begins operations until it is killed.
 func leave(ctx context.Context, folder string) error {
-	s, err := openJournal(folder, generated)
+	s, err := openJournal(folder, generated, nil)
 	if err != nil {
 		return err
 	}

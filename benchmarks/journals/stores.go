@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,6 +41,7 @@ const (
 const (
 	nameOnceward = "onceward"
 	nameCarried  = "onceward, carried keys"
+	nameSealed   = "onceward sealed"
 	nameNaive    = "naive"
 	namePebble   = "pebble"
 	nameBolt     = "bbolt"
@@ -49,6 +51,7 @@ const (
 var contenders = []contender{
 	{nameOnceward, generated, openOnceward(generated)},
 	{nameCarried, carried, openOnceward(carried)},
+	{nameSealed, generated, openSealed},
 	{nameNaive, generated, openNaive},
 	{namePebble, generated, openPebble},
 	{nameBolt, generated, openBolt},
@@ -65,8 +68,17 @@ var (
 
 const keyLength = 36
 
-// payload is what a caller wants to have kept of one operation, in bytes.
-var payload = keyLength + len(intentHead) + len(intentBody) + len(answerHead) + len(answerBody)
+// payload returns the bytes of one operation that a caller wants to have kept.
+func payload() int {
+	return keyLength + len(intentHead) + len(intentBody) + len(answerHead) + len(answerBody)
+}
+
+// setBodies gives each operation other bodies of that size, which can't be compressed.
+func setBodies(size int) {
+	intentBody, answerBody = make([]byte, size), make([]byte, size)
+	_, _ = rand.Read(intentBody) // it never fails
+	_, _ = rand.Read(answerBody)
+}
 
 func intentOf() []byte { return append(bytes.Clone(intentHead), intentBody...) }
 func answerOf() []byte { return append(bytes.Clone(answerHead), answerBody...) }

@@ -39,10 +39,10 @@ func TestMain(m *testing.M) {
 // childPlan is the plan of one process. It opens the journal, reports its contents, carries out the plan and reports
 // the results.
 type childPlan struct {
-	Journal  string // the file
+	Journal  string   // the file
 	Keys     []string // IDs of the ring; without any, the journal is in clear
-	Server   string // URL of the provider in a box
-	Contract string // one of contracts
+	Server   string   // URL of the provider in a box
+	Contract string   // one of contracts
 	Doom     doom
 	Attempts int           // backoff.Policy.MaxAttempts; 0: its default
 	Patience time.Duration // the deadline of each ask; 0: 30 s
