@@ -36,6 +36,7 @@ var packages = map[string]string{
 	"server":       "github.com/onceward/onceward/server",
 	"servertest":   "github.com/onceward/onceward/server/servertest",
 	"slog":         "log/slog",
+	"seal":         "github.com/onceward/onceward/seal",
 	"sqlite":       "github.com/onceward/onceward/journal/sqlite",
 	"strings":      "strings",
 	"testing":      "testing",

@@ -170,7 +170,7 @@ func TestSealStatus(t *testing.T) {
 	assert.Contains(t, strings.Join(strings.Fields(s.out), " "), "KEY PAYLOADS PLACE IN --keys k1 2 2 k2 2 1 in clear")
 }
 
-// What seal status advises in rarer situations.
+// Seal status advises in rarer situations too.
 func TestSealStatusAdvises(t *testing.T) {
 	for _, one := range []struct {
 		has  journal.SealStatus
