@@ -33,6 +33,9 @@ const Overhead = 2 + maxID + saltSize + nonceSize + tagSize
 // ErrDamaged means that a box is damaged, or was made for other additional data.
 var ErrDamaged = errors.New("seal: a box is damaged, or another record's")
 
+// ErrClear means that a journal has a payload in clear, and the ring is not of Ring.ReadClear.
+var ErrClear = errors.New("seal: a payload is in clear, and the ring reads sealed payloads only (see Ring.ReadClear)")
+
 // MissingKeyError means that a ring lacks a box's key.
 type MissingKeyError struct{ ID string }
 

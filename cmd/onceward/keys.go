@@ -63,12 +63,15 @@ func (c *command) ringFor(how access) *seal.Ring {
 	return c.ring.ReadClear()
 }
 
-// needsKeys adds what to do to an error about a missing key.
+// needsKeys adds what to do to an error about keys.
 func needsKeys(err error) error {
-	if !errors.Is(err, journal.ErrSealed) {
-		return err
+	switch {
+	case errors.Is(err, journal.ErrSealed):
+		return fmt.Errorf("%w; name the file with that key by --keys", err)
+	case errors.Is(err, seal.ErrClear):
+		return fmt.Errorf("%w; but if it was recorded before the journal was sealed, leave --keys and ONCEWARD_KEYS out", err)
 	}
-	return fmt.Errorf("%w; name the file with that key by --keys", err)
+	return err
 }
 
 // unlessSealed returns nil for an error about a missing key. The other fields of the record were read.

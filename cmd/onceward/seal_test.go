@@ -161,6 +161,12 @@ func TestSealStatus(t *testing.T) {
 
 	s = runs(t, "-j", path, "--keys", rotated, "cancel", "first", "--yes", "--seen", "0.1")
 	assert.Equal(t, exitRefused, s.code, s.err) // in flight
+	unsent := []string{"-j", path, "cancel", planted.Unsent, "--scope", planted.Scope, "--yes", "--seen", "0.1"}
+	s = runs(t, append(unsent, "--keys", rotated)...)
+	assert.NotZero(t, s.code, "a forged operation may be in clear")
+	assert.Contains(t, s.err, "leave --keys and ONCEWARD_KEYS out")
+	s = runs(t, unsent...)
+	assert.Zero(t, s.code, s.err)
 	both := runs(t, "-j", path, "--keys", rotated, "export")
 	require.Zero(t, both.code, both.err)
 	assert.NotContains(t, both.out, "sealed_by", "clear and sealed operations are read")

@@ -24,7 +24,7 @@ type Codec struct {
 }
 
 // ErrClear is for a payload that is in clear although the codec has a ring.
-var ErrClear = fmt.Errorf("%w: its payload is in clear, and the ring reads sealed payloads only (see seal.Ring.ReadClear)", ErrDamaged)
+var ErrClear = fmt.Errorf("%w: %w", ErrDamaged, seal.ErrClear)
 
 // Sealed returns the error for a record whose key a process lacks. It returns nil for an empty ID.
 func Sealed(by string) error {
