@@ -23,7 +23,7 @@ type published struct {
 }
 
 // released are the folders of the modules that users import or install. Each requires only earlier ones.
-var released = []string{".", "journal/postgres", "otelonceward", "console", "cmd/onceward", "cmd/onceward-proxy"}
+var released = []string{".", "journal/postgres", "journal/mysql", "otelonceward", "console", "cmd/onceward", "cmd/onceward-proxy"}
 
 // publish writes the proxy's files of the modules in these folders below dir. The version is new, because the module
 // cache would return the content of an old one again.

@@ -29,6 +29,7 @@ var packages = map[string]string{
 	"onceward":     "github.com/onceward/onceward",
 	"pgx":          "github.com/jackc/pgx/v5",
 	"pgxpool":      "github.com/jackc/pgx/v5/pgxpool",
+	"mysql":        "github.com/onceward/onceward/journal/mysql",
 	"postgres":     "github.com/onceward/onceward/journal/postgres",
 	"os":           "os",
 	"providers":    "github.com/onceward/onceward/providers",

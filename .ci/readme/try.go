@@ -21,7 +21,7 @@ func try(blocks []block) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	module, err := publish(checkout, filepath.Join(dir, "proxy"), ".", "journal/postgres")
+	module, err := publish(checkout, filepath.Join(dir, "proxy"), ".", "journal/postgres", "journal/mysql")
 	if err != nil {
 		return err
 	}

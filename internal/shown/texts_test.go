@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "rewrite testdata/texts.txt")
 var speaking = []string{
 	"", "internal/background", "internal/core", "internal/delivery", "internal/engine", "internal/engine/*", "internal/fault", "internal/lookup", "internal/naming",
 	"internal/receipts", "internal/reconcile", "internal/shown", "internal/throttle", "internal/wire", "flow", "server", "consume",
-	"journal", "journal/memory", "journal/sqlite", "journal/postgres", "providers", "webhook", "internal/tables", "internal/template", "internal/secret",
-	"internal/fingerprint", "journal/internal/*", "journal/sqlite/internal/*", "journal/postgres/internal/*",
+	"journal", "journal/memory", "journal/sqlite", "journal/postgres", "journal/mysql", "providers", "webhook", "internal/tables", "internal/template", "internal/secret",
+	"internal/fingerprint", "journal/internal/*", "journal/sqlite/internal/*", "journal/postgres/internal/*", "journal/mysql/internal/*",
 }
 
 // The places of a text: the functions that take it, and the fields and variables that hold it.

@@ -5,6 +5,8 @@
 //	go run ./shop                    # two processes on one SQLite file
 //	go run ./shop -postgres start    # three processes on a PostgreSQL server of its own
 //	go run ./shop -postgres URL      # likewise, on an empty database
+//	go run ./shop -mysql start       # three processes on a MariaDB server of its own
+//	go run ./shop -mysql DSN         # likewise, on an empty database
 //
 // service.go is what a program of your own would contain. README.md explains it. The exit status is 0 only if each key has one
 // answer, and each order one row, one charge, one booking, one parcel and one delivery.
@@ -36,7 +38,7 @@ const timeLimit = 3 * time.Minute
 type options struct {
 	seed                     uint64
 	orders, kills, processes int
-	dir, postgres            string
+	dir, postgres, mysql     string
 }
 
 func main() {
@@ -74,15 +76,16 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1_000_000), "repeat this seed's faults, and the order of its kills (default random)")
 	flags.IntVar(&o.orders, "orders", 60, "how many orders there are")
 	flags.IntVar(&o.kills, "kills", 20, "how often a process is killed")
-	flags.IntVar(&o.processes, "processes", 0, "how many processes serve (default 2, or 3 on PostgreSQL)")
+	flags.IntVar(&o.processes, "processes", 0, "how many processes serve (default 2, or 3 on a server)")
 	flags.StringVar(&o.dir, "dir", "", "the folder of the SQLite file (default temporary)")
 	flags.StringVar(&o.postgres, "postgres", "", "the URL of an empty PostgreSQL database, or \"start\" to start a server")
+	flags.StringVar(&o.mysql, "mysql", "", "the DSN of an empty MySQL or MariaDB database, or \"start\" to start a MariaDB server")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if o.processes == 0 {
 		o.processes = 2
-		if o.postgres != "" {
+		if o.postgres != "" || o.mysql != "" {
 			o.processes = 3
 		}
 	}
@@ -95,7 +98,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 
 // serve is one process of the shop. It says where it listens, and serves until it is killed or its parent ends.
 func serve(ctx context.Context, o options, stripe, courier string, stdout io.Writer) (err error) {
-	s, err := openStore(ctx, o.dir, o.postgres)
+	s, err := openStore(ctx, o)
 	if err != nil {
 		return err
 	}

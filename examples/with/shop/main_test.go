@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal/mysql/mysqltest"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -55,12 +56,19 @@ func TestStormOnPostgreSQL(t *testing.T) {
 	storms(t, "-postgres", postgrestest.Start(t).URL())
 }
 
+func TestStormOnMariaDB(t *testing.T) {
+	t.Parallel()
+	server := mysqltest.Start(t)
+	server.Exec(t, "CREATE DATABASE shop")
+	storms(t, "-mysql", server.DSN()+"shop")
+}
+
 // opened is a process of the shop on a new SQLite file, with its handler.
 func opened(t *testing.T, stripe, courier string) (*shop, *http.ServeMux) {
 	t.Helper()
 	folder := t.TempDir()
-	require.NoError(t, makeTables(t.Context(), folder, ""))
-	s, err := openStore(t.Context(), folder, "")
+	require.NoError(t, makeTables(t.Context(), options{dir: folder}))
+	s, err := openStore(t.Context(), options{dir: folder})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	h, err := newShop(t.Context(), s, stripe, courier)

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/journal/mysql/mysqltest"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -64,7 +65,18 @@ func storm(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 		defer cluster.Close()
 		o.postgres = cluster.URL()
 	}
-	if err := makeTables(ctx, o.dir, o.postgres); err != nil {
+	if o.mysql == "start" {
+		server, err := mysqltest.New()
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		if _, err := server.DB().ExecContext(ctx, "CREATE DATABASE shop"); err != nil {
+			return err
+		}
+		o.mysql = server.DSN() + "shop"
+	}
+	if err := makeTables(ctx, o); err != nil {
 		return err
 	}
 	w := &world{options: o, stdout: stdout, stderr: stderr, running: make([]*exec.Cmd, o.processes), at: make([]*url.URL, o.processes),
@@ -172,7 +184,7 @@ func (w *world) keepServing(ctx context.Context, i int) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		p := exec.CommandContext(ctx, self, "-dir", w.dir, "-postgres", w.postgres)
+		p := exec.CommandContext(ctx, self, "-dir", w.dir, "-postgres", w.postgres, "-mysql", w.mysql)
 		p.Env = append(os.Environ(), stripeVariable+"="+w.stripe.URL, courierVariable+"="+w.courier.URL)
 		p.Stderr = w.stderr
 		said, err := p.StdoutPipe()
@@ -228,7 +240,7 @@ func (w *world) hit(i int) bool {
 
 // trade has all customers order and want delivered, waits until the rest is done, asks for every answer once more, and judges.
 func (w *world) trade(ctx context.Context, struck <-chan struct{}) error {
-	s, err := openStore(ctx, w.dir, w.postgres)
+	s, err := openStore(ctx, w.options)
 	if err != nil {
 		return err
 	}

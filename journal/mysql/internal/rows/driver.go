@@ -1,0 +1,246 @@
+// Package rows is the driver of a journal in MySQL or MariaDB: the rows of package rowstore in tables, and this process's part
+// in the leases of all processes. A transaction takes two round trips: the first finds and locks rows, the second writes and
+// commits. The package knows no rule of the journal.
+package rows
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/leased"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/mysql/internal/myerr"
+	"github.com/onceward/onceward/journal/mysql/internal/schema"
+	"github.com/onceward/onceward/journal/mysql/internal/server"
+)
+
+const (
+	// lanes is how many transactions a driver has at most: for the group, waiters and scans, and three for sessions.
+	lanes = 10
+	// appConnections is how many transactions of BeginTx are open at once, of each kind. Further callers wait.
+	appConnections = 4
+	// readers is the default of Options.Readers.
+	readers = 4
+	// sideConnections is how many connections there are for single statements beside a transaction.
+	sideConnections = 6
+	// commitTime limits the time of a transaction, with all its waits.
+	commitTime = 30 * time.Second
+	// closePatience is how long Close waits for the server.
+	closePatience = 5 * time.Second
+
+	// How many seconds the server waits for a client's next statement. In a transaction of the journal's, a client is stopped
+	// or gone after that.
+	laneWait, poolWait = 20, 60
+)
+
+// Options say how a journal is opened.
+type Options struct {
+	Schema     string // schema.Default if it is ""
+	Log        *slog.Logger
+	Pace       leased.Pace // zero means leased.UsualPace
+	Testify    time.Duration
+	Deployment string
+	ReadOnly   bool
+	Existing   bool
+	Durable    bool // commits have to be durable on the server's own disk
+	Movable    bool // another server that has the journal lacks nothing
+	Witness    Witness
+	AnyTime    bool // events may be ahead of the server's clock
+	Readers    int  // connections that read; 0 means readers
+}
+
+// Witness is mysql.Witness.
+type Witness interface {
+	Load(ctx context.Context) (int64, error)
+	Store(ctx context.Context, number int64) error
+}
+
+// Driver is a rowstore.Driver on one database. Open makes one.
+type Driver struct {
+	opts Options
+	log  *slog.Logger
+
+	own, reads, side, apps, deliveries *sql.DB
+
+	schema   string // quoted
+	identity string
+	key      format.HashKey
+	dialect  server.Dialect
+	packet   atomic.Int64 // the server's max_allowed_packet
+
+	sessions     *leased.Sessions
+	memory       leased.Memory
+	acknowledged leased.Acknowledged
+	time         leased.Estimate
+	enrolling    sync.Mutex
+	member       atomic.Pointer[leased.Member]
+	restored     atomic.Pointer[restoration] // nil: not restored
+	adoption     adoption
+	sealed       atomic.Pointer[string] // rowstore.Head.Sealed at the last look
+	outdated     atomic.Bool            // only later releases may write
+
+	background context.Context // ends with Close
+	stop       context.CancelCauseFunc
+	heart      sync.WaitGroup
+	observer   leased.Observer // the heart's
+	upkeepDue  time.Time       // likewise
+	testimony  time.Time       // likewise: when the next one is due
+
+	slots chan struct{} // one for each lane in use
+	mu    sync.Mutex
+	idle  []*lane
+	made  int // how many lanes there are
+
+	operations, receipts, flows handles
+}
+
+var _ rowstore.Driver = (*Driver)(nil)
+
+// Open opens the journal in a database, whose tables schema.Migrate has made. It starts the heartbeat of this process's
+// sessions.
+func Open(ctx context.Context, cfg *mysql.Config, opts Options) (*Driver, error) {
+	opts.Pace, opts.Log, opts.Testify = cmp.Or(opts.Pace, leased.UsualPace), cmp.Or(opts.Log, slog.Default()), cmp.Or(opts.Testify, 10*time.Second)
+	d := &Driver{
+		opts: opts, log: opts.Log, slots: make(chan struct{}, lanes), sessions: leased.NewSessions(opts.Pace),
+		operations: handles{name: "operations"}, receipts: handles{name: "receipts"}, flows: handles{name: "flows"},
+	}
+	var err error
+	if d.schema, err = schema.Quoted(opts.Schema); err != nil {
+		return nil, err
+	}
+	d.background, d.stop = context.WithCancelCause(context.Background())
+	if err := d.start(ctx, cfg); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// start makes the pools, checks the server, and makes this process a member.
+func (d *Driver) start(ctx context.Context, cfg *mysql.Config) error {
+	for _, pool := range []struct {
+		db         **sql.DB
+		most, wait int
+	}{
+		{&d.own, lanes + 3, laneWait}, {&d.reads, cmp.Or(d.opts.Readers, readers), poolWait}, {&d.side, sideConnections, poolWait},
+		{&d.apps, appConnections, poolWait}, {&d.deliveries, appConnections, poolWait},
+	} {
+		var err error
+		if *pool.db, err = server.Open(cfg, pool.most, pool.wait); err != nil {
+			return err
+		}
+	}
+	conn, err := d.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if d.opts.ReadOnly {
+		return conn.Close()
+	}
+	if _, err = d.enroll(ctx, conn); err == nil {
+		err = d.hearWitness(ctx, conn)
+	}
+	if err != nil {
+		server.HangUp(conn)
+		return err
+	}
+	d.heart.Go(func() { d.beatOn(conn) })
+	return nil
+}
+
+// in is a statement with the database's name, and the server's own words.
+func (d *Driver) in(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "{{s}}", d.schema), "{{share}}", d.dialect.Share)
+}
+
+// Now implements rowstore.Driver. An unsafe journal takes events of any time.
+func (d *Driver) Now() time.Time {
+	if d.opts.AnyTime {
+		return time.Time{}
+	}
+	return d.Clock()
+}
+
+// Clock returns this process's estimate of the server's time, which never goes back.
+func (d *Driver) Clock() time.Time { return d.time.Now() }
+
+// ErrStillOpen means that the application has left a transaction open.
+var ErrStillOpen = errors.New("mysql: a transaction of the application's is still open: end it before the journal")
+
+// Close implements rowstore.Driver. It ends this process's sessions. If the server does not answer, these expire.
+func (d *Driver) Close() error {
+	defer d.stop(journal.ErrClosed)
+	if m := d.member.Load(); m != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+		defer cancel()
+		if err := d.resign(ctx); err != nil {
+			d.log.Warn("onceward: the sessions of a closed journal could not be ended; they expire by themselves", "error", myerr.Explain(err))
+		}
+	}
+	d.stop(journal.ErrClosed)
+	d.heart.Wait()
+	for range lanes { // once each transaction has ended
+		d.slots <- struct{}{}
+	}
+	for _, l := range d.idle {
+		l.hangUp()
+	}
+	for _, db := range []*sql.DB{d.own, d.reads, d.side} {
+		if db != nil {
+			_ = db.Close()
+		}
+	}
+	open := 0
+	for limit := time.Now().Add(closePatience); ; time.Sleep(5 * time.Millisecond) {
+		if open = inUse(d.apps) + inUse(d.deliveries); open == 0 || time.Now().After(limit) {
+			break
+		}
+	}
+	for _, db := range []*sql.DB{d.apps, d.deliveries} {
+		if db != nil {
+			_ = db.Close()
+		}
+	}
+	if open > 0 {
+		return ErrStillOpen
+	}
+	return nil
+}
+
+func inUse(db *sql.DB) int {
+	if db == nil {
+		return 0
+	}
+	return db.Stats().InUse
+}
+
+// meaning maps an error of the server to one of package rowstore, with the server's words explained.
+func meaning(err error) error {
+	if err == nil || errors.Is(err, rowstore.ErrLocked) || errors.Is(err, rowstore.ErrMissed) || errors.Is(err, rowstore.ErrRefused) || errors.Is(err, journal.ErrTxAborted) {
+		return err
+	}
+	own := myerr.Explain(err)
+	if myerr.Number(own) == 0 {
+		return own
+	}
+	switch myerr.FateOf(own) {
+	case myerr.Locked:
+		return fmt.Errorf("%w: %w", rowstore.ErrLocked, own)
+	case myerr.Again:
+		return fmt.Errorf("%w: %w", rowstore.ErrMissed, own)
+	case myerr.Poisoned:
+		return fmt.Errorf("%w: %w", rowstore.ErrRefused, own)
+	}
+	return own
+}

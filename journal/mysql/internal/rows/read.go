@@ -1,0 +1,301 @@
+package rows
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/mysql/internal/myerr"
+	"github.com/onceward/onceward/journal/mysql/internal/schema"
+	"github.com/onceward/onceward/journal/mysql/internal/server"
+)
+
+// reader reads on a connection, or in a transaction of the application's.
+type reader struct {
+	d     *Driver
+	c     runner
+	own   bool // c is the journal's own
+	alone bool // no transaction has begun
+	app   bool // c is the application's transaction
+
+	later *pipeline // writes that are sent with the next read, or with COMMIT; nil for none
+}
+
+// pipeline returns the writes that were not sent yet, for further statements.
+func (r *reader) pipeline() *pipeline {
+	p := r.later
+	if r.later = nil; p == nil {
+		p = r.d.pipeline(r.own)
+	}
+	return p
+}
+
+// flush sends the writes that were not sent yet.
+func (r *reader) flush(ctx context.Context) error {
+	if r.later == nil {
+		return nil
+	}
+	return r.meaning(r.pipeline().send(ctx, r.c))
+}
+
+// meaning is the function of the same name. The application's transaction waits for locks as it says itself, and can't be
+// repeated by the journal.
+func (r *reader) meaning(err error) error {
+	if r.app && (myerr.FateOf(err) != myerr.Again || errors.Is(theirError(err), journal.ErrTxAborted)) {
+		return theirError(err)
+	}
+	return meaning(err)
+}
+
+// query reads rows behind the writes that were not sent yet.
+func (r *reader) query(ctx context.Context, rows answer, text string, args ...any) error {
+	p := r.pipeline()
+	p.queue(rows, text, args...)
+	return r.meaning(p.send(ctx, r.c))
+}
+
+// readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a pool do.
+const readTries = 8
+
+// Read implements rowstore.Source. If the connection breaks, it calls f again.
+func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.read(ctx, false, f)
+}
+
+// Snapshot implements rowstore.Source.
+func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) error {
+	return d.read(ctx, true, f)
+}
+
+// beginSnapshot begins a transaction that sees one state of the database.
+const beginSnapshot = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+
+func (d *Driver) read(ctx context.Context, snapshot bool, f func(rowstore.Reader) error) error {
+	for try, pause := 1, 5*time.Millisecond; ; try, pause = try+1, 2*pause {
+		err := d.readOnce(ctx, snapshot, f)
+		if err == nil || try == readTries || ctx.Err() != nil || !isOutage(err) {
+			return meaning(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// isOutage reports whether an error is of a connection or of a server that is going.
+func isOutage(err error) bool {
+	var own *myerr.Error
+	return myerr.IsConnections(err) || errors.As(err, &own) && own.Number == 0 || myerr.Number(err) != 0 && myerr.FateOf(err) == myerr.Outage
+}
+
+func (d *Driver) readOnce(ctx context.Context, snapshot bool, f func(rowstore.Reader) error) error {
+	conn, err := d.reads.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	r := &reader{d: d, c: conn, own: true, alone: !snapshot}
+	if snapshot {
+		if _, err := conn.ExecContext(ctx, beginSnapshot); err != nil {
+			server.HangUp(conn)
+			return err
+		}
+	}
+	err = f(r)
+	if snapshot {
+		if _, ends := conn.ExecContext(ctx, "ROLLBACK"); ends != nil {
+			server.HangUp(conn)
+			return err
+		}
+	}
+	if isOutage(err) {
+		server.HangUp(conn)
+	} else {
+		_ = conn.Close()
+	}
+	return err
+}
+
+// Find implements rowstore.Reader.
+func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
+	f := newFinding(keys)
+	if r.alone { // one state of the database
+		conn := r.c.(*sql.Conn)
+		if _, err := conn.ExecContext(ctx, beginSnapshot); err != nil {
+			return rowstore.Found{}, err
+		}
+		defer func() { _, _ = conn.ExecContext(ctx, "ROLLBACK") }()
+	}
+	p := r.pipeline()
+	f.queue(p)
+	if err := p.send(ctx, r.c); err != nil {
+		return rowstore.Found{}, r.meaning(err)
+	}
+	return f.result(ctx, r)
+}
+
+// finding is a Find on its way.
+type finding struct {
+	keys   rowstore.Keys
+	found  rowstore.Found
+	rows   map[int64]*rowstore.Row
+	exists map[int64]bool // rows that exist, locked or not
+}
+
+func newFinding(keys rowstore.Keys) *finding {
+	f := &finding{keys: keys, rows: make(map[int64]*rowstore.Row), exists: make(map[int64]bool)}
+	f.found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
+	return f
+}
+
+const columns = "handle, state, coalesce(holder, ''), wake_at, coalesce(settled_at, 0), delivered, tombstone, provider, facts"
+
+// queue adds the statements of the first round trip. Names are locked for sharing. So a name that another transaction adds or
+// removes fails at once, or is waited for, and a name that is found stays.
+func (f *finding) queue(p *pipeline) {
+	if len(f.keys.Names) > 0 {
+		p.queue(f.name, "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.keys.Names))+
+			map[rowstore.Lock]string{rowstore.TryLock: "{{share}} NOWAIT", rowstore.WaitLock: "{{share}}"}[f.keys.Lock], digests(f.keys.Names)...)
+	}
+	if len(f.keys.Handles) > 0 {
+		f.queueRows(p, f.keys.Handles, f.keys.Whole || f.keys.Heads)
+	}
+	if len(f.keys.Marks) > 0 {
+		f.queueMarks(p)
+	}
+}
+
+// queueMarks locks the slots of marks in order, and reads the marks.
+func (f *finding) queueMarks(p *pipeline) {
+	if f.keys.Lock != rowstore.NoLock {
+		var slots []int
+		for _, m := range f.keys.Marks {
+			slots = append(slots, int(uint64(m)%schema.Slots))
+		}
+		slices.Sort(slots)
+		slots = slices.Compact(slots)
+		wait := ""
+		if f.keys.Lock == rowstore.TryLock {
+			wait = " NOWAIT"
+		}
+		p.queue(ignored, "SELECT slot FROM {{s}}.mark_slots WHERE slot IN "+places(len(slots))+" ORDER BY slot FOR UPDATE"+wait, anys(slots)...)
+	}
+	p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(f.keys.Marks)), anys(f.keys.Marks)...)
+}
+
+// queueRows adds statements for rows. Each statement sees what was committed before it, and rows stay as they are once they are
+// locked. So parts are read after the locks.
+func (f *finding) queueRows(p *pipeline, handles []int64, withParts bool) {
+	in := places(len(handles))
+	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.keys.Lock]
+	p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations WHERE handle IN "+in+" ORDER BY handle"+how, anys(handles)...)
+	if f.keys.Lock != rowstore.NoLock {
+		p.queue(func(rows *sql.Rows) error {
+			var handle int64
+			err := rows.Scan(&handle)
+			f.exists[handle] = true
+			return err
+		}, "SELECT handle FROM {{s}}.operations WHERE handle IN "+in, anys(handles)...)
+	}
+	if !withParts {
+		return
+	}
+	body := "body"
+	if f.keys.Heads {
+		body = "NULL"
+	}
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Request }), "SELECT handle, head, "+body+" FROM {{s}}.requests WHERE handle IN "+in, anys(handles)...)
+	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, "+body+" FROM {{s}}.answers WHERE handle IN "+in, anys(handles)...)
+}
+
+func digests(names []rowstore.Digest) []any {
+	all := make([]any, len(names))
+	for i := range names {
+		all[i] = names[i][:]
+	}
+	return all
+}
+
+func (f *finding) row(rows *sql.Rows) error {
+	r := new(rowstore.Row)
+	var wake sql.NullInt64
+	if err := rows.Scan(&r.Handle, &r.State, &r.Holder, &wake, &r.Settled, &r.Told, &r.Reaped, &r.Provider, &r.Record); err != nil {
+		return err
+	}
+	r.HasWake, r.Wake = wake.Valid, wake.Int64
+	if f.rows[r.Handle] == nil {
+		f.rows[r.Handle] = r
+	}
+	return nil
+}
+
+func (f *finding) name(rows *sql.Rows) error {
+	var name []byte
+	var handle int64
+	if err := rows.Scan(&name, &handle); err != nil {
+		return err
+	}
+	f.found.Names[rowstore.Digest(name)] = handle
+	return nil
+}
+
+func (f *finding) mark(rows *sql.Rows) error {
+	var mark, handle int64
+	err := rows.Scan(&mark, &handle)
+	f.found.Marks[mark] = append(f.found.Marks[mark], handle)
+	return err
+}
+
+func (f *finding) part(of func(*rowstore.Row) **rowstore.Part) answer {
+	return func(rows *sql.Rows) error {
+		var handle int64
+		p := new(rowstore.Part)
+		if err := rows.Scan(&handle, &p.Head, &p.Body); err != nil {
+			return err
+		}
+		if r := f.rows[handle]; r != nil {
+			*of(r) = p
+		}
+		return nil
+	}
+}
+
+// result reads the rows of the names that were found, and returns all rows, also those that exist and could not be locked.
+func (f *finding) result(ctx context.Context, r *reader) (rowstore.Found, error) {
+	whole := make(map[int64]bool, len(f.found.Names))
+	var named []int64
+	for _, handle := range f.found.Names {
+		if !whole[handle] {
+			whole[handle], named = true, append(named, handle)
+		}
+	}
+	if len(named) > 0 {
+		slices.Sort(named)
+		p := r.pipeline()
+		f.queueRows(p, named, true)
+		if err := p.send(ctx, r.c); err != nil {
+			return f.found, r.meaning(err)
+		}
+	}
+	for _, row := range f.rows {
+		row.Whole = (f.keys.Whole || whole[row.Handle]) && !f.keys.Heads
+	}
+	for handle := range f.exists {
+		switch {
+		case f.rows[handle] != nil:
+		case f.keys.Lock == rowstore.TryLock:
+			f.rows[handle] = &rowstore.Row{Handle: handle, Locked: true}
+		default:
+			return f.found, rowstore.ErrMissed // it came after the locks
+		}
+	}
+	for _, row := range f.rows {
+		f.found.Rows = append(f.found.Rows, row)
+	}
+	return f.found, nil
+}

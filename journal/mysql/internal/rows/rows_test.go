@@ -1,0 +1,88 @@
+package rows_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
+	"github.com/onceward/onceward/journal/mysql/internal/rows"
+	"github.com/onceward/onceward/journal/mysql/internal/schema"
+	"github.com/onceward/onceward/journal/mysql/mysqltest"
+)
+
+func config(t *testing.T, dsn string) *mysql.Config {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	return cfg
+}
+
+func options(name string) rows.Options {
+	return rows.Options{Schema: name, AnyTime: true, Deployment: "test", Log: slog.New(slog.DiscardHandler)}
+}
+
+func driver(t *testing.T, server *mysqltest.Server, name string) *rows.Driver {
+	t.Helper()
+	cfg := config(t, server.DSN())
+	require.NoError(t, schema.Migrate(t.Context(), cfg, name))
+	d, err := rows.Open(t.Context(), cfg, options(name))
+	require.NoError(t, err)
+	return d
+}
+
+func open(t *testing.T, server *mysqltest.Server, name string) *rowstore.Store {
+	t.Helper()
+	s, err := rowstore.Open(t.Context(), driver(t, server, name), rowstore.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestHistories(t *testing.T) {
+	server := mysqltest.Shared(t)
+	rowstoretest.Histories(t, func(t *testing.T) rowstoretest.Database {
+		name := server.Schema(t)
+		flip := func(column string, at string) string {
+			return column + " = INSERT(" + column + ", " + at + ", 1, UNHEX(LPAD(HEX(ORD(SUBSTR(" + column + ", " + at + ", 1)) ^ 1), 2, '0')))"
+		}
+		return rowstoretest.Database{
+			Open:   func(t *testing.T) *rowstore.Store { return open(t, server, name) },
+			Driver: func(t *testing.T) rowstore.Driver { return driver(t, server, name) },
+			Damage: func(t *testing.T, handle int64) {
+				server.Exec(t, "UPDATE "+name+".operations SET "+flip("facts", "21")+" WHERE handle = ?", handle)
+			},
+			DamageReceipt: func(t *testing.T, handle int64) {
+				server.Exec(t, "UPDATE "+name+".receipts SET "+flip("facts", "21")+" WHERE handle = ?", handle)
+			},
+			DamageBookmark: func(t *testing.T, of string) {
+				server.Exec(t, "UPDATE "+name+".bookmarks SET "+flip("record", "9")+" WHERE name = ?", []byte(of))
+			},
+			Refuse: func(t *testing.T, provider string, handle int64) {
+				for _, event := range []string{"INSERT", "UPDATE"} {
+					server.Exec(t, "CREATE TRIGGER "+name+".no_"+event+" BEFORE "+event+" ON "+name+".operations FOR EACH ROW BEGIN "+
+						"IF NEW.provider = ? OR NEW.handle = ? THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'; END IF; END", provider, handle)
+				}
+			},
+			Hold: func(t *testing.T, handle int64) func() {
+				return holding(t, server, "SELECT 1 FROM "+name+".operations WHERE handle = ? FOR UPDATE", handle)
+			},
+			HoldName: func(t *testing.T, digest rowstore.Digest) func() {
+				return holding(t, server, "INSERT INTO "+name+".names VALUES (?, 0)", digest[:])
+			},
+		}
+	})
+}
+
+// holding runs a statement in a transaction that release rolls back.
+func holding(t *testing.T, server *mysqltest.Server, text string, arg any) (release func()) {
+	t.Helper()
+	tx, err := server.DB().Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec(text, arg)
+	require.NoError(t, err)
+	return func() { require.NoError(t, tx.Rollback()) }
+}

@@ -1,0 +1,229 @@
+package rows
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/rowstore"
+	"github.com/onceward/onceward/journal/mysql/internal/myerr"
+	"github.com/onceward/onceward/journal/mysql/internal/server"
+)
+
+// within is the journal's part of a transaction of the application's. The transaction may be one of repeatable reads, whose
+// plain reads have an old state, and whose locking reads lock gaps between rows. So the journal reads what is committed on a
+// connection of its own, and locks only rows that exist.
+type within struct {
+	*tx
+	theirs *sql.Tx
+}
+
+// Within implements rowstore.Driver. Without keys, it sends nothing yet.
+func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
+	their, is := theirs.(theirTx)
+	if !is || their.tx == nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, fmt.Errorf("mysql: the transaction is a %T: make it by mysql.SQL or BeginTx", theirs)
+	}
+	t := &within{&tx{reader: reader{d: d, c: their.tx, own: their.d == d, app: true}, ctx: ctx, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: *d.sealed.Load()}}, their.tx}
+	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
+		return t, t.read, newFinding(keys).found, nil
+	}
+	p := d.pipeline(true)
+	p.queue(func(rows *sql.Rows) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
+	if err := p.send(ctx, d.side); err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, myerr.Explain(err)
+	}
+	if err := t.isOurs(ctx); err != nil {
+		return nil, rowstore.Head{}, rowstore.Found{}, err
+	}
+	found, err := t.Find(ctx, keys)
+	return t, t.read, found, err
+}
+
+// isOurs returns an error if the transaction is not one of the journal's database, or has ended, or if its settings could
+// spoil a row.
+func (t *within) isOurs(ctx context.Context) error {
+	if err := server.InTransaction(ctx, t.theirs); err != nil {
+		return theirError(err)
+	}
+	var id string
+	var restored sql.NullString
+	var autocommit, strict bool
+	err := t.query(ctx, one(&id, &restored, &autocommit, &strict), "SELECT id, restored, @@autocommit, @@sql_mode LIKE '%STRICT_%' FROM {{s}}.journal")
+	switch {
+	case myerr.Number(err) == 1146, err == nil && id != t.d.identity:
+		return fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)
+	case err != nil:
+		return err
+	case restored.Valid:
+		return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, restored.String)
+	case !autocommit:
+		return fmt.Errorf("%w: the transaction's connection has autocommit off, so a statement after the transaction's end would begin another one: leave autocommit on, and use BeginTx of database/sql", server.ErrUnsafe)
+	case !strict:
+		return fmt.Errorf("%w: the transaction's connection has a sql_mode without STRICT_TRANS_TABLES, in which the server cuts values short: set sql_mode in the DSN", server.ErrUnsafe)
+	}
+	return nil
+}
+
+// Find implements rowstore.Reader.
+func (t *within) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
+	f := newFinding(keys)
+	f.keys.Lock = rowstore.WaitLock
+	if err := t.findNames(ctx, f); err != nil {
+		return f.found, err
+	}
+	handles, whole := slices.Clone(keys.Handles), make(map[int64]bool)
+	for _, handle := range f.found.Names {
+		whole[handle] = true
+		if !slices.Contains(handles, handle) {
+			handles = append(handles, handle)
+		}
+	}
+	if len(handles) > 0 {
+		slices.Sort(handles)
+		if err := t.findRows(ctx, f, handles); err != nil {
+			return f.found, err
+		}
+	}
+	for name, handle := range f.found.Names {
+		if f.rows[handle] == nil {
+			return f.found, fmt.Errorf("%w: the row of %x is gone", rowstore.ErrMissed, name)
+		}
+	}
+	if len(keys.Marks) > 0 {
+		p := t.pipeline()
+		f.queueMarks(p)
+		if err := p.send(ctx, t.c); err != nil {
+			return f.found, t.meaning(err)
+		}
+		p = t.d.pipeline(true) // the slots are locked: no other transaction adds to these marks
+		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(keys.Marks)), anys(keys.Marks)...)
+		if err := p.send(ctx, t.d.side); err != nil {
+			return f.found, myerr.Explain(err)
+		}
+		for mark, of := range f.found.Marks {
+			slices.Sort(of)
+			f.found.Marks[mark] = slices.Compact(of)
+		}
+	}
+	for _, row := range f.rows {
+		row.Whole = (keys.Whole || whole[row.Handle]) && !keys.Heads
+		f.found.Rows = append(f.found.Rows, row)
+	}
+	return f.found, nil
+}
+
+// findNames reads committed names, and those that this transaction has added or removed.
+func (t *within) findNames(ctx context.Context, f *finding) error {
+	if len(f.keys.Names) == 0 {
+		return nil
+	}
+	p, text := t.d.pipeline(true), "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.keys.Names))
+	p.queue(f.name, text, digests(f.keys.Names)...)
+	if err := p.send(ctx, t.d.side); err != nil {
+		return myerr.Explain(err)
+	}
+	return t.query(ctx, f.name, text, digests(f.keys.Names)...)
+}
+
+// findRows locks rows and reads them with their parts. The parts are read on a connection of the journal's, unless this
+// transaction has changed the row. Last, the committed names have to lead to the rows still.
+func (t *within) findRows(ctx context.Context, f *finding, handles []int64) error {
+	p := t.pipeline()
+	f.queueRows(p, handles, true) // parts as this transaction sees them
+	if err := p.send(ctx, t.c); err != nil {
+		return t.meaning(err)
+	}
+	committed := newFinding(rowstore.Keys{Names: f.keys.Names, Handles: handles, Whole: true, Heads: f.keys.Heads})
+	beside := t.d.pipeline(true)
+	beside.queue(nil, beginSnapshot)
+	committed.queue(beside)
+	beside.queue(nil, "COMMIT")
+	conn, err := t.d.side.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = beside.send(ctx, conn)
+	if err != nil {
+		server.HangUp(conn)
+		return myerr.Explain(err)
+	}
+	_ = conn.Close()
+	for name, handle := range committed.found.Names {
+		if f.found.Names[name] != handle {
+			return rowstore.ErrMissed
+		}
+	}
+	for handle, row := range f.rows {
+		if is := committed.rows[handle]; is != nil && slices.Equal(is.Record, row.Record) {
+			row.Request, row.Answer = is.Request, is.Answer
+		}
+	}
+	return nil
+}
+
+// Receipt implements rowstore.Tx.
+func (t *within) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
+	if err := t.isOurs(ctx); err != nil {
+		return found, err
+	}
+	return t.tx.Receipt(ctx, key)
+}
+
+// ReserveReceipts implements rowstore.Tx.
+func (t *within) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *rowstore.Receipt) ([]bool, error) {
+	if err := t.isOurs(ctx); err != nil {
+		return make([]bool, n), err
+	}
+	return t.tx.ReserveReceipts(ctx, n, made)
+}
+
+// Flow implements rowstore.Tx. The steps of a claim are recorded in a restored journal, too.
+func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (*rowstore.Flow, error) {
+	err := t.isOurs(ctx)
+	if err != nil && !(lock == rowstore.ShareLock && errors.Is(err, journal.ErrRestored)) {
+		return nil, err
+	}
+	if handle == 0 {
+		p, text := t.d.pipeline(true), "SELECT handle FROM {{s}}.flows WHERE name = ?"
+		p.queue(one(&handle), text, name[:])
+		if err := p.send(ctx, t.d.side); err != nil {
+			return nil, myerr.Explain(err)
+		}
+		if handle == 0 {
+			err = t.query(ctx, one(&handle), text, name[:])
+		}
+		if err != nil || handle == 0 {
+			return nil, err
+		}
+	}
+	return t.tx.Flow(ctx, handle, name, lock)
+}
+
+const savepoint = "onceward_rows"
+
+// Commit implements rowstore.Tx. If a statement fails, the application's transaction goes on as it was, except after a deadlock.
+func (t *within) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
+	p := t.pipeline()
+	p.queue(nil, "SAVEPOINT "+savepoint)
+	queueChanges(p, changes)
+	if margin := head.Clock.LeastMargin; margin != t.read.Clock.LeastMargin {
+		p.queue(nil, "INSERT INTO {{s}}.margins VALUES (?, ?)", rand.Text(), int64(margin))
+	}
+	err := p.send(ctx, t.c)
+	if err == nil {
+		return nil
+	}
+	err = t.meaning(err)
+	if _, undo := t.c.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); undo != nil && !errors.Is(err, journal.ErrTxAborted) {
+		return fmt.Errorf("%w (%w)", journal.ErrTxAborted, err)
+	}
+	return err
+}
+
+// Rollback leaves the transaction to the application.
+func (t *within) Rollback() {}

@@ -1,0 +1,155 @@
+// Package schema makes and checks the tables of a journal.
+package schema
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/mysql/internal/myerr"
+	"github.com/onceward/onceward/journal/mysql/internal/server"
+)
+
+// Default is the database of a journal if the caller names none.
+const Default = "onceward"
+
+// needed is the version that this release can use. writer is this release's number among the releases that write to a
+// journal. A migration that breaks older ones raises journal.least_writer.
+const (
+	needed = 1
+	writer = 1
+)
+
+// Slots is how many locks the marks share.
+const Slots = 256
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the SQL files of Migrate.
+func Migrations() fs.FS {
+	sub, _ := fs.Sub(migrations, "migrations") // it is there
+	return sub
+}
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// Quoted returns the database's name in SQL. An empty name means Default.
+func Quoted(schema string) (string, error) {
+	if schema == "" {
+		schema = Default
+	}
+	if !plainName.MatchString(schema) {
+		return "", fmt.Errorf("mysql: schema %q: a name of a-z, 0-9 and _ is needed, of at most 63 characters, that begins with no digit", schema)
+	}
+	return "`" + schema + "`", nil
+}
+
+// noJournal is a journal.ErrVersion that does not mention versions, and a fs.ErrNotExist, as if a file were missing.
+type noJournal struct{}
+
+func (noJournal) Error() string {
+	return "mysql: there is no journal in the database: run mysql.Migrate, set Options.Migrate, or correct Options.Schema"
+}
+
+func (noJournal) Is(target error) bool {
+	return target == journal.ErrVersion || target == fs.ErrNotExist
+}
+
+// ErrNoJournal means that the database has no journal.
+var ErrNoJournal error = noJournal{}
+
+// Check rejects a schema that this release can't use.
+func Check(version, leastWriter int) error {
+	switch {
+	case version < needed:
+		return fmt.Errorf("%w: the schema has version %d, and this release needs version %d: run mysql.Migrate, or set Options.Migrate", journal.ErrVersion, version, needed)
+	case leastWriter > writer:
+		return fmt.Errorf("%w: it needs a release that writes with version %d, and this one writes with version %d: upgrade", journal.ErrVersion, leastWriter, writer)
+	}
+	return nil
+}
+
+// Migrate makes the journal's tables, or migrates them. Statements may run again after a failure.
+func Migrate(ctx context.Context, cfg *mysql.Config, schema string) error {
+	q, err := Quoted(schema)
+	if err != nil {
+		return err
+	}
+	cfg = cfg.Clone()
+	cfg.DBName = "" // it may not exist yet
+	db, err := server.Open(cfg, 1, 600)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	lock := "onceward " + strings.Trim(q, "`")
+	var locked sql.NullBool
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 60)", lock).Scan(&locked); err != nil {
+		return err
+	}
+	if !locked.Bool {
+		return errors.New("mysql: migrate: another process has been migrating for a minute: call Migrate again")
+	}
+	defer func() {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK(?)", lock)
+	}()
+	return migrate(ctx, conn, q)
+}
+
+func migrate(ctx context.Context, conn *sql.Conn, q string) error {
+	_, err := conn.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+q)
+	if err != nil && myerr.Number(err) != 1044 { // the account may have the rights in a database that exists
+		return err
+	}
+	var version int
+	err = conn.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version)
+	if err == nil && version >= needed {
+		return nil
+	}
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations, name)
+		if err != nil {
+			return err
+		}
+		if _, err := conn.ExecContext(ctx, strings.ReplaceAll(string(text), "{{s}}", q)); err != nil {
+			return err
+		}
+	}
+	return fill(ctx, conn, q)
+}
+
+// fill writes the rows that each journal has. The journal's row comes last: without it, Migrate begins anew.
+func fill(ctx context.Context, conn *sql.Conn, q string) error {
+	slots := make([]string, Slots)
+	for i := range slots {
+		slots[i] = fmt.Sprintf("(%d)", i)
+	}
+	if _, err := conn.ExecContext(ctx, "INSERT INTO "+q+".mark_slots VALUES "+strings.Join(slots, ",")+" ON DUPLICATE KEY UPDATE slot = VALUES(slot)"); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, "INSERT INTO "+q+".journal (one, id, digest_key, epoch, schema_version, least_writer, hooked, leaps, naming, sealed, witnessed, history) VALUES (1, ?, ?, 1, ?, ?, 0, '', '', '', 0, '')",
+		rand.Text(), format.NewHashKey().Sealed(), needed, writer)
+	return err
+}

@@ -1,0 +1,114 @@
+package mysql_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/mysql"
+	"github.com/onceward/onceward/journal/mysql/mysqltest"
+)
+
+// Each setting that loses commits or spoils rows is refused by its name.
+func TestUnsafeServersAreRefused(t *testing.T) {
+	server := mysqltest.Start(t, mysqltest.Durable(), mysqltest.Setting("log-bin", "binlog"), mysqltest.Setting("sync-binlog", "1"), mysqltest.Setting("binlog-format", "ROW"))
+	opts := options(t, server)
+	opts.Unsafe = false
+	_ = open(t, server, opts).Close()
+	for name, row := range map[string]struct {
+		set, reset string
+		change     func(*mysql.Options)
+		accepted   bool
+	}{
+		"innodb_flush_log_at_trx_commit is 2": {set: "SET GLOBAL innodb_flush_log_at_trx_commit = 2", reset: "SET GLOBAL innodb_flush_log_at_trx_commit = 1"},
+		"sync_binlog is 0":                    {set: "SET GLOBAL sync_binlog = 0", reset: "SET GLOBAL sync_binlog = 1"},
+		"sync_binlog by a provider":           {set: "SET GLOBAL sync_binlog = 0", reset: "SET GLOBAL sync_binlog = 1", change: func(o *mysql.Options) { o.Durability = mysql.Provider }, accepted: true},
+		"read_only is on":                     {set: "SET GLOBAL read_only = 1", reset: "SET GLOBAL read_only = 0"},
+		"read_only for a reader":              {set: "SET GLOBAL read_only = 1", reset: "SET GLOBAL read_only = 0", change: func(o *mysql.Options) { o.ReadOnly = true }, accepted: true},
+		"binlog_format is STATEMENT":          {set: "SET GLOBAL binlog_format = 'STATEMENT'", reset: "SET GLOBAL binlog_format = 'ROW'"},
+		"default_storage_engine is MyISAM":    {set: "SET GLOBAL default_storage_engine = MyISAM", reset: "SET GLOBAL default_storage_engine = InnoDB"},
+		"table heard has the engine Aria":     {set: "ALTER TABLE " + opts.Schema + ".heard ENGINE=Aria", reset: "ALTER TABLE " + opts.Schema + ".heard ENGINE=InnoDB"},
+		"column provider of table operations": {set: "ALTER TABLE " + opts.Schema + ".operations MODIFY provider TEXT", reset: "ALTER TABLE " + opts.Schema + ".operations MODIFY provider BLOB NOT NULL"},
+		"a replica: connect to the primary":   {set: "CHANGE MASTER TO master_host='127.0.0.1', master_user='none', master_port=1", reset: "RESET SLAVE ALL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.Exec(t, row.set)
+			defer server.Exec(t, row.reset)
+			changed := opts
+			if row.change != nil {
+				row.change(&changed)
+			}
+			j, err := mysql.Open(t.Context(), server.DSN(), changed)
+			if row.accepted {
+				require.NoError(t, err)
+				assert.NoError(t, j.Close())
+				return
+			}
+			require.ErrorIs(t, err, mysql.ErrUnsafe)
+			assert.ErrorContains(t, err, name)
+		})
+	}
+	t.Run("an open journal", func(t *testing.T) {
+		j := open(t, server, opts)
+		server.Exec(t, "SET GLOBAL sync_binlog = 0")
+		defer server.Exec(t, "SET GLOBAL sync_binlog = 1")
+		_, err := j.Join(t.Context())
+		require.ErrorIs(t, err, mysql.ErrUnsafe, "each commit checks the settings")
+	})
+}
+
+func TestOpenSaysWhatToDo(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	for name, row := range map[string]struct {
+		dsn    string
+		change func(*mysql.Options)
+		is     error
+		says   string
+	}{
+		"no DSN":             {"nonsense@", nil, nil, "the DSN can't be parsed"},
+		"no deployment":      {server.DSN(), func(o *mysql.Options) { o.Deployment = "" }, nil, "Options.Deployment is needed"},
+		"no journal":         {server.DSN(), func(o *mysql.Options) { o.Migrate, o.Schema = false, "t_nothing" }, journal.ErrVersion, "run mysql.Migrate"},
+		"a name":             {server.DSN(), func(o *mysql.Options) { o.Schema = "a-b" }, nil, "a name of a-z"},
+		"a wrong password":   {"nobody:secret@tcp(" + server.Addr() + ")/", nil, nil, "does not let the account in"},
+		"no server":          {"nobody:secret@tcp(127.0.0.1:1)/", nil, nil, "check that the server runs"},
+		"another deployment": {server.DSN(), func(o *mysql.Options) { o.Deployment = "staging" }, mysql.ErrDeployment, `it is the journal of "test"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_ = open(t, server, opts).Close()
+			changed := opts
+			if row.change != nil {
+				row.change(&changed)
+			}
+			_, err := mysql.Open(t.Context(), row.dsn, changed)
+			require.ErrorContains(t, err, row.says)
+			assert.NotContains(t, err.Error(), "secret")
+			if row.is != nil {
+				assert.ErrorIs(t, err, row.is)
+			}
+		})
+	}
+}
+
+// A reader reads, and writes nothing.
+func TestReadOnly(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	op := begun(t, j, "a")
+	reader := opts
+	reader.ReadOnly = true
+	r := open(t, server, reader)
+	got, err := r.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, []byte("a"), got.Request.Body)
+	_, err = r.Join(t.Context())
+	require.ErrorIs(t, err, mysql.ErrReadOnly)
+	_, err = r.Apply(t.Context(), machine.Event{})
+	require.ErrorIs(t, err, mysql.ErrReadOnly)
+	require.True(t, errors.Is(r.Confirm(t.Context()), mysql.ErrReadOnly))
+}

@@ -1,0 +1,370 @@
+package mysql_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/memory"
+	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/mysql"
+	"github.com/onceward/onceward/journal/mysql/mysqltest"
+)
+
+func intent(id string) *machine.Intent {
+	return &machine.Intent{
+		Provider: "ledger", Fingerprint: "v1:" + id, Key: "key-of-" + id, Naming: journal.Named,
+		Terms:   journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true},
+		Request: journal.Request{Method: "POST", URL: "https://ledger.example.com/charges", Body: []byte(id)},
+	}
+}
+
+func enqueue(id string) machine.Event {
+	return machine.Event{Kind: machine.EventEnqueue, Ref: journal.Ref{ID: id}, At: time.Now(), Intent: intent(id)}
+}
+
+// begun begins a named operation in a session of its own.
+func begun(t testing.TB, j *mysql.Journal, id string) journal.Operation {
+	t.Helper()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	result, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(), Intent: intent(id)})
+	require.NoError(t, err)
+	return result.Operation
+}
+
+// theirs is a pool of the application's, with settings of its own.
+func theirs(t *testing.T, server *mysqltest.Server, change func(*driver.Config)) *sql.DB {
+	t.Helper()
+	cfg, err := driver.ParseDSN(server.DSN())
+	require.NoError(t, err)
+	if change != nil {
+		change(cfg)
+	}
+	connector, err := driver.NewConnector(cfg)
+	require.NoError(t, err)
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// An application may enqueue with any settings of its driver, and find its own operation there again.
+func TestEnqueueByTheApplicationsSettings(t *testing.T) {
+	server := mysqltest.Shared(t)
+	j := open(t, server, options(t, server))
+	for name, change := range map[string]func(*driver.Config){
+		"as they are":       nil,
+		"interpolated":      func(c *driver.Config) { c.InterpolateParams, c.MultiStatements = true, true },
+		"found rows, times": func(c *driver.Config) { c.ClientFoundRows, c.ParseTime = true, true },
+		"no backslashes": func(c *driver.Config) {
+			c.Params = map[string]string{"sql_mode": "'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES'"}
+		},
+	} {
+		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+			t.Run(name+"/"+level.String(), func(t *testing.T) {
+				tx, err := theirs(t, server, change).BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+				require.NoError(t, err)
+				id := name + level.String() + "'\\\x00\xff"
+				for _, want := range []machine.Decision{machine.Recorded, machine.Ignored} {
+					result, err := j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue(id))
+					require.NoError(t, err)
+					require.Equal(t, want, result.Decision)
+				}
+				later, err := j.AdvanceTx(t.Context(), mysql.SQL(tx), "source", id, 7)
+				require.NoError(t, err)
+				assert.True(t, later)
+				later, err = j.AdvanceTx(t.Context(), mysql.SQL(tx), "source", id, 7)
+				require.NoError(t, err)
+				assert.False(t, later)
+				require.NoError(t, mysql.SQL(tx).Commit(t.Context()))
+				got, err := j.Get(t.Context(), journal.Ref{ID: id})
+				require.NoError(t, err)
+				assert.Equal(t, []byte(id), got.Request.Body)
+			})
+		}
+	}
+}
+
+// Transactions that could spoil rows, or that are not the journal's, are refused.
+func TestTransactionsThatAreRefused(t *testing.T) {
+	server := mysqltest.Shared(t)
+	j := open(t, server, options(t, server))
+	tx, err := theirs(t, server, func(c *driver.Config) { c.Params = map[string]string{"sql_mode": "''"} }).Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+	require.ErrorIs(t, err, mysql.ErrUnsafe)
+	assert.ErrorContains(t, err, "STRICT_TRANS_TABLES")
+	require.NoError(t, tx.Rollback())
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+	require.ErrorContains(t, err, "begin another")
+
+	tx, err = theirs(t, server, func(c *driver.Config) { c.Params = map[string]string{"autocommit": "0"} }).Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+	require.ErrorIs(t, err, mysql.ErrUnsafe)
+	assert.ErrorContains(t, err, "autocommit")
+	require.NoError(t, tx.Rollback())
+
+	other := mysqltest.Start(t)
+	tx, err = other.DB().Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+	require.ErrorIs(t, err, mysql.ErrDeployment)
+	require.NoError(t, tx.Rollback())
+}
+
+// A statement that commits by itself ends the transaction. The journal notices that, and writes nothing outside of a
+// transaction.
+func TestStatementsThatCommitAreNoticed(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	table := "CREATE TABLE " + opts.Schema + ".theirs_"
+	tx, err := server.DB().Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec(table + "a (a INT)")
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+	require.ErrorIs(t, err, journal.ErrTxAborted)
+	require.NoError(t, tx.Rollback())
+	_, err = j.Get(t.Context(), journal.Ref{ID: "a"})
+	require.ErrorIs(t, err, journal.ErrNotFound)
+
+	tx, err = server.DB().Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("b"))
+	require.NoError(t, err)
+	_, err = tx.Exec(table + "b (a INT)")
+	require.NoError(t, err)
+	require.ErrorIs(t, mysql.SQL(tx).Commit(t.Context()), journal.ErrTxAborted)
+
+	// A handler that commits the reservation of its key can't record an answer as if it were in one commit.
+	reserve := machine.ReceiptEvent{
+		Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour,
+	}
+	tx, err = server.DB().Begin()
+	require.NoError(t, err)
+	reserved, err := j.ReceiveTx(t.Context(), mysql.SQL(tx), reserve)
+	require.NoError(t, err)
+	require.Equal(t, machine.Execute, reserved.Decision)
+	_, err = tx.Exec("COMMIT")
+	require.NoError(t, err)
+	_, err = tx.Exec("START TRANSACTION")
+	require.NoError(t, err)
+	complete := reserve
+	complete.Kind, complete.Claim, complete.Answer, complete.Reserved = machine.ReceiptComplete, reserved.Receipt.Claim, &journal.Answer{Status: 201}, &reserved.Receipt
+	_, err = j.ReceiveTx(t.Context(), mysql.SQL(tx), complete)
+	require.ErrorContains(t, err, "committed the transaction that reserved the key")
+	require.NoError(t, tx.Rollback())
+}
+
+// Transactions of repeatable reads that enqueue at once do not deadlock, and a deadlock of the application's own is an
+// aborted transaction.
+func TestTransactionsThatMeet(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	var all []*sql.Tx
+	for i := range 6 { // all names are absent, and in one gap of the index
+		tx, err := server.DB().BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		require.NoError(t, err)
+		_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue(rand.Text()))
+		require.NoError(t, err, i)
+		all = append(all, tx)
+	}
+	for _, tx := range all {
+		require.NoError(t, tx.Commit())
+	}
+
+	server.Exec(t, "CREATE TABLE "+opts.Schema+".theirs (a INT PRIMARY KEY) ENGINE=InnoDB")
+	server.Exec(t, "INSERT INTO "+opts.Schema+".theirs VALUES (1), (2)")
+	lock := func(tx *sql.Tx, a int) error {
+		_, err := tx.Exec("UPDATE "+opts.Schema+".theirs SET a = a WHERE a = ?", a)
+		return err
+	}
+	first, err := server.DB().Begin()
+	require.NoError(t, err)
+	second, err := server.DB().Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(first), enqueue("lost"))
+	require.NoError(t, err)
+	require.NoError(t, lock(first, 1))
+	require.NoError(t, lock(second, 2))
+	waits := make(chan error, 1)
+	go func() { waits <- lock(second, 1) }()
+	failed := lock(first, 2)
+	tx, other := first, second
+	if failed == nil { // the server has chosen the other one
+		failed = <-waits
+		tx, other = second, first
+	} else {
+		require.NoError(t, <-waits)
+	}
+	require.ErrorContains(t, failed, "1213")
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("after"))
+	require.ErrorIs(t, err, journal.ErrTxAborted)
+	require.ErrorIs(t, mysql.SQL(tx).Commit(t.Context()), journal.ErrTxAborted)
+	require.NoError(t, other.Rollback())
+	for _, id := range []string{"lost", "after"} {
+		_, err = j.Get(t.Context(), journal.Ref{ID: id})
+		require.ErrorIs(t, err, journal.ErrNotFound)
+	}
+}
+
+// A row that the server takes in no packet fails alone, and says what to raise.
+func TestBodyOverTheLimitOfPackets(t *testing.T) {
+	server := mysqltest.Start(t, mysqltest.Setting("max-allowed-packet", "1M"))
+	j := open(t, server, options(t, server))
+	body := make([]byte, 2<<20)
+	_, err := rand.Read(body) // it does not compress
+	require.NoError(t, err)
+	large := enqueue("large")
+	large.Intent.Request.Body = body
+	_, err = j.Apply(t.Context(), large)
+	var own *mysql.Error
+	require.ErrorAs(t, err, &own)
+	assert.Contains(t, own.Reason, "max_allowed_packet")
+	tx, err := server.DB().Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), large)
+	require.ErrorAs(t, err, &own)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("small"))
+	require.NoError(t, err, "the transaction goes on")
+	require.NoError(t, tx.Commit())
+	for i := range 3 { // together they are larger than a packet
+		ev := enqueue(rand.Text())
+		ev.Intent.Request.Body = body[:400<<10]
+		_, err := j.Apply(t.Context(), ev)
+		require.NoError(t, err, i)
+	}
+}
+
+// relay passes bytes between clients and a server. Once armed, it drops the connection with the next COMMIT: before the server
+// gets it, or before the client gets the answer.
+type relay struct {
+	net.Listener
+	server string
+	armed  atomic.Int32
+}
+
+const (
+	dropsRequest = 1
+	dropsAnswer  = 2
+)
+
+func newRelay(t *testing.T, server string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	r := &relay{Listener: l, server: server}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go r.pass(client)
+		}
+	}()
+	return r
+}
+
+func (r *relay) pass(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", r.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var drops atomic.Bool
+	go func() {
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(buf)
+			if err != nil || drops.Load() {
+				_ = client.Close()
+				return
+			}
+			_, _ = client.Write(buf[:n])
+		}
+	}()
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		if bytes.Contains(buf[:n], []byte("batch = batch + 1, last_at")) {
+			switch r.armed.Swap(0) {
+			case dropsRequest:
+				return
+			case dropsAnswer:
+				drops.Store(true)
+			}
+		}
+		if _, err := server.Write(buf[:n]); err == io.EOF {
+			return
+		}
+	}
+}
+
+// The connection breaks within a commit. The caller learns what became of the commit: the operation is recorded once.
+func TestACommitThatIsCutIsResolved(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	direct := open(t, server, opts)
+	r := newRelay(t, server.Addr())
+	j, err := mysql.Open(t.Context(), server.DSNThrough(r.Addr().String()), opts)
+	require.NoError(t, err)
+	defer j.Close()
+	s, err := j.Join(t.Context())
+	require.NoError(t, err)
+	for _, fault := range []int32{dropsRequest, dropsAnswer, dropsAnswer, dropsRequest} {
+		id := rand.Text()
+		r.armed.Store(fault)
+		result, err := j.Apply(t.Context(), machine.Event{Kind: machine.EventBegin, Ref: journal.Ref{ID: id}, At: time.Now(), Session: s.ID(), Intent: intent(id)})
+		require.NoError(t, err)
+		assert.Equal(t, machine.Execute, result.Decision, "no second commit finds the first")
+		_, err = direct.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err)
+		require.Zero(t, r.armed.Load(), "the commit was cut")
+	}
+	// A caller that leaves does not learn the result, which stays as the server has it.
+	r.armed.Store(dropsAnswer)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = j.Apply(ctx, enqueue("left"))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A database that lacks acknowledged commits of a live process counts as restored.
+func TestADatabaseThatHasGoneBackIsNoticed(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	op := begun(t, j, "a")
+	server.Exec(t, "UPDATE "+opts.Schema+".lanes SET batch = batch - 1")
+	_, err := j.Apply(t.Context(), enqueue("b"))
+	require.ErrorIs(t, err, journal.ErrRestored)
+	_, err = j.Join(t.Context())
+	require.ErrorIs(t, err, journal.ErrRestored)
+	require.NoError(t, j.Adopt(t.Context()))
+	got, err := j.Get(t.Context(), op.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, journal.StatePending.String(), got.State.String(), "it counts as sent, and the provider remembers its key")
+	_, err = j.Apply(t.Context(), enqueue("b"))
+	require.NoError(t, err)
+}
