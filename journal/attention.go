@@ -83,7 +83,7 @@ func (r *Receipt) NeedsAttention() string {
 }
 
 // PutOff reports whether, for PendingAttentionAfter, each run of a waiting flow was parked without an operation to wait
-// for, for example for want of a credential. Such a flow is never overdue.
+// for, for example because a credential was missing. Such a flow is never overdue.
 func (f *Flow) PutOff() bool {
 	return f.State == FlowStateWaiting && !f.ParkedSince.IsZero() && f.UpdatedAt.Sub(f.ParkedSince) >= PendingAttentionAfter
 }

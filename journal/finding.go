@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// Finding is the result of a look-up or an event about one generation of an operation.
+// Finding is a look-up's or an event's result about one generation of an operation.
 type Finding uint8
 
 const (

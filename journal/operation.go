@@ -211,9 +211,9 @@ type Operation struct {
 	// Newer holds a newer release's fields, in the store's encoding, or nil. A later write keeps these fields.
 	Newer []byte
 
-	// SealedBy names the key that the process lacks. The fields sealed with the key are then zero: the fields of
-	// Request, the headers and bodies of answers, Fingerprint, Compare, LastAnswer and digests. Empty means that no key
-	// is missing.
+	// SealedBy names the key that the process lacks. The fields sealed with the key are then zero: Request's fields,
+	// the answers' headers and bodies, Fingerprint, Compare, LastAnswer and digests. Empty means that no key is
+	// missing.
 	SealedBy string
 }
 

@@ -39,8 +39,8 @@ type Stats struct {
 	Sessions int64     // begun and not ended; a dead process's session counts until another process notices
 	Last     time.Time // the journal's latest time, to within an hour
 
-	// FileBytes is the size of the file, or of the tables. WALBytes is the size of the file with the latest commits.
-	// Zero means that the store has no such file.
+	// FileBytes is the file's size, or the tables'. WALBytes is the size of the file with the latest commits. Zero
+	// means that the store has no such file.
 	FileBytes, WALBytes int64
 
 	// Restored says why nothing is sent until the journal is adopted (ErrRestored). Empty: the store has detected no gap.

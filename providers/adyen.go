@@ -158,8 +158,7 @@ var (
 		Source:        sourceAdyenSpec + ": the header is not declared; " + sourceAdyenDocs + ` speaks of "the Adyen API" [?]`,
 	}
 
-	// adyenSecret are the paths whose answers hold an API key, the key of a webhook's
-	// signatures or the token of a session.
+	// adyenSecret are the paths whose answers hold an API key, a webhook's signature key or a session's token.
 	adyenSecret = secretly(adyenUndeclared, "")
 
 	adyenKeyless = Endpoint{
@@ -178,8 +177,7 @@ var (
 		adyenUnproven[len(refused):],
 	)
 
-	// adyenUnproven reads answers of endpoints without proven support for keys, and is the last part of the
-	// rules of others.
+	// adyenUnproven reads answers at endpoints without proven support for keys, and ends the rules for others.
 	adyenUnproven = slices.Concat(
 		refused,
 		[]Rule{

@@ -58,8 +58,8 @@ type AWSAction struct {
 // [AWSStartBuild] and [AWSCreatePolicyStore] are documented rows. Without any action, [Provider.Validate]
 // returns an error.
 //
-// A listed action is recognised by its name on every listed host. If two services have different actions of one name,
-// call AWS for each and give one of them another Name. Every unlisted action on these hosts counts as having an effect
+// A listed action is recognised by its name on every listed host. If two services have different actions with one name,
+// call AWS for each and give one table another Name. Every unlisted action on these hosts counts as having an effect
 // and no token. List actions that only read with NoEffect, or send such actions through another http.Client.
 //
 // AWS signs requests over their bodies (SigV4), the token included, and the SDKs make a new token per call if none is

@@ -4,14 +4,14 @@ import "slices"
 
 // Circle describes Circle's API (Mint and developer-controlled wallets), live and sandbox.
 //
-// Its creating requests take a key in idempotencyKey of the JSON body, a UUID of version 4. A repeat gets the original
+// Its creating requests take a key in the JSON body's idempotencyKey, a UUID version 4. A repeat gets the original
 // response and is not executed. Circle does not publish how long a key is remembered, which failures are kept, or how a
 // second request during the first is answered. So nothing is sent again.
 //
-// A wallet's transfer is found by the refId in your request. Payouts and transfers of Mint show no mark of their
+// A wallet's transfer is found by the refId in your request. Mint's payouts and transfers show no mark from their
 // request. Those of the same time, amount and destination are listed for a person.
 //
-// Each request of a wallet brings a ciphertext of the entity's secret, another one each time. It is not compared, so a
+// Each wallet request brings a ciphertext with the entity's secret, another one each time. It is not compared, so a
 // repeated call is the same operation. The body is kept with it, because only Circle can decrypt the ciphertext, and
 // takes each one once.
 func Circle() Provider {

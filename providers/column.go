@@ -16,7 +16,7 @@ import (
 // again after a received one. Column also does not publish the answer to a key that was used with another request. No
 // key is sent elsewhere; Column may have extended the list since.
 //
-// ACH and book transfers show the key of their creation, and are found among the transfers of that time.
+// ACH and book transfers show their creation's key, and are found among the transfers from that time.
 func Column(retention time.Duration) Provider {
 	retention = cmp.Or(retention, 30*24*time.Hour)
 	p := Provider{

@@ -4,9 +4,9 @@ import "fmt"
 
 // Decline is a success whose body says that nothing took effect, such as a 200 for a refused payment.
 type Decline struct {
-	// Field is a dotted path, as in a [Rule], and Equals is the text there that means a refusal. All branches of the
-	// path must have the value: each element of an array, and for a * the only member of the object. An effect beside a
-	// refusal is therefore never overlooked.
+	// Field is a dotted path, as in a [Rule], and Equals is the text there that means a refusal. All branches on the
+	// path must have the value: each array element, and for a * the object's only member. An effect beside a refusal is
+	// therefore never overlooked.
 	Field, Equals string
 
 	// Source is the source of the fact.

@@ -13,7 +13,7 @@
 //   - [Lookup] and [Reference]: how is the created object found again if the answer is lost?
 //   - [EventRule]: what does a webhook event prove?
 //
-// Every fact of this package's own tables has a Source with a mark of confidence:
+// Every fact in this package's own tables has a Source with a confidence mark:
 //
 //	[D]      documented by the provider
 //	[D-old]  documented, but in a copy older than a year, or newer ones disagree

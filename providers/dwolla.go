@@ -16,8 +16,8 @@ import (
 // leave the key locked. 409 then stays until the 24 hours have passed, and the operation becomes unknown.
 // Look the transfer up first: a new key before that would be a second operation.
 //
-// The length and the scope of keys are not published. Keys outlive access tokens, which expire within the
-// hour. A new token of the same account therefore does not end the memory of keys.
+// The length and the scope of keys are not published. Keys outlive access tokens, which expire within the hour. A new
+// token for the same account therefore does not end the memory for keys.
 //
 // A transfer or a mass payment of the main account is found by its correlationId, if there is one.
 func Dwolla() Provider {

@@ -43,7 +43,7 @@ type Feed struct {
 	// event.
 	ID, At, Type, Account string
 
-	// As is the body of a webhook that brings the event: JSON with {item} in place of the event. Empty means that the
+	// As is the body of a webhook that brings the event: JSON with {item} in the event's place. Empty means that the
 	// event is the body.
 	As string
 
@@ -66,7 +66,7 @@ type Feed struct {
 	Source string
 }
 
-// FeedHost returns the host for the list of events: Feed.Host, or the first of Hosts.
+// FeedHost returns the event list's host: Feed.Host, or the first in Hosts.
 func (p *Provider) FeedHost() string { return p.hostOf(&p.Feed) }
 
 func (p *Provider) hostOf(f *Feed) string {

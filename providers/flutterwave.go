@@ -8,9 +8,8 @@ import "slices"
 // true. Flutterwave does not publish how long a key is remembered, which failures are kept, or how a second request
 // during the first is answered. So nothing is sent again.
 //
-// A charge is found by its reference, which must be unique. No look-up finds a transfer: Flutterwave's list of transfers
-// has no filter for a reference, and a published shape of it was not found. On some hosts, the path begins with the
-// environment.
+// A charge is found by its reference, which must be unique. No look-up finds a transfer: Flutterwave's transfer list
+// has no reference filter, and a published shape was not found. On some hosts, the path begins with the environment.
 func Flutterwave() Provider {
 	return Provider{
 		Name:         "flutterwave",

@@ -80,8 +80,7 @@ const (
 	sourceGoCardlessSDK  = "gocardless-pro-go 553b873 [S]"
 )
 
-// gocardlessReference is one of three fields that the metadata of a payment, or of a refund,
-// has room for.
+// gocardlessReference is one of the three fields that a payment's or refund's metadata has room for.
 func gocardlessReference(object string) Reference {
 	return Reference{
 		Place: KeyJSONField, Name: object + "s.metadata.onceward", MaxLength: 500, MaxPairs: 3, Fill: true, Mutable: true,

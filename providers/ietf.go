@@ -16,9 +16,9 @@ import (
 //
 // By the draft, a server answers a repeat with the result of the first request, success or error. The draft does not
 // say whether a 5xx is such a result. Published contracts of the same shape execute a repeat after a 5xx anew: see
-// [Raw]. IETF therefore does not assume stored failures. After a 5xx, and after a kill in the middle of a call, the
-// operation becomes unknown instead of being sent again. Use [Provider.WithStoredFailures] for a server that stores and
-// replays failures.
+// [Raw]. IETF therefore does not assume stored failures. After a 5xx, and after a kill in mid-call, the operation
+// becomes unknown instead of being sent again. Use [Provider.WithStoredFailures] for a server that stores and replays
+// failures.
 //
 // The table is careful wherever the draft is silent:
 //

@@ -2,7 +2,7 @@ package providers
 
 import "slices"
 
-// stripeListing are the movements of a balance. The transaction's own amount is in the currency of the balance, and of a
+// stripeListing are the movements of a balance. The transaction's own amount is in the balance's currency, and for a
 // partial capture it is the authorized one. So the amounts are those of the expanded source.
 var stripeListing = Listing{
 	List: Feed{

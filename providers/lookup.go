@@ -54,8 +54,8 @@ type Lookup struct {
 	// ID is the path of an item's id.
 	ID string
 
-	// Created is the path of an item's time of creation, or empty. The time is a number of seconds or
-	// milliseconds since 1970, or RFC 3339, which may have a space for the T and no zone for UTC.
+	// Created is the path to an item's creation time, or empty. The time is a number of seconds or milliseconds since
+	// 1970, or RFC 3339, which may have a space for the T and no zone for UTC.
 	//
 	// An item created twenty minutes or more before the first send belongs to another operation. An item from
 	// less than five minutes before may be the operation's. An item between these limits makes the look-up

@@ -6,10 +6,10 @@ import (
 )
 
 // Mollie describes Mollie's API. POST, PATCH and DELETE take a key in Idempotency-Key, a UUID. Mollie asks for version
-// 4, and does not say that other keys are refused. Derived keys are of version 8. For derived keys of version 4, set
-// UUIDVersion on a copy before the first use, because it changes the keys of names.
+// 4, and does not say that other keys are refused. Derived keys are of version 8. For derived keys with version 4, set
+// UUIDVersion on a copy before the first use, because it changes the keys for names.
 //
-// Integrators quote one hour as the retention of keys, the shortest of all providers. Mollie does not publish the
+// Integrators quote one hour as the keys' retention, the shortest among all providers. Mollie does not publish the
 // answer to a second request during the first, how long a request takes, or whether failures are stored. No guard is
 // claimed, so a request that may have run is not sent again. Mollie names recurring payments, subscriptions and partial
 // refunds as harmed by a second request, and the list endpoints as the way to check. 400 is said to answer a key that

@@ -3,8 +3,8 @@ package providers
 import "time"
 
 // Onceward describes a service behind package server of this module, in the IETF flavour or in Stripe's. Without hosts
-// the table serves every host that no other provider names. Every POST, PUT, PATCH and DELETE of these hosts has to be
-// an endpoint of package server.
+// the table serves every host that no other provider names. Every POST, PUT, PATCH and DELETE at these hosts has to be
+// an endpoint in package server.
 //
 // retention is how long the service executes no key twice. It is Endpoint.Retain and Endpoint.RefuseFor together, at least 30 days by
 // default. If endpoints differ, the shortest counts. None is assumed, and [Provider.Validate] rejects a retention that is not longer than

@@ -178,8 +178,8 @@ func paypalOfOrder(payments string, means ...Meaning) Lookup {
 	}
 }
 
-// paypalEvents are about captures of an authorization and about refunds, which show the invoice and custom id
-// of their request. An order's capture shows the ids of the order, so only a look-up of the order settles it.
+// paypalEvents are about an authorization's captures and about refunds, which show their request's invoice and custom
+// id. An order's capture shows the order's ids, so only a look-up for the order settles it.
 var paypalEvents = slices.Concat(
 	kinds(paypalCaptured, TookEffect, "PAYMENT.CAPTURE.COMPLETED", "PAYMENT.CAPTURE.PENDING"),
 	kinds(paypalCaptured, Refused, "PAYMENT.CAPTURE.DECLINED", "PAYMENT.CAPTURE.DENIED"),

@@ -7,10 +7,10 @@ import (
 
 // Plaid describes Plaid's API for transfers, payment initiation, wallets and ledgers, live and sandbox.
 //
-// Five kinds of requests take a key in idempotency_key of the JSON body, with different memories. A bank
-// transfer (an older product) is made once for 7 days at least, and Plaid says so of any two requests. Only
-// that one is sent again. An authorization of a transfer keeps its key for 48 hours, a consent's payment and a
-// wallet's transaction for 24. The retention of refunds and of the ledger is not published.
+// Five request kinds take a key in the JSON body's idempotency_key, with different memories. A bank transfer (an older
+// product) is made once for 7 days at least, and Plaid says so of any two requests. Only that one is sent again. An
+// authorization of a transfer keeps its key for 48 hours, a consent's payment and a wallet's transaction for 24. The
+// retention for refunds and for the ledger is not published.
 //
 // POST /transfer/create takes no key: a transfer is made once for its authorization_id. Nothing is claimed of it here,
 // because the answer to a repeat is not described.

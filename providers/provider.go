@@ -155,9 +155,9 @@ type Endpoint struct {
 	// register a key. Retention then counts from the first request without a refusal.
 	RefusalsRegisterNoKey bool
 
-	// SecretRequest lists the secret fields of the body as the ends of dotted paths. "card.number" is the
-	// field number of any object called card, at any depth: card[number] in a form, and
-	// {"source":{"card":{"number":"4242"}}}. Case does not matter. Null, a boolean or an empty value is not secret.
+	// SecretRequest lists the body's secret fields as the ends of dotted paths. "card.number" is the field number of
+	// any object called card, at any depth: card[number] in a form, and {"source":{"card":{"number":"4242"}}}. Case
+	// does not matter. Null, a boolean or an empty value is not secret.
 	//
 	// A body with a secret is not journaled, so only the caller can have the operation sent again. The fields
 	// that are never kept (see SecretSource) need no entry. A body that cannot be read whole counts as secret.
@@ -173,7 +173,7 @@ type Endpoint struct {
 	// SecretResponse marks answers with a secret, such as a created API key. Such answers are not kept in clear.
 	SecretResponse bool
 
-	// OmitFields are body fields left out of the fingerprint, because the fields change between tries of the same
+	// OmitFields are body fields left out of the fingerprint, because the fields change between tries with the same
 	// request. OmitFields are dotted paths ("meta.sent_at") in a JSON body, or form field names.
 	OmitFields []string
 
@@ -208,9 +208,9 @@ type Endpoint struct {
 	Source string
 }
 
-// Declared is the place of a retention in an answer: a number of seconds, counted like Retention. Less than a minute
-// counts as no retention, and so does a value that is not a whole number, since the value may be a short time in
-// another form. The zero Declared means no declaration.
+// Declared is a retention's place in an answer: a number of seconds, counted like Retention. Less than a minute counts
+// as no retention, and so does a value that is not a whole number, since the value may be a short time in another form.
+// The zero Declared means no declaration.
 type Declared struct {
 	// Header is a response header. All lines of the header must have the same value.
 	Header string
@@ -231,9 +231,8 @@ type Action struct {
 	// Name is the header or field with the action. ActionGraphQL has no name.
 	Name string
 
-	// Value is the action, compared exactly. For ActionGraphQL, Value is the kind of the executed operation
-	// ("query", "mutation" or "subscription"), or "mutation" and the name of a top-level field: "mutation
-	// refundCreate".
+	// Value is the action, compared exactly. For ActionGraphQL, Value is the executed operation's kind ("query",
+	// "mutation" or "subscription"), or "mutation" and a top-level field's name: "mutation refundCreate".
 	Value string
 }
 

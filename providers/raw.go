@@ -21,11 +21,10 @@ import (
 //   - The server answers 401, 403, 407 and 429 before the server looks at the key: nothing is executed and
 //     nothing stored.
 //
-// Raw does not assume stored failures. After a 5xx without the mark of a replay, the operation becomes unknown
-// instead of being sent again. It does so after a kill in the middle of a call too, because the dead process
-// may have received a 5xx. Some published contracts execute such a repeat anew, as the Agentic Commerce
-// Protocol does (rfc.agentic_checkout section 6.5, 2026-06-15 [D]). Use [Provider.WithStoredFailures] for a
-// server that stores and replays failures.
+// Raw does not assume stored failures. After a 5xx without a replay mark, the operation becomes unknown instead of
+// being sent again. It does so after a kill in the middle of a call too, because the dead process may have received a
+// 5xx. Some published contracts execute such a repeat anew, as the Agentic Commerce Protocol does (rfc.agentic_checkout
+// section 6.5, 2026-06-15 [D]). Use [Provider.WithStoredFailures] for a server that stores and replays failures.
 //
 // If your server also uses one of these statuses for other errors (409 for a business conflict, 422 for a validation
 // error), put a rule before the endpoint's that distinguishes the errors by a field or header.
@@ -65,9 +64,9 @@ func Raw(retention time.Duration, hosts ...string) Provider {
 	}
 }
 
-// WithStoredFailures returns a copy of p for a server that stores the result of every executed request,
-// failures included, and answers a repeat with the stored result. An operation is then sent again after a 5xx
-// too, inside the retention. The method works for [Raw], [IETF] or a table of your own.
+// WithStoredFailures returns a copy of p for a server that stores every executed request's result, failures included,
+// and answers a repeat with the stored result. An operation is then sent again after a 5xx too, inside the retention.
+// The method works for [Raw], [IETF] or a table of your own.
 //
 // Use the method only if the server's contract says so. A server that executes a request anew after a failure
 // would execute the request twice.

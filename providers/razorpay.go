@@ -24,8 +24,8 @@ import (
 // operation.
 //
 // Partners act for a sub-merchant by the header X-Razorpay-Account, which is a part of the operation. Only
-// BAD_REQUEST_ERROR is a refusal. An error of the gateway, or of Razorpay itself, proves nothing, whatever
-// its status.
+// BAD_REQUEST_ERROR is a refusal. An error from the gateway, or from Razorpay itself, proves nothing, whatever its
+// status.
 //
 // It is not published whether a key belongs to the account or to the API key. After a change of the API key
 // nothing is sent again.
@@ -36,9 +36,8 @@ import (
 //   - a payout by the reference_id among the fund account's payouts;
 //   - a refund by the payment, the amount, and the receipt if there is one, but not a full refund without an amount.
 //
-// Orders take no key. With unique_receipt (India) a repeat with the same receipt gets the first order.
-// Neither the handling time of a request nor the result of two at once is published, so no order is sent
-// again.
+// Orders take no key. With unique_receipt (India) a repeat with the same receipt gets the first order. Neither a
+// request's handling time nor the result of two at once is published, so no order is sent again.
 func Razorpay(retention time.Duration) Provider {
 	payout := Endpoint{
 		Key:           Key{Place: KeyRawHeader, Name: "X-Payout-Idempotency", MinLength: 4, MaxLength: 36, Alphabet: razorpayAlphabet + " "},
@@ -160,7 +159,7 @@ var (
 	}
 )
 
-// razorpayEvents are the events of payouts, and of refunds with a receipt in the request.
+// razorpayEvents are the events for payouts, and for refunds with a receipt in the request.
 var razorpayEvents = slices.Concat(
 	kinds(razorpayPayoutEvent, TookEffect, "payout.pending", "payout.queued", "payout.initiated", "payout.processed"),
 	kinds(razorpayPayoutEvent, Refused, "payout.rejected", "payout.failed"),

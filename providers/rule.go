@@ -19,10 +19,10 @@ type Rule struct {
 	Header, Value string
 
 	// Field is a dotted path to a string, number or boolean in a JSON body: "error.code", "errors[].reason" for any
-	// element of an array, or "data.*.code" for any member of an object. Equals is the text of the field, compared
-	// exactly. If Equals is empty, the field must exist. The field is missing if the body is not JSON, is cut short, or
-	// names the field twice. If Answers lists a type that ends in xml, an answer in XML has the fields of the elements
-	// within the root: "Errors.Error.Code".
+	// array element, or "data.*.code" for any object member. Equals is the text of the field, compared exactly. If
+	// Equals is empty, the field must exist. The field is missing if the body is not JSON, is cut short, or names the
+	// field twice. If Answers lists a type that ends in xml, an answer in XML has the fields of the elements within the
+	// root: "Errors.Error.Code".
 	//
 	// One element or member with the text is enough, unless the verdict is Rejected or NotExecuted. These say that the
 	// attempt had no effect, so all elements must have the text, and * must be the only member of the object.
@@ -90,7 +90,7 @@ func (o Occasion) covers(p Occasion) bool {
 	return o == AnyAttempt || o == p || o == FirstAttempt && p == FirstAttemptOwnKey
 }
 
-// needsAll reports whether every element of an array, or the only member of an object, must have the text.
+// needsAll reports whether every array element, or an object's only member, must have the text.
 func (r Rule) needsAll() bool {
 	return (r.Verdict == Rejected || r.Verdict == NotExecuted) && strings.ContainsAny(r.Field, "[*")
 }

@@ -163,7 +163,7 @@ var shopifyRules = slices.Concat(
 	refusals("errors", sourceShopifyStatus),
 )
 
-// shopifyData matches an answer with data: a field of the created object, or of the payload.
+// shopifyData matches an answer with data: a field in the created object, or in the payload.
 var shopifyData = func() (rules []Rule) {
 	for _, field := range []string{"data.*.*", "data.*.*.*", "data.*.*.*.*", "data.*.*[].*", "data.*.*.*[].*"} {
 		rules = append(rules, Rule{Status: 200, Field: field, Verdict: Final, Source: sourceShopify + ": the result"})

@@ -30,9 +30,9 @@ import (
 //   - POST /v2/payments/cancel, whose idempotency_key names the payment to cancel. The 200 also means that no such
 //     payment existed, and a payment may still arrive later.
 //
-// A rate limit of Square's own is recognised by its code, and was not executed. An error of Square's API may
-// stand behind the first of several errors in a 4xx, and then nothing is proven. TEMPORARY_ERROR, with any
-// status, is for a repeat.
+// A rate limit of Square's own is recognised by its code, and was not executed. An error from Square's API may stand
+// behind the first among several errors in a 4xx, and then nothing is proven. TEMPORARY_ERROR, with any status, is for
+// a repeat.
 //
 // Searches, batch retrievals and OAuth tokens pass through. Answers with the signature key of a webhook or a
 // mobile authorization code are not kept.

@@ -21,16 +21,16 @@ import (
 // request takes. The table therefore claims no guard and no handling time, and 409 is Retry. If you know
 // more, set InFlightGuard on those endpoints.
 //
-// Look-ups read the events of the last 30 days, which show the key. They find a charge, a payment intent, a refund,
-// a transfer, a payout, a top-up, a subscription, an invoice or a customer. Objects that move an amount are also
-// found by metadata[onceward], which a client fills in. To use a metadata field of your own, change its name in
-// Reference and in the look-up, and clear Reference.Fill. Accounts and persons of v2 are found by the thin events of
-// v2, which also show the key.
+// Look-ups read the events of the last 30 days, which show the key. They find a charge, a payment intent, a refund, a
+// transfer, a payout, a top-up, a subscription, an invoice or a customer. Objects that move an amount are also found by
+// metadata[onceward], which a client fills in. To use a metadata field of your own, change its name in Reference and in
+// the look-up, and clear Reference.Fill. Accounts and persons in v2 are found by v2's thin events, which also show the
+// key.
 //
 // Stripe-Should-Retry is obeyed. A request for a token or a payment method holds a card's number and moves nothing, so
 // it is passed through and not journaled. Any other request with a card's number is a secret. So are answers that give
-// access: sessions, links, ephemeral keys. Stripe says not to store the client_secret of a payment or setup intent, but
-// programs need more of the answer, so the answer is kept. Restrict access to the journal.
+// access: sessions, links, ephemeral keys. Stripe says not to store the client_secret in a payment or setup intent, but
+// programs need more from the answer, so the answer is kept. Restrict access to the journal.
 func Stripe() Provider {
 	key := Key{Place: KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255}
 	v2 := Endpoint{
@@ -120,7 +120,7 @@ func Stripe() Provider {
 	return p.Clone()
 }
 
-// stripeV2Found has the objects of a kind that v2 tells of by an event when they are created.
+// stripeV2Found has the objects of a kind that v2 reports by an event at their creation.
 func stripeV2Found(v2 Endpoint, kind string) Endpoint {
 	v2.Object = kind
 	v2.Lookups = []Lookup{{

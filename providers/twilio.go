@@ -15,8 +15,8 @@ import (
 // A few endpoints take a key:
 //
 //   - the form field IdempotencyKey on a call's payments, user-defined messages and their subscriptions;
-//   - the header Idempotency-Key on the configurations and the deletion of conversations of Conversations v2 (24
-//     hours, per account and region);
+//   - the header Idempotency-Key on the configurations and the conversation deletion in Conversations v2 (24 hours, per
+//     account and region);
 //   - the same header on the transcriptions of Voice v3.
 //
 // Twilio does not publish what these store after a failure, nor how they answer a second request during the first.

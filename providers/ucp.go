@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// UCP describes a business that implements the REST binding of the Universal Commerce Protocol. path is the path of
-// rest.endpoint in the business's profile, such as "/ucp/v1", or empty. Name the business's hosts.
+// UCP describes a business that implements the Universal Commerce Protocol's REST binding. path is rest.endpoint's path
+// in the business's profile, such as "/ucp/v1", or empty. Name the business's hosts.
 //
 // Every request that changes a cart or a checkout takes a key in Idempotency-Key, remembered for 24 hours at least. A
-// repeat with the same bytes gets the cached result. A key with other bytes gets 409. The protocol says nothing of a
-// repeat during the first request, nor of a failure's record. So after a lost answer Onceward sends nothing. The
+// repeat with the same bytes gets the cached result. A key with other bytes gets 409. The protocol says nothing about a
+// repeat during the first request, nor about a failure's record. So after a lost answer Onceward sends nothing. The
 // checkout itself shows whether the request to complete or cancel it took effect. The protocol asks for this order:
 // look first, then the same key, which Client.Resolve with SendAgain sends.
 //

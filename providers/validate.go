@@ -148,7 +148,7 @@ func (v *validation) contradictsReplay(r Rule) bool {
 		(p.ReplayValue == "" || strings.EqualFold(r.Value, p.ReplayValue))
 }
 
-// covering returns the index of an earlier rule that matches all answers of r, or -1.
+// covering returns the index of an earlier rule that matches all answers that r matches, or -1.
 func covering(earlier []Rule, r Rule) int {
 	if r.On != AnyAttempt {
 		return slices.IndexFunc(earlier, func(e Rule) bool { return e.covers(r) })

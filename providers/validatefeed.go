@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/internal/template"
 )
 
-// feed reports contradictions in the facts of the list of events, and facts that would miss events.
+// feed reports contradictions in the event list's facts, and facts that would miss events.
 func (v *validation) feed() {
 	const at = "Feed."
 	f := v.provider.Feed
@@ -127,7 +127,7 @@ func (v *validation) feedRules(at string, f Feed) {
 	v.check(read == 0, at+"Type", "no rule of Events reads it in the webhook's body: As puts an event where rules look for it")
 }
 
-// itemPath returns the path of {item} in the body of a webhook.
+// itemPath returns the path to {item} in a webhook's body.
 func itemPath(as string) (path string, ok bool) {
 	const mark = "\x01item"
 	quoted, _ := json.Marshal(mark)

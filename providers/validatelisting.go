@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// listings reports contradictions in the facts of the lists of objects.
+// listings reports contradictions in the facts about object lists.
 func (v *validation) listings() {
 	kinds := map[string]bool{}
 	for i := range v.provider.Listings {

@@ -15,11 +15,10 @@ import (
 // have run is therefore not sent again. If you know more, set InFlightGuard on that endpoint. It is not published
 // whether, and how, another transfer under the same ID is refused.
 //
-// Wise now puts dated versions into the URL (/2026Q4/transfers instead of /v1/transfers). The transfers of every
-// version take the ID, and so do those of a batch group. A third-party transfer has originalTransferId instead, the
-// sender's own name for it. Wise says that a retry with the field creates no
-// duplicate. The field is no key here, because the value must be the sender's own in Wise's records, and the transfer's
-// path is not confirmed.
+// Wise now puts dated versions into the URL (/2026Q4/transfers instead of /v1/transfers). The transfers in every
+// version take the ID, and so do those in a batch group. A third-party transfer has originalTransferId instead, the
+// sender's own name for it. Wise says that a retry with the field creates no duplicate. The field is no key here,
+// because the value must be the sender's own in Wise's records, and the transfer's path is not confirmed.
 //
 // All other requests, including the funding of a transfer, have an effect and no key. The account belongs to
 // the token. Tokens expire within the day, so a new token does not end the memory of keys. A service that

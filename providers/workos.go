@@ -105,7 +105,7 @@ func WorkOS() Provider {
 	}.Clone()
 }
 
-// workosSecrets are the fields of passwords and of customers' credentials.
+// workosSecrets are the fields for passwords and for customers' credentials.
 var workosSecrets = []string{"password", "password_hash", "new_password", "client_secret", "api_key", "access_token", "refresh_token"}
 
 var workosKeyless = refusalsUnlimited("message", sourceWorkOSErrors)

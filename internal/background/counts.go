@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/internal/seam"
 )
 
-// Counts are the counts of one pass of Resume, or of Run's passes so far. Package onceward makes a Report of Counts,
-// and documents the fields there.
+// Counts are the counts for one Resume pass, or for Run's passes so far. Package onceward makes a Report of Counts, and
+// documents the fields there.
 type Counts struct {
 	Claimed, Completed, Parked, Unknown, Cancelled int
 	Settled, Unsettled                             int
@@ -36,7 +36,7 @@ func (c *Counts) problem(f *exchange.Failure) {
 	}
 }
 
-// flow counts an outcome of a flow, and adds the problem of an unfinished one.
+// flow counts a flow's outcome, and adds an unfinished flow's problem.
 func (c *FlowCounts) flow(what seam.Outcome, problem error) {
 	switch what {
 	case seam.Claimed:

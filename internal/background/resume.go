@@ -305,8 +305,8 @@ func (p *pass) spawn(task func()) {
 	})
 }
 
-// survive keeps a panic of a hook or of Authorize from ending the program, since no caller could handle it. The operation is
-// parked by then.
+// survive keeps a panic in a hook or in Authorize from ending the program, since no caller could handle it. The
+// operation is parked by then.
 func (p *pass) survive() { p.worker.Survived(recover()) }
 
 // workOff acts on the decision of the journal about one operation. The run of the operation gives back the permit.

@@ -4,11 +4,11 @@
 //   - Lifecycle: the work under way, and its end.
 //   - Session and Backlog: the session in the journal, and the events not yet recorded.
 //   - Singleflight and Idle: the leader of the calls for one operation, and the time since the last attempt ended.
-//   - Flows: the Runner of the client's flows, and the wake-up of waiting flows.
+//   - Flows: the Runner for the client's flows, and the wake-up for waiting flows.
 //   - Observer: the log, and the hooks of Trace.
 //
-// The package sends nothing and decides nothing about an operation. The package knows none of its importers, and no
-// type of package onceward, which hands over functions.
+// The package sends nothing and decides nothing about an operation. The package knows no importer, and no type in
+// package onceward, which hands over functions.
 package core
 
 import "time"

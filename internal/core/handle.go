@@ -9,7 +9,7 @@ type Handle[O any] struct {
 	public func(*journal.Operation) O
 }
 
-// NewHandle returns the handle of a client. public returns the public form of an operation's record.
+// NewHandle returns a client's handle. public returns the public form of an operation's record.
 func NewHandle[O any](c *Core, public func(*journal.Operation) O) Handle[O] {
 	return Handle[O]{core: c, public: public}
 }
@@ -17,7 +17,7 @@ func NewHandle[O any](c *Core, public func(*journal.Operation) O) Handle[O] {
 func (h *Handle[O]) reached() *Core                      { return h.core }
 func (h *Handle[O]) operationOf(op *journal.Operation) O { return h.public(op) }
 
-// Of returns the core of an *onceward.Client.
+// Of returns an *onceward.Client's core.
 func Of(client interface{ reached() *Core }) *Core { return client.reached() }
 
 // OperationOf returns the public form of an operation's record, as the client's users see it.

@@ -24,8 +24,8 @@ type Hook struct {
 	said bool
 }
 
-// NewHook returns the Hook of a client with or without a hook of its own. It calls found when the journal first turns
-// out to have a hook that the client lacks.
+// NewHook returns the Hook for a client with or without a hook. It calls found when the journal first turns out to have
+// a hook that the client lacks.
 func NewHook(j machine.Store, own bool, found func()) *Hook {
 	keeper, _ := j.(machine.HookKeeper)
 	return &Hook{keeper: keeper, own: own, found: found}

@@ -1,6 +1,6 @@
 package core
 
-// LogEvent is the value of the key "event" in every line of a client's log. Releases may change a line's words, but
+// LogEvent is the value for the key "event" in every line in a client's log. Releases may change a line's words, but
 // not the LogEvent. docs/runbook.md lists all.
 type LogEvent string
 

@@ -176,7 +176,7 @@ func (c *Core) Settled(ctx context.Context, op *journal.Operation, err error) {
 	}
 }
 
-// Resolved calls the hook of the same name after a resolution of the operation was recorded.
+// Resolved calls the hook with the same name after an operation's resolution was recorded.
 func (c *Core) Resolved(ctx context.Context, op *journal.Operation, resolution journal.Resolution) {
 	if hook := c.Observer.Resolved; hook != nil {
 		hook(ctx, copied(op), resolution)

@@ -19,7 +19,7 @@ type PauseContext struct {
 	ended     atomic.Bool // set under lifecycle.mu
 }
 
-// NewPauses returns the context of the pauses of a run under ctx. It is not to be copied.
+// NewPauses returns the context for a run's pauses under ctx. It is not to be copied.
 func (l *Lifecycle) NewPauses(ctx context.Context) PauseContext {
 	return PauseContext{ctx: ctx, lifecycle: l}
 }

@@ -5,9 +5,9 @@
 // only begin knows both, and hands the request of a [call.Call] to a [run.Run]. Both use the types of package
 // exchange.
 //
-// The engine knows a request, its contract, the claim of its operation, and the attempts of the claim. The engine
-// begins or resends an operation only by the journal's decision and by machine.MaySend. The background decides which
-// operations are due, package reconcile how to look for one, and package delivery which hook gets an outcome. The
-// engine knows no type of package onceward, which makes its own errors and operations from an [exchange.Answer] and an
+// The engine knows a request, its contract, its operation's claim, and the claim's attempts. The engine begins or
+// resends an operation only by the journal's decision and by machine.MaySend. The background decides which operations
+// are due, package reconcile how to look for one, and package delivery which hook gets an outcome. The engine knows no
+// type of package onceward, which makes its own errors and operations from an [exchange.Answer] and an
 // [exchange.Failure].
 package engine

@@ -1,4 +1,4 @@
-// Package fault has the kinds of error that a caller of a client tells apart, and the mark of a request that was not sent.
+// Package fault has the error kinds that a client's caller distinguishes, and the mark on an unsent request.
 //
 // Package onceward gives the kinds to its users under the same names and says there what each means. The package knows no
 // operation, no request and no client: an error that names one of these is built where that is known.

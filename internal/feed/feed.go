@@ -1,10 +1,10 @@
 // Package feed reads a provider's list of events, as [providers.Feed] describes the list. [Compile] makes a [Plan] of a
-// table. [Plan.Pages] has the requests for one window, and the events in their answers. [CompileListing] makes a plan of
-// a list of objects, whose entries stand for events.
+// table. [Plan.Pages] has the requests for one window, and the events in their answers. [CompileListing] makes a plan
+// for an object list, whose entries stand for events.
 //
-// It trusts no filter of a provider: an event outside the window, or of another type, is left out. An event without an
-// id, a time or a type is an [Item] that says so, not left out. Nothing here does I/O. A Plan is safe for concurrent use. Pages must
-// be used by one goroutine.
+// It trusts no provider's filter: an event outside the window, or with another type, is left out. An event without an
+// id, a time or a type is an [Item] that says so, not left out. Nothing here does I/O. A Plan is safe for concurrent
+// use. Pages must be used by one goroutine.
 package feed
 
 import (
@@ -141,7 +141,7 @@ type Item struct {
 	Unread string
 }
 
-// Unreadable is the prefix of the names of events that can't be read.
+// Unreadable is the name prefix for events that can't be read.
 const Unreadable = "unreadable-"
 
 // Pages reads one window.

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Object is what an entry of a list of objects shows. Empty texts are not shown.
+// Object is the content of an object list's entry. Empty texts are not shown.
 type Object struct {
 	ID, Kind, Key, Reference string
 	Amount, Currency         string
@@ -17,13 +17,13 @@ type Object struct {
 	State                    providers.Outcome
 }
 
-// Objects reads the entries of a list of objects.
+// Objects reads an object list's entries.
 type Objects struct {
 	listing *providers.Listing
 	fields  *tables.Fields
 }
 
-// CompileListing prepares a list of objects of a validated table, which must not change afterwards.
+// CompileListing prepares an object list from a validated table, which must not change afterwards.
 func CompileListing(p *providers.Provider, l *providers.Listing) (*Plan, *Objects, error) {
 	plan, err := compile(p, &l.List)
 	if err != nil {
@@ -39,8 +39,8 @@ func CompileListing(p *providers.Provider, l *providers.Listing) (*Plan, *Object
 	return plan, &Objects{l, tables.NewFields(paths...)}, nil
 }
 
-// Read returns the object of an entry. An entry about no object of the table is an object of its own, with the entry's
-// id and type.
+// Read returns the object of an entry. An entry about no object in the table is a separate object, with the entry's id
+// and type.
 func (r *Objects) Read(entry *Item) (Object, error) {
 	texts, at := r.fields.Read(entry.Body), ""
 	shown, _ := texts.Only(r.listing.Kind)

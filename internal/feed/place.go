@@ -34,7 +34,7 @@ func BookmarkOf(provider, scope, account string) string {
 	return name
 }
 
-// SourceOf returns the source of a bookmark, in words, or false for a bookmark of something else.
+// SourceOf returns a bookmark's source, in words, or false for another kind of bookmark.
 func SourceOf(bookmark string) (source string, is bool) {
 	text, is := strings.CutPrefix(bookmark, bookmarkPrefix)
 	parts := strings.SplitN(text, " ", 3)

@@ -163,7 +163,7 @@ func writePart(d *digester, _ *Input, part *multipart.Part) error {
 	return nil
 }
 
-// writePartHeader hashes the header fields of a part, without the values of one of them.
+// writePartHeader hashes a part's header fields, without the values in one field.
 func writePartHeader(d *digester, part *multipart.Part, without string) {
 	d.length(len(part.Header))
 	for _, name := range slices.Sorted(maps.Keys(part.Header)) {

@@ -32,7 +32,7 @@ var (
 	ErrKey = errors.New("fingerprint: made under a key that is not here")
 )
 
-// The lengths of a digest and of a salt in unpadded base64url.
+// The lengths of a digest and a salt in unpadded base64url.
 const (
 	digestLength = (sha256.Size*8 + 5) / 6
 	saltSize     = 16
@@ -41,9 +41,9 @@ const (
 
 var text = base64.RawURLEncoding.Strict()
 
-// Fingerprint returns a fingerprint of the print, to be stored: its version and the digest of each part in unpadded
-// base64url, with spaces between. If the request has a secret, a random salt follows the version, so no two
-// fingerprints are equal: compare fingerprints by [Print.Diff]. Without a key, a secret body does not count.
+// Fingerprint returns the print's fingerprint, for storage: the version and each part's digest in unpadded base64url,
+// with spaces between. If the request has a secret, a random salt follows the version, so no two fingerprints are
+// equal: compare fingerprints by [Print.Diff]. Without a key, a secret body does not count.
 func (p *Print) Fingerprint() string {
 	version := saltedVersion
 	switch {
@@ -69,9 +69,9 @@ func (p *Print) Same(stored string) bool {
 	return err == nil && len(differ) == 0
 }
 
-// Diff returns the names of the parts in which the request of a stored fingerprint differs from the print: "method",
-// "URL", "account" and "body", in this order. It returns none if they are the same request. The error is
-// [ErrVersion], [ErrMalformed] or [ErrKey].
+// Diff returns the names of the parts in which a stored fingerprint's request differs from the print: "method", "URL",
+// "account" and "body", in this order. It returns none if they are the same request. The error is [ErrVersion],
+// [ErrMalformed] or [ErrKey].
 func (p *Print) Diff(stored string) ([]string, error) {
 	theirs, err := parse(stored)
 	if err != nil {
@@ -101,8 +101,8 @@ func (p *Print) Diff(stored string) ([]string, error) {
 	return differ, nil
 }
 
-// OnAnothersBehalf reports whether two stored fingerprints are known to be of requests on behalf of different accounts.
-// Those with salts can't be compared.
+// OnAnothersBehalf reports whether two stored fingerprints are known to belong to requests on behalf of different
+// accounts. Those with salts can't be compared.
 func OnAnothersBehalf(a, b string) bool {
 	one, err := parse(a)
 	other, failed := parse(b)

@@ -57,7 +57,7 @@ func (f *field) unescape(to *string, s string) {
 	}
 }
 
-// inOrder returns the fields sorted by name. Fields of one name keep their order, and so do those of one list. To PHP
+// inOrder returns the fields sorted by name. Fields with one name keep their order, and so do those in one list. To PHP
 // and Rack, items[][id]=1&items[][n]=2&items[][id]=3 is two items, and another order would make other items.
 func inOrder(fields []field) []*field {
 	lists := map[string]bool{}

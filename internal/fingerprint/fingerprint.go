@@ -18,8 +18,8 @@ import (
 type Input struct {
 	// Method is compared with its case (RFC 9110 section 9.1); "" is GET, as for net/http.
 	Method string
-	// URL is compared as it goes over the wire, encoding included. The case of the scheme and host, the scheme's
-	// default port, and the order of query parameters do not count. The order of parameters of one name, or of one list
+	// URL is compared as it goes over the wire, encoding included. The scheme's and host's case, the scheme's default
+	// port, and the query parameters' order do not count. The order among parameters with one name, or in one list
 	// (items[][id]), does. Userinfo and fragment are ignored. A nil URL is an empty one.
 	URL *url.URL
 	// Account holds the header fields that say on whose behalf the request is made, and no others.
@@ -34,7 +34,7 @@ type Input struct {
 	Body []byte
 	// OmitQuery reports which query parameters are left out, by their unescaped names; nil leaves out none.
 	OmitQuery func(name string) bool
-	// Counted is an encoded query of withheld parameters that are part of the request all the same. Their values tell
+	// Counted is an encoded query with withheld parameters that belong to the request all the same. Their values tell
 	// two requests apart, as their URL does, and no two fingerprints of them are alike.
 	Counted string
 	// Secret says that the body is a secret. With a Key it tells two requests apart.

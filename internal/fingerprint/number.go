@@ -8,8 +8,8 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// maxPlainInteger is the largest number of digits of a natural number whose canonical form is the number itself. Any
-// number of 15 digits is below 2^53, up to which a float64 holds every integer.
+// maxPlainInteger is the most digits that a natural number in its own canonical form can have. Any number of 15 digits
+// is below 2^53, up to which a float64 holds every integer.
 const maxPlainInteger = 15
 
 // canonicalNumber returns a JSON number in the form of RFC 8785, and whether that is the same number. It is not if a
@@ -29,7 +29,7 @@ func canonicalNumber(token string) (canonical string, same bool) {
 }
 
 // appendDecimal appends a JSON number in a form that is the same for equal numbers only. The parts are the sign, the
-// digits without surrounding zeros, and the power of ten of the last digit.
+// digits without surrounding zeros, and the last digit's power of ten.
 func appendDecimal(out []byte, token string) []byte {
 	from := len(out)
 	if token[0] == '-' {

@@ -30,7 +30,7 @@ type Heard struct {
 	// Live says whether the event happened in earnest, and Told whether the event says so.
 	Live, Told bool
 
-	// At is the time of the event, and Created the creation of the object. A time that the event lacks is zero.
+	// At is the event's time, and Created the object's creation. A time that the event lacks is zero.
 	At, Created time.Time
 
 	texts tables.Texts

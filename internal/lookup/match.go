@@ -172,8 +172,8 @@ func (s *Sweep) wants(about *Subject) (wants []want, why string) {
 	return wants, ""
 }
 
-// shows reports whether an item has a mark of the operation, and whether the other compared fields agree. alike
-// reports whether a value of the request agrees. stated reports whether the item has the operation's kind.
+// shows reports whether an item has a mark of the operation, and whether the other compared fields agree. alike reports
+// whether a request value agrees. stated reports whether the item has the operation's kind.
 func (s *Sweep) shows(item *Item, wants []want) (mark, agrees, alike, stated bool) {
 	marks := s.look.Items == "" && (s.look.By == providers.ByParent || identifies(providers.Same{Is: s.look.Path}))
 	mark, agrees, stated = true, true, true

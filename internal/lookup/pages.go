@@ -229,7 +229,7 @@ func (g *Pages) cursor(header http.Header, body []byte) (cursor string, clear bo
 	return values[0], len(values) == 1
 }
 
-// follow takes the query of a link to the next page, if the link is to a page of this list. Otherwise it returns why
+// follow takes the query from a link to the next page, if the link is to a page in this list. Otherwise it returns why
 // not.
 func (g *Pages) follow(link string) (why string) {
 	here := g.list.URL

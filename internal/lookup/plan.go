@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// MaxPages is the largest number of pages of one window that are read. A longer list is read in halves of the
-	// window, if the look-up asks for windows.
+	// MaxPages is the most pages that are read in one window. A longer list is read in halves of the window, if the
+	// look-up asks for windows.
 	MaxPages = 20
 
 	// MaxRequests is the largest number of requests that a sweep makes in all.
@@ -89,7 +89,7 @@ func asks(look *providers.Lookup) []string {
 	return names
 }
 
-// Plan returns the sweep of one of e's look-ups for an operation that was sent to e. A [Shared] look-up serves all
+// Plan returns the sweep by one of e's look-ups for an operation that was sent to e. A [Shared] look-up serves all
 // operations of a window by one account. Tables are a client's, validated, and not changed. A [*PassedOver] says why
 // this look-up does not serve the operation. Another look-up may.
 func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, about Subject, window Window) (*Sweep, error) {
@@ -229,7 +229,7 @@ func (s *Sweep) open() (err error) {
 	return nil
 }
 
-// PathOf returns the URL of an expanded path at the host of another URL.
+// PathOf returns an expanded path's URL at another URL's host.
 func PathOf(host *url.URL, path string) *url.URL {
 	u := &url.URL{Scheme: host.Scheme, Host: host.Host, RawPath: path}
 	u.Path, _ = url.PathUnescape(path) // template.Expand returns no path with malformed escapes
@@ -249,8 +249,8 @@ func Written(t time.Time, layout string) string {
 	return t.Format(layout)
 }
 
-// UnitOf returns the span that a layout of [providers.Lookup.TimeLayout] is taken to tell apart: a second or, if the
-// layout has no time of day, a day.
+// UnitOf returns the span that a [providers.Lookup.TimeLayout] layout is taken to distinguish: a second or, if the
+// layout has no time, a day.
 func UnitOf(layout string) time.Duration {
 	at := time.Date(2025, 11, 22, 21, 43, 34, 0, time.UTC)
 	switch layout {

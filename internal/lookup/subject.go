@@ -31,11 +31,11 @@ type Subject struct {
 	// Object is the id of the operation's object, or "" if that is not known.
 	Object string
 
-	// First is the time of the first send. Last is the end of the last attempt or, if unknown, the time of the outcome.
+	// First is the time of the first send. Last is the last attempt's end or, if unknown, the outcome's time.
 	First, Last time.Time
 }
 
-// value returns the value of a placeholder, apart from those of a look-up's own.
+// value returns a placeholder's value, apart from a look-up's own placeholders.
 func (s *Subject) value(name string) (text string, ok bool) {
 	switch name {
 	case "key":

@@ -50,8 +50,8 @@ const (
 	// EventEnqueue records the operation of a caller, to be claimed and sent at Due or now. Needs Intent, and no
 	// session. An existing operation stays as it is (Ignored), but a cancelled one is pending again.
 	EventEnqueue
-	// EventSign records the credential and the account of the claim's attempts, before the first of them is sent. Needs
-	// Claim, Session and Credential. It is refused if the operation may have run under the recorded credential.
+	// EventSign records the credential and the account for the claim's attempts, before the first attempt is sent.
+	// Needs Claim, Session and Credential. It is refused if the operation may have run under the recorded credential.
 	EventSign
 )
 
@@ -80,7 +80,7 @@ type Intent struct {
 	// the Begin is Misuse.
 	Alias journal.Ref
 
-	// FormerAliases are the aliases of the key under earlier tables of the provider. A Begin is Misuse too if another
+	// FormerAliases are the key's aliases under the provider's earlier tables. A Begin is Misuse too if another
 	// operation has one as Ref or Alias. No store records FormerAliases.
 	FormerAliases []journal.Ref
 
@@ -190,12 +190,12 @@ type Event struct {
 	Answer     *journal.Answer
 	LastAnswer *journal.Answer // Park, Doubt, Cancel: the provider's last answer, which decided nothing
 
-	// Due of a Park, a Cancel or an Enqueue is the earliest time to send the operation. Zero means at once. Due of a
-	// MarkUnknown, or of a Complete by a refusal that does not stand, is the earliest time for a repeat. Due of a Claim
-	// limits WakeAt of pending operations, and zero means At.
+	// Due of a Park, a Cancel or an Enqueue is the earliest time to send the operation. Zero means at once. Due in a
+	// MarkUnknown, or in a Complete by a refusal that does not stand, is the earliest time for a repeat. Due in a Claim
+	// limits pending operations' WakeAt, and zero means At.
 	//
-	// Due of a Look is the end of the lease. Due of a Hint is the earliest look-up, and zero means at once. Due of
-	// Evidence is the next look-up if the operation stays unknown, and zero keeps the present one.
+	// Due in a Look is the lease's end. Due of a Hint is the earliest look-up, and zero means at once. Due of Evidence
+	// is the next look-up if the operation stays unknown, and zero keeps the present one.
 	Due      time.Time
 	DueOwn   bool      // Park, Cancel: Onceward chose Due
 	Wake     time.Time // Park: earliest time for Resume and Run; zero means Due
@@ -232,9 +232,9 @@ type Event struct {
 	// From has the providers whose operations a Claim sends. "" stands for operations begun without a provider. Nil
 	// means all. Others are skipped, pending or left by dead sessions. Outcomes are offered whatever their provider.
 	From []string
-	// Today, of a Claim, returns the present contract of an operation with a whole request. false skips the operation. A
-	// nil Today keeps the contract from the Begin. Stores call Today inside a transaction, so Today must neither block nor
-	// call the store.
+	// Today, in a Claim, returns the present contract for an operation with a whole request. false skips the operation.
+	// A nil Today keeps the contract from the Begin. Stores call Today inside a transaction, so Today must neither
+	// block nor call the store.
 	Today func(*journal.Operation) (Today, bool)
 
 	Resolution   journal.Resolution // Resolve
@@ -274,7 +274,7 @@ type Event struct {
 	Looking bool
 }
 
-// MaxTrace is the length of a traceparent of version 00.
+// MaxTrace is the length of a version 00 traceparent.
 const MaxTrace = 55
 
 // AskedLook is the least interval between look-ups on demand.

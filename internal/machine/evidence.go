@@ -251,7 +251,7 @@ func latestOf(op *journal.Operation, ev *Event) (latest journal.Finding, repeate
 	return latest, repeated
 }
 
-// isOfEvent reports whether two pieces of evidence are of one event of the provider.
+// isOfEvent reports whether two pieces of evidence come from one event at the provider.
 func isOfEvent(a, b *journal.Evidence) bool {
 	return a.Source == journal.SourceEvent && b.Source == journal.SourceEvent && a.Actor == b.Actor
 }
@@ -568,7 +568,7 @@ func leastNeeded(list []journal.Evidence) int {
 	return 1
 }
 
-// isRepeated reports whether another piece of the list has the finding of e about its object.
+// isRepeated reports whether another piece in the list has e's finding about e's object.
 func isRepeated(list []journal.Evidence, e *journal.Evidence) bool {
 	for i := range list {
 		if o := &list[i]; o != e && o.Generation == e.Generation && o.Finding == e.Finding && o.Object == e.Object {

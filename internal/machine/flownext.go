@@ -133,7 +133,7 @@ func claimFlow(f journal.Flow, live bool, ev FlowEvent) (journal.Flow, Decision,
 	return holdFlow(f, ev), Execute, nil
 }
 
-// underClaim applies an event of the holder of a claim.
+// underClaim applies an event from a claim's holder.
 func underClaim(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 	switch {
 	case f.State == journal.FlowStateAbsent:

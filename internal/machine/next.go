@@ -534,8 +534,8 @@ func waitsForItsCaller(op *journal.Operation, ev *Event, ends time.Time) {
 	}
 }
 
-// callersWindow returns the end of the window of a caller with its own key. The caller may ask again until then. If
-// the key was never sent, the window begins at the creation. Without a window, the beginning is also the end.
+// callersWindow returns the window's end for a caller with its own key. The caller may ask again until then. If the key
+// was never sent, the window begins at the creation. Without a window, the beginning is also the end.
 func callersWindow(op *journal.Operation) time.Time {
 	if op.FirstSentAt.IsZero() {
 		return stamp(op.CreatedAt.Add(op.Terms.Window()))
@@ -623,8 +623,8 @@ func wakeBy(op *journal.Operation, at time.Time) time.Time {
 	return earlier(at, op.NotAfter.Add(time.Millisecond))
 }
 
-// goesAhead reports whether a caller need not wait for the end of a pause of Onceward's own. That is so once in
-// Patience, over all callers and processes, and only if nothing may have run.
+// goesAhead reports whether a caller need not wait for the end of an Onceward pause. That is so once in Patience, over
+// all callers and processes, and only if nothing may have run.
 func goesAhead(op *journal.Operation, ev *Event) bool {
 	return ev.Kind == EventBegin && ev.Intent.Patience > 0 && op.DueOwn && !op.MayHaveRun &&
 		!ev.At.Before(op.UpdatedAt.Add(ev.Intent.Patience))

@@ -38,12 +38,12 @@ type Receipts interface {
 	// GetReceipt returns a committed receipt, or an error that wraps ErrNotFound.
 	GetReceipt(ctx context.Context, key journal.ReceiptKey) (journal.Receipt, error)
 
-	// ListReceipts yields receipts in the order of creation, or in reverse, without the bodies of answers. It passes over
+	// ListReceipts yields receipts in creation order, or in reverse, without the answers' bodies. It passes over
 	// damaged receipts, and yields the error of one at the end.
 	ListReceipts(ctx context.Context, f journal.ReceiptFilter) iter.Seq2[journal.Receipt, error]
 
-	// ReapReceipts applies ev, of kind ReceiptReap, to at most limit receipts in a separate transaction, and returns the
-	// number of changed receipts. It passes over damaged receipts, and returns the error too if fewer than limit changed.
+	// ReapReceipts applies ev, with kind ReceiptReap, to at most limit receipts in a separate transaction, and returns
+	// how many changed. It passes over damaged receipts, and returns the error too if fewer than limit changed.
 	ReapReceipts(ctx context.Context, ev ReceiptEvent, limit int) (int, error)
 
 	// AdvanceTx raises the recorded number of a source's entity, within tx. It reports whether seq is higher than the

@@ -10,7 +10,7 @@ import (
 // Store is a journal that a client can use. Implementations are safe for concurrent use by goroutines, and by processes
 // if they say so.
 //
-// This interface does not grow. Further abilities of a store are methods of its own type, or optional interfaces.
+// This interface does not grow. A store's further abilities are methods on its own type, or optional interfaces.
 type Store interface {
 	journal.Journal
 
@@ -80,8 +80,8 @@ type ClockResetter interface {
 // Clock is a Journal for many machines with a clock. It is optional. Clients of such a Journal stamp events (Event.At)
 // by the Journal's clock and not by their machine's.
 type Clock interface {
-	// Now returns the time of all clients of the journal. Within a process, the time never goes back. Now does no I/O, and
-	// is safe for concurrent use.
+	// Now returns the time for all the journal's clients. Within a process, the time never goes back. Now does no I/O,
+	// and is safe for concurrent use.
 	Now() time.Time
 }
 

@@ -51,9 +51,9 @@ type world struct {
 	client        *http.Client            // reaches the front
 }
 
-// EveryOrderEndsOrNeedsAttention kills a process at each of the points of an order, takes both providers away, declines by a
-// 200, and fails after an effect. Each effect is made at most once, and booked once. Each order ends by itself, or stands on
-// the list of what needs attention.
+// EveryOrderEndsOrNeedsAttention kills a process at each point in an order, takes both providers away, declines by a
+// 200, and fails after an effect. Each effect is made at most once, and booked once. Each order ends by itself, or
+// stands on the list of what needs attention.
 func EveryOrderEndsOrNeedsAttention(t *testing.T, store Store) {
 	t.Helper()
 	db, err := store.Open(t.Context(), store.Database)

@@ -1,6 +1,5 @@
-// Package memory has what a provider may remember of a key, as both the tables of
-// providers and the resend rule of the journal say it. Package providers has what each
-// value means.
+// Package memory has the possible kinds of a provider's memory for a key, as both the providers' tables and the
+// journal's resend rule use the kinds. Package providers has what each value means.
 package memory
 
 import "github.com/onceward/onceward/internal/words"

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The labels keep the kinds of derived keys apart from each other and from any other use of the same secret.
-// Changing one changes every key made under it, so a change is a new version.
+// The labels keep derived key kinds apart from each other and from any other use for the same secret. Changing one
+// changes every key made under it, so a change is a new version.
 const (
 	childLabel   = "onceward child key v1"
 	scopedLabel  = "onceward scoped child key v1"
@@ -57,8 +57,8 @@ func Derive(secret []byte, parts ...string) string {
 	return uuidV8(h)
 }
 
-// LaterKey returns the key of a generation after the first, of the version of UUID that the provider asks for. An operation
-// without a key has none.
+// LaterKey returns the key for a generation after the first, in the UUID version that the provider asks for. An
+// operation without a key has none.
 func LaterKey(secret []byte, ref journal.Ref, first string, generation, version int) string {
 	switch {
 	case first == "":
@@ -69,7 +69,7 @@ func LaterKey(secret []byte, ref journal.Ref, first string, generation, version 
 	return AsVersion(NewKey(), version)
 }
 
-// NewReference makes the reference of one generation of an operation with a given key. The reference comes back after
+// NewReference makes the reference for one generation of an operation with a given key. The reference comes back after
 // the loss of the journal if the key may: the provider would refuse the key with another body. A key comes back under a
 // secret, and under a parent of the caller's own. Any other reference is random. None of them tells the key.
 func NewReference(secret []byte, ref journal.Ref, how journal.Naming, key string, generation int) string {
@@ -152,7 +152,7 @@ func AsVersion(key string, version int) string {
 	return id.String()
 }
 
-// IsLikeMade reports whether a key has the form of one that a client makes, of whatever version a provider has asked for.
+// IsLikeMade reports whether a key has a client-made key's form, with whatever version a provider has asked for.
 func IsLikeMade(key string) bool {
 	_, err := uuid.Parse(key)
 	return err == nil

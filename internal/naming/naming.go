@@ -76,7 +76,7 @@ func Without(ctx context.Context) context.Context {
 
 var nothing any = &Naming{}
 
-// Hidden returns the value for key of a context that is like one of Without. It reports false for the key of anything else.
+// Hidden returns the value for key in a context like Without's. It reports false for the key of anything else.
 func Hidden(key any) (value any, is bool) {
 	if key == (contextKey{}) {
 		return nothing, true

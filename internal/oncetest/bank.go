@@ -464,7 +464,7 @@ func (l *Teller) Happened(id, kind string, key onceward.Key, object string, at t
 		id, kind, at.Unix(), key, object, at.Unix())}
 }
 
-// Asked returns a counter of the bank's requests for the account of a credential. Each of these takes the given time.
+// Asked returns a counter for the bank's requests under a credential's account. Each of these takes the given time.
 func (l *Teller) Asked(takes time.Duration, answer func(n int) *http.Response) *int {
 	n := new(int)
 	l.Fakes(func(r *http.Request) *http.Response {

@@ -49,8 +49,7 @@ func Each(t *testing.T, name string, f func(t *testing.T, j machine.Store)) {
 	}
 }
 
-// EachJournal runs a test over every kind of journal. open opens the one journal of
-// the test, as each process does for itself.
+// EachJournal runs a test over every journal kind. open opens the test's one journal, as each process does for itself.
 func EachJournal(t *testing.T, f func(t *testing.T, open func() machine.Store)) {
 	t.Run("memory", func(t *testing.T) {
 		j := memory.New()

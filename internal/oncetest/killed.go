@@ -122,7 +122,7 @@ const (
 // BeforeEvent returns the point at which an event is about to be recorded.
 func BeforeEvent(k machine.EventKind) Point { return Point("before " + k.String()) }
 
-// AfterEvent returns the point between the record of an event and the caller's knowledge of the record.
+// AfterEvent returns the point between an event's record and the caller's knowledge.
 func AfterEvent(k machine.EventKind) Point { return Point("after " + k.String()) }
 
 // Doom says at which point a process kills or stops itself.
@@ -173,7 +173,7 @@ func (f *Fate) Reach(p Point) {
 // RestartAfter is the time from the death of a process to its successor.
 const RestartAfter = 100 * time.Millisecond
 
-// StormWorkers is the number of callers in a process of a storm of kills.
+// StormWorkers is the number of callers in each process during a storm of kills.
 const StormWorkers = 8
 
 // PatienceOfAStorm is the longest last life of a storm, on a machine that is slow and busy.

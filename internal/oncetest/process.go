@@ -76,7 +76,7 @@ func (p *Process) begin(t *testing.T, cfg onceward.Config) {
 	p.Client, p.T, p.HTTP = c, t, c.HTTPClient()
 }
 
-// Of returns a process of a client that the test has made, and shuts down.
+// Of returns a process for a client that the test has made, and shuts down.
 func Of(t *testing.T, c *onceward.Client, flows *flow.Runner) *Process {
 	return &Process{Client: c, Flows: flows, T: t, HTTP: c.HTTPClient()}
 }
@@ -90,7 +90,7 @@ func (p *Process) Crash() {
 // Crashed reports whether the process was ended by Crash.
 func (p *Process) Crashed() bool { return p.Journal.Alive() != nil }
 
-// Outcome is the result of a call: a response, or an error, with the facts that they show of the operation.
+// Outcome is a call's result: a response, or an error, with the facts that both show about the operation.
 type Outcome struct {
 	Status int
 	Body   string

@@ -26,7 +26,7 @@ type link struct {
 	awaited []*armed // of the exchanges that the server has not answered whole: each one's fault, or nil
 	dropped *armed   // the fault that took the client away, and not the server
 
-	// The facts that the reader of requests knows of the connection.
+	// The facts that the request reader knows about the connection.
 	exchanges  int
 	statements map[string]string // SQL by the name of a prepared statement
 	portals    map[string]string // … by the name of a portal

@@ -58,9 +58,8 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Delay makes every exchange take that much longer from now on. The requests of clients reach the server later, and
-// any number of them may be on their way. That takes one timer, since two of half the delay, one each way, are less
-// exact.
+// Delay makes every exchange take that much longer from now on. The clients' requests reach the server later, and any
+// number may be on the way. That takes one timer, since two of half the delay, one each way, are less exact.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,8 +127,8 @@ type Fault struct {
 	// Match picks the exchange: the first of any connection for which it returns true. If it is nil, the fault meets
 	// the next exchange. It must not call the proxy.
 	Match func(Exchange) bool
-	// Side and Byte are the point of the fault: after so many bytes of the client's request, or of the server's
-	// answer, have passed. A Byte past the end, or End, means the end.
+	// Side and Byte are the fault's point: after so many bytes in the client's request, or in the server's answer, have
+	// passed. A Byte past the end, or End, means the end.
 	Side Side
 	Byte int
 	// Then is the action at that point.
@@ -204,8 +203,7 @@ func (f *Fired) Exchange() Exchange {
 	return f.a.exchange
 }
 
-// Passed waits for the fault and returns the number of bytes of the side that had passed: Byte, or fewer if there were
-// no more.
+// Passed waits for the fault and returns how many bytes on the side had passed: Byte, or fewer if there were no more.
 func (f *Fired) Passed() int {
 	<-f.a.fired
 	return f.a.passed

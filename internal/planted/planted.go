@@ -40,7 +40,7 @@ var (
 	Long    = strings.Repeat("long-name-", 51) + "ab"
 )
 
-// Scope is the scope of some of them.
+// Scope is the scope for some operations.
 const Scope = "tenant-9"
 
 var terms = journal.Terms{Remembers: memory.Everything, Retention: 24 * time.Hour, Guard: true}
@@ -100,8 +100,8 @@ func (p *planter) complete(op journal.Operation, at time.Time, body string) {
 // Answer is the body that answers completed operations.
 const Answer = `{"id":"ch_1","amount":2000,"card":{"number":"` + Card + `","cvc":"123","last4":"4242"},"client_secret":"` + Secret + `"}`
 
-// Plant makes one of each, of the last 23 hours before now. The session holds what is in flight
-// until the caller ends it.
+// Plant makes one of each, from the last 23 hours before now. The session holds what is in flight until the caller ends
+// it.
 func Plant(ctx context.Context, j machine.Store, now time.Time) (machine.Session, error) {
 	session, err := j.Join(ctx)
 	if err != nil {

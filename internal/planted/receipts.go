@@ -21,8 +21,8 @@ const (
 	UnknownEvent = "evt_unknown" // its outcome is unknown
 )
 
-// PlantReceipts makes five receipts: two of a tenant, one of a hostile tenant, and two of a consumer. Their answers are
-// given for that long.
+// PlantReceipts makes five receipts: two for a tenant, one for a hostile tenant, and two for a consumer. Their answers
+// are given for that long.
 func PlantReceipts(ctx context.Context, j machine.Receipts, now time.Time, keep time.Duration) error {
 	if err := j.MakeReceipts(ctx, "keys"); err != nil {
 		return err

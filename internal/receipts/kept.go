@@ -2,7 +2,7 @@ package receipts
 
 import "net/http"
 
-// Kept reports whether an answer is recorded. A 4xx is recorded if it is an outcome: of a transaction, or of a flow.
+// Kept reports whether an answer is recorded. A 4xx is recorded if it is a transaction's or a flow's outcome.
 func Kept(status int, outcome bool) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:

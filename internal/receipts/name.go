@@ -12,7 +12,7 @@ const (
 	consumerScope = "c "
 )
 
-// Name is whose receipt it is: a request of a tenant, or a message of a consumer.
+// Name is what a receipt belongs to: a tenant's request, or a consumer's message.
 type Name struct {
 	Tenant   string
 	Endpoint string // of KeysPerEndpoint alone: the first name that the endpoint had
@@ -35,7 +35,7 @@ func (n Name) Receipt() journal.ReceiptKey {
 	return journal.ReceiptKey{Scope: Scope(n.Tenant, ""), Key: key}
 }
 
-// Scope returns the scope of a tenant, or of a consumer if that has a name.
+// Scope returns a tenant's scope, or a consumer's if the consumer has a name.
 func Scope(tenant, consumer string) string {
 	if consumer != "" {
 		return consumerScope + consumer

@@ -1,4 +1,4 @@
-// Package receipts has what the receivers of requests and of messages share.
+// Package receipts has the common parts for receivers of requests and of messages.
 package receipts
 
 import (

@@ -170,7 +170,7 @@ func (f *Finder) apart(fit []concerned) []concerned {
 	return fit
 }
 
-// ofAnotherTenant reports whether two operations are of different scopes, or known to be of different accounts.
+// ofAnotherTenant reports whether two operations have different scopes, or are known to have different accounts.
 func ofAnotherTenant(a, b *journal.Operation) bool {
 	return a.Scope != b.Scope || !machine.MayBeIn(a, b.Account) || fingerprint.OnAnothersBehalf(a.Fingerprint, b.Fingerprint)
 }

@@ -16,7 +16,7 @@ import (
 // Retry-After-Ms, a number of milliseconds that vendors' SDKs agree on with their servers, goes before Retry-After. The
 // value is a number of seconds or an HTTP date in any of the three forms (RFC 9110 sections 10.2.3 and 5.6.7). Numbers
 // may have a decimal fraction. A date is measured from the response's own Date, so a clock that differs from the
-// server's does no harm, or from now if there is none. A date that has passed asks for no wait. Of several values of
+// server's does no harm, or from now if there is none. A date that has passed asks for no wait. Among several values in
 // one field the longest counts. A value that fits no form is ignored, and so is a date in another zone than GMT.
 func After(h http.Header, now time.Time, limit time.Duration) (delay time.Duration, ok bool) {
 	if limit <= 0 {

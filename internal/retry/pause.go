@@ -28,8 +28,7 @@ func Pause(policy backoff.Policy, attempts int, age time.Duration, busy bool) ti
 func UpperHalf(longest time.Duration) time.Duration { return longest - rand.N(longest/2+1) }
 
 // Patience returns the policy's delay after the attempts of one call. For so long after the last attempt, a caller does
-// not go ahead of a pause of our own. A vendor's SDK takes no longer for its own retries, so such retries make no
-// calls.
+// not go ahead of our pause. A vendor's SDK takes no longer for its own retries, so such retries make no calls.
 func Patience(policy backoff.Policy) time.Duration {
 	policy = policy.WithDefaults()
 	delay, longest := float64(policy.Initial), float64(policy.Max)

@@ -1,5 +1,5 @@
-// Package seam has what the client, package flow and package server say to each other beyond their public API: the
-// work of Resume and Run for flows, and what a context or the name of an operation holds.
+// Package seam has the private contract between the client, package flow and package server: Resume's and Run's work
+// for flows, and the content of a context or an operation's name.
 package seam
 
 import (
@@ -20,8 +20,8 @@ func Certain(err error) bool {
 		errors.Is(err, journal.ErrRestored) || errors.Is(err, journal.ErrSealed) || errors.Is(err, journal.ErrInvalidEvent)
 }
 
-// traceParent is a traceparent of version 00, or of a later version that begins alike. The rest is not kept, so the
-// field holds only random numbers.
+// traceParent is a version 00 traceparent, or a later version's that begins alike. The rest is not kept, so the field
+// holds only random numbers.
 var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // TraceParent returns the given traceparent in the journal's form, or "" if the traceparent is malformed.
@@ -69,7 +69,7 @@ type Parent struct {
 
 // Step lets the calls of a step be made. It may be used concurrently.
 type Step interface {
-	// ID is the name of the step's unnamed operation, and the prefix of the other operations' names.
+	// ID is the name for the step's unnamed operation, and the prefix for the other operations' names.
 	ID() string
 
 	// Take says why a call can't be made in the step; if it can, Left follows.

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the kind of value in a field of a body, by its name.
+// Kind is the kind of value in a body field, by the field's name.
 type Kind uint8
 
 const (
@@ -25,11 +25,11 @@ const (
 	Credential
 )
 
-// Field returns the kind of a field with this name in an object or form of the name parent, which may be empty. Names
-// are compared in full, without regard to case and to all that is no letter or digit: a card's number is card_number,
-// cardNumber, or the number of a card. A withheld body can't be sent after a crash without its caller. So
-// a name in doubt is open, unlike a header's. Payment tokens, encrypted card data, authorizations of payments, and tokens
-// of pages and versions are open.
+// Field returns a field's kind, by its name and the name parent, which may be empty, of its object or form. Names are
+// compared in full, without regard to case and to all that is no letter or digit: a card's number is card_number,
+// cardNumber, or the number of a card. A withheld body can't be sent after a crash without its caller. So a name in
+// doubt is open, unlike a header's. Payment tokens, encrypted card data, payment authorizations, and page and version
+// tokens are open.
 func Field[T ~string | ~[]byte](parent, name T) Kind {
 	var room [maxFieldName]byte
 	folded := Fold(room[:0], parent)
@@ -73,7 +73,7 @@ func Fold[T ~string | ~[]byte](dst []byte, text T) []byte {
 	return dst
 }
 
-// fields are the names of fields that are not open, in the form of Fold.
+// fields are the names for fields that are not open, in Fold's form.
 var fields = kinds(map[Kind][]string{
 	Card: {
 		"cardnumber", "cardnum", "cardno", "creditcardnumber", "debitcardnumber", "paymentcardnumber", "bankcardnumber",

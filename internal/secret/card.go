@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// parted matches groups of digits, with any separators, that may hold the number of a card.
+// parted matches digit groups, with any separators, that may hold a card's number.
 var parted = regexp.MustCompile(`\d(?:[\s\p{Zs}\p{Pd}._/]{0,2}\d){12,}`)
 
 // grouped are digits in groups as the number of a card is written.
@@ -15,7 +15,7 @@ var grouped = regexp.MustCompile(`\d(?:[ -]?\d){12,}`)
 // spokenCode is a card's code as people write it.
 var spokenCode = regexp.MustCompile(`(?i)\b((?:cvc2?|cvv2?|csc|cvn|security code|card code)(?:\s+is)?[^\w\s]{0,3}\s?["']?)\d{3,4}\b`)
 
-// WithoutCards puts mask in place of each run of digits that may hold the number of a card.
+// WithoutCards puts mask in place of each digit run that may hold a card's number.
 func WithoutCards(s, mask string) string {
 	return parted.ReplaceAllStringFunc(s, func(run string) string {
 		plain := digitsOf(run)
@@ -30,8 +30,8 @@ func WithoutCards(s, mask string) string {
 	})
 }
 
-// HasCard reports whether a text seems to hold the number of a card and nothing else in one run of digits. HasCard
-// ignores longer runs: too many of these are other numbers.
+// HasCard reports whether a text seems to hold a card's number and nothing else in one digit run. HasCard ignores
+// longer runs: too many of these are other numbers.
 func HasCard(text string) bool {
 	return slices.ContainsFunc(grouped.FindAllString(text, -1), isCardNumber)
 }

@@ -22,8 +22,7 @@ func oneTime(lower string) bool {
 // datedWords end the name of a signature's field: a time, or a number that is used once.
 var datedWords = []string{"date", "timestamp", "nonce"}
 
-// signingSchemes are, in lower case, parts of the scheme of an Authorization header that is a signature over the
-// request.
+// signingSchemes are, in lower case, parts of an Authorization scheme that is a signature over the request.
 var signingSchemes = []string{"signature", "hmac", "aws4", "sharedkey", "hawk", "digest"}
 
 // Dated returns the canonical names of the fields in h that are renewed with the signature in h: a date, or a number
@@ -87,7 +86,7 @@ func isDated(words []string) bool {
 	return len(words) > 0 && slices.Contains(datedWords, words[len(words)-1])
 }
 
-// isSigning reports whether a name of these words is that of a signature.
+// isSigning reports whether a name with these words is a signature's.
 func isSigning(words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.Contains(word, "signature") || strings.Contains(word, "hmac") || word == "sig"

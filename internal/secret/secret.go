@@ -22,7 +22,7 @@ func Header(name string) bool { return judgedOf(name)&withheld != 0 }
 // [Header].
 func Query(name string) bool { return judgedOf(name)&withheld != 0 }
 
-// judgement is a set of the following facts, which a name states of its value.
+// judgement is a set of the following facts, which a name states about its value.
 type judgement uint8
 
 const (
@@ -75,8 +75,8 @@ func judge(name string) (is judgement) {
 	return is
 }
 
-// Counts reports whether the value of a withheld query parameter is part of the request's meaning, as a ticket's number
-// is: another value makes another request. Counts returns false for a value that identifies the caller. Such a value is
+// Counts reports whether a withheld query parameter's value belongs to the request's meaning, like a ticket's number:
+// another value makes another request. Counts returns false for a value that identifies the caller. Such a value is
 // renewed from time to time (a key, a token, a session, a password) or made for each request (a signature), and the
 // request stays the same.
 func Counts(name string) bool { return kindOf(name) != caller }
@@ -168,8 +168,8 @@ func split(name string) []string {
 	return found
 }
 
-// startsWord reports whether the capital that s begins with is the first letter of a capitalized word, as K is in
-// APIKey, and not one of an acronym's.
+// startsWord reports whether s begins with a capitalized word's first letter, as K is in APIKey, and not with an
+// acronym's capital.
 func startsWord(s string) bool {
 	_, n := utf8.DecodeRuneInString(s)
 	next, _ := utf8.DecodeRuneInString(s[n:])

@@ -65,7 +65,7 @@ func Recorded(s string) string {
 const maxRecorded = 1000
 
 var (
-	// The beginning of a URL, or of a quoted one without scheme and host.
+	// The beginning of a URL, or of a quoted URL without scheme and host.
 	scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:(?:/|\\/){2}|["'\x60]/`)
 
 	// What net/url prints of a password that is none: invalid port ":s3cret" after host.
@@ -76,8 +76,8 @@ var (
 	bareUser  = formOf(`[^\s"'<>/@:]+:[^\s"'<>@/][^\s"'<>@]*@`, "@")
 )
 
-// credentialForms are the patterns of credentials anywhere in a text: after the scheme of an Authorization header (RFC
-// 9110 section 11.4), by the prefixes that issuers publish for scanners, or as a JWT (RFC 7519). The first group of a
+// credentialForms are the patterns for credentials anywhere in a text: after an Authorization header's scheme (RFC 9110
+// section 11.4), by the prefixes that issuers publish for scanners, or as a JWT (RFC 7519). The first group of a
 // pattern is kept.
 var credentialForms = []form{
 	formOf(`(?i)\b((?:bearer|basic|dpop|negotiate|token)\s+)[\w.~+/=-]*[\d=+/.][\w.~+/=-]*`),

@@ -43,9 +43,9 @@ func splitQuery(raw string, urls bool) (open, withheld string, names []string) {
 	return strings.Join(kept, "&"), strings.Join(taken, "&"), slices.Compact(names)
 }
 
-// Counted returns the parts of a withheld query (see SplitQuery) that are part of the request nevertheless (see
-// [Counts]). They are the parameters whose names say so, the pieces beside a credential in a parameter with
-// semicolons, and the pieces that cannot be read.
+// Counted returns the parts of a withheld query (see SplitQuery) that belong to the request nevertheless (see
+// [Counts]). They are the parameters whose names say so, the pieces beside a credential in a parameter with semicolons,
+// and the pieces that cannot be read.
 func Counted(withheld string) string {
 	if withheld == "" {
 		return ""

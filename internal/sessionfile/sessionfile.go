@@ -1,6 +1,6 @@
-// Package sessionfile writes and reads the text of a session's file. A session of a journal in a file is alive while
-// the lock of its session's file is held. The text says which file it is, and beside which journal it lies. If a copy
-// was put in the file's place, the copy's lock says nothing of the original's.
+// Package sessionfile writes and reads the text of a session's file. In a file journal, a session is alive while its
+// session file's lock is held. The text says which file it is, and beside which journal it lies. If a copy was put in
+// the file's place, the copy's lock says nothing of the original's.
 package sessionfile
 
 import (
@@ -29,9 +29,9 @@ func Describe(journal, name string, is fs.FileInfo) error {
 	return errors.Join(err, f.Close())
 }
 
-// IsCopy reports whether the session's file of that name was put in the place of the one that was made for it. is
-// describes that file. It returns false if the journal was moved with all its files, since the journal is another
-// file then too. It also returns false for a file without a text, as older releases left it.
+// IsCopy reports whether the session file with the name took the place of the original. is describes the file. It
+// returns false if the journal was moved with all its files, since the journal is another file then too. It also
+// returns false for a file without a text, as older releases left it.
 func IsCopy(journal, name string, is fs.FileInfo) bool {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -34,7 +34,7 @@ func (f Field) String() string {
 	return fmt.Sprintf("%s: %s, %d", f.Path, f.Type, f.Size)
 }
 
-// maxShape is the largest number of lines of a shape.
+// maxShape is the most lines that a shape has.
 const maxShape = 200
 
 // rendering limits how many bodies are decoded at once, since strangers may have chosen them.
@@ -141,8 +141,8 @@ func kindOf(contentType string, body []byte) kind {
 const maxMasked = 64 << 10
 
 // Masked returns a body for a person who asked to see it, with secret values masked at whatever depth. A value is
-// masked if it has the name of a credential or of a card's code. A value is also masked if the text looks like a
-// credential, or may be the number of a card. A body that is not legible as text is not shown.
+// masked if it has a credential's or a card code's name. A value is also masked if the text looks like a credential, or
+// may be the number of a card. A body that is not legible as text is not shown.
 func Masked(contentType string, body []byte) string {
 	rendering <- struct{}{}
 	defer func() { <-rendering }()
@@ -311,7 +311,7 @@ func masked(name string, v any) any {
 	return v
 }
 
-// pairValues are the names of the value of such a pair.
+// pairValues are the names for such a pair's value.
 var pairValues = []string{"value", "content", "data", "text", "val"}
 
 // pairName returns the name that such an object gives the value, or value if the object gives none.
@@ -327,8 +327,8 @@ func pairName(pair map[string]any, value string) string {
 // text returns a quoted text without credentials and cards.
 func text(s string) string { return Text(secret.Text(withoutCards(withoutCodes(s)))) }
 
-// codes are, in lower case and without separators, the names of values that a form requests beside the number of a
-// card, or instead. codeParts are parts of such names.
+// codes are, in lower case and without separators, the names for values that a form requests beside a card's number, or
+// instead. codeParts are parts of such names.
 var (
 	codes     = []string{"cid", "csc", "cvn", "pan", "cardcode", "primaryaccountnumber", "track1", "track2", "pinblock"}
 	codeParts = []string{"cvc", "cvv", "securitycode", "verificationvalue", "verificationcode", "cardnumber", "trackdata"}

@@ -34,7 +34,7 @@ const (
 	feedForgets = 30 * 24 * time.Hour // after which a list that nothing reads is taken for one that was given up
 )
 
-// MissedEvents yields what needs attention of the lists of events that Run reads.
+// MissedEvents yields what needs attention in the event lists that Run reads.
 func MissedEvents(ctx context.Context, j journal.Bookmarks, now time.Time) iter.Seq2[Missed, error] {
 	return func(yield func(Missed, error) bool) {
 		for b, err := range j.ListBookmarks(ctx) {

@@ -66,7 +66,7 @@ func allSay(values []string, want string) bool {
 	return len(values) > 0
 }
 
-// inField reads the parameter of the query and the field of a form. All of them must have the action's value.
+// inField reads the query parameter and the form field. All of them must have the action's value.
 func inField(a *providers.Action, m Message) answer {
 	said := valuesOf(m.Query, a.Name)
 	switch {

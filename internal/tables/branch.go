@@ -8,8 +8,8 @@ import (
 )
 
 // everyBranchSays reports whether all branches of a path in a JSON body lead to a scalar with the text, or with any
-// text if equals is empty. A branch is an element of an array, or for a * the only member of an object. A branch
-// without the scalar, and a member that occurs twice, make the answer false.
+// text if equals is empty. A branch is an array element, or for a * the object's only member. A branch without the
+// scalar, and a member that occurs twice, make the answer false.
 func everyBranchSays(body []byte, path, equals string) bool {
 	said := true
 	w := branchWalk{jsonText: jsonText{in: body}, value: func(value []byte) {

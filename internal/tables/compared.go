@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Compared names the values of a request that the look-ups and the events of an endpoint compare. It holds the
-// compiled templates of these look-ups and events.
+// Compared names a request's values that an endpoint's look-ups and events compare. It holds the compiled templates of
+// these look-ups and events.
 type Compared struct {
 	fields   *Fields
 	inPath   []string       // wildcards of the endpoint's pattern

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// leastDeclared is the shortest useful retention. The clocks of a journal have to agree to a part of a retention.
+// leastDeclared is the shortest useful retention. A journal's clocks have to agree to a part of a retention.
 const leastDeclared = time.Minute
 
 // Declared returns the retention that an answer declares for the key. ok is false if the answer declares none, or a

@@ -106,8 +106,8 @@ func saysXML(h http.Header) bool {
 	return len(types) == 1 && strings.HasSuffix(mediaType(types[0]), "/xml")
 }
 
-// errorInXML returns the code of an error of AWS's Query protocol as the equivalent JSON, or nil for a body that does
-// not have exactly one error with one code.
+// errorInXML returns an AWS Query protocol error's code as the equivalent JSON, or nil for a body that does not have
+// exactly one error with one code.
 func errorInXML(body []byte) []byte {
 	var answer struct {
 		Errors []struct {

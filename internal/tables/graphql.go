@@ -2,8 +2,7 @@ package tables
 
 import "strings"
 
-// gqlKind is the kind of a token of a GraphQL document. Punctuators are their own
-// byte, the spread "..." a dot.
+// gqlKind is a token's kind in a GraphQL document. Punctuators are their own byte, the spread "..." a dot.
 type gqlKind byte
 
 const (
@@ -257,7 +256,7 @@ func (p *gqlParser) operation(kind string) gqlOperation {
 	return o
 }
 
-// definitions consumes the definitions of variables, and returns the names of variables with a default.
+// definitions consumes the variable definitions, and returns the names of variables with a default.
 func (p *gqlParser) definitions() (defaults []string) {
 	variable, depth := "", 0
 	for p.ok {

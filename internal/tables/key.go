@@ -89,7 +89,7 @@ func (k Key) allows(c byte) bool {
 	return '!' <= c && c <= '~'
 }
 
-// isUUID reports whether a key is the text of a UUID of a version, RFC 9562 section 4.
+// isUUID reports whether a key is the text of a UUID with the version, RFC 9562 section 4.
 func isUUID(key string, version int) bool {
 	id, err := uuid.Parse(key)
 	return err == nil && len(key) == 36 && int(id.Version()) == version && id.Variant() == uuid.RFC4122 // Parse reads other forms too
@@ -104,7 +104,7 @@ func inQuotes(s string) bool {
 //
 // m.Header is changed in place, unless nil. m.Query and m.Body get new values and keep their other bytes: numbers, the
 // order of fields and white space do not change. The same message, key and time always give the same bytes. A missing
-// field becomes the first one of the JSON object or input object, or the last one of the form or query.
+// field becomes the first in the JSON object or input object, or the last in the form or query.
 //
 // The error is a [*KeyError], and m is then unchanged. It is an error of [Key.Check], except for UUIDVersion, or says
 // that the message cannot carry a key. Such a message has the field twice, or a body that is compressed or of the wrong

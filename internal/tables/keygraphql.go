@@ -102,7 +102,7 @@ func (o *gqlOperation) only() (field string) {
 	return field
 }
 
-// gqlPlace is the place of the key: a variable, or a field of one.
+// gqlPlace is the key's place: a variable, or a variable's field.
 type gqlPlace struct {
 	path      []string // in the body
 	defaulted bool     // the variable has a default, in the document

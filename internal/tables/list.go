@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// MaxListBody is the largest body of a list that is read, in bytes. A page of a hundred objects is longer than any
-// answer of one.
+// MaxListBody is the largest body of a list that is read, in bytes. A page with a hundred objects is longer than any
+// answer with one.
 const MaxListBody = 16 << 20
 
 // NoList begins the problem of a body that can be read and does not have the list. The list's path follows.
 const NoList = "the body does not have the list "
 
-// MaxListItems is the largest number of items of a body that are read.
+// MaxListItems is the most items that are read from a body.
 const MaxListItems = 10_000
 
 // Items returns the items of a list, each a JSON text as in the body. Otherwise it returns the problem with the body,
@@ -96,9 +96,8 @@ func (l *lister) list(steps []step, depth int) bool {
 	return l.elements(func() bool { return l.walk(steps, depth+1) })
 }
 
-// Member returns the text of the scalar at a dotted path of names in a JSON object. It returns "" if the scalar is
-// missing, null or empty. clear is false if the value is ambiguous: an object or an array, or a member that occurs
-// twice on the path.
+// Member returns the scalar's text at a dotted name path in a JSON object. It returns "" if the scalar is missing, null
+// or empty. clear is false if the value is ambiguous: an object or an array, or a member that occurs twice on the path.
 func Member(body []byte, path string) (text string, clear bool) {
 	place, problem := locate(body, strings.Split(path, "."))
 	switch {
@@ -165,7 +164,7 @@ func (f *Fields) Read(text []byte) Texts {
 	return t
 }
 
-// All returns the texts of the scalars at one of the paths, in an array those of all elements.
+// All returns the texts of the scalars at one of the paths, in an array those in all elements.
 func (t Texts) All(path string) (texts []string) {
 	at, ok := t.fields.paths[path]
 	if !ok {

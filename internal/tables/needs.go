@@ -2,8 +2,8 @@ package tables
 
 import "github.com/onceward/onceward/providers"
 
-// NeedsBody reports whether the meaning of an answer may depend on fields of its body. The body is then wanted whole
-// and decoded. a.Body is not looked at.
+// NeedsBody reports whether an answer's meaning may depend on body fields. The body is then wanted whole and decoded.
+// a.Body is not looked at.
 func (rt Route) NeedsBody(a Answer) bool {
 	if rt.Endpoint.Declared.Field != "" {
 		return true
@@ -24,8 +24,8 @@ func (rt Route) NeedsBeginning(a Answer) bool {
 	return rt.Listed && success(a.Status) && rt.Provider != nil && len(rt.Provider.Answers) > 0
 }
 
-// Open reports whether the fields of an unknown body could change the verdict of an answer. They could if a rule that
-// may match, up to the first rule without a field, has another verdict.
+// Open reports whether the fields in an unknown body could change an answer's verdict. They could if a rule that may
+// match, up to the first rule without a field, has another verdict.
 func (rt Route) Open(a Answer, judged providers.Verdict) bool {
 	if !rt.NeedsBody(a) {
 		return false

@@ -85,7 +85,7 @@ func (r *reader) number(numbers map[string]int, path string) int {
 	return n
 }
 
-// of reports whether the reader was made of these rules.
+// of reports whether the reader was made from these rules.
 func (r *reader) of(rules []providers.Rule) bool {
 	return r != nil && len(r.rules) == len(rules) && (len(rules) == 0 || &r.rules[0] == &rules[0])
 }

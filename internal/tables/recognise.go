@@ -73,7 +73,7 @@ func beginsHTML(body []byte) bool {
 	return strings.HasPrefix(begins, "<html") || begins == "<!doctype html"
 }
 
-// firstOf returns the first byte of a body, after white space and the mark of the encoding, or 0.
+// firstOf returns a body's first byte, after white space and the encoding mark, or 0.
 func firstOf(body []byte) byte {
 	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
 	if len(body) == 0 {

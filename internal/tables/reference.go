@@ -49,8 +49,8 @@ func (r Reference) Carried(m Message) (reference string, present bool, err error
 // body that the reference belongs to.
 //
 // The error is a [*KeyError], and m is then unchanged. Payers see the reference's place, the request has a reference,
-// or its body is of parts, compressed or of another kind. Or the place does not take the reference, or has no room
-// for another pair.
+// or its body has parts, is compressed or is another kind. Or the place does not take the reference, or has no room for
+// another pair.
 func (r Reference) Set(m *Message, reference string) error {
 	k := r.key()
 	switch {
@@ -77,7 +77,7 @@ func (r Reference) Set(m *Message, reference string) error {
 	return k.Set(m, reference, time.Time{})
 }
 
-// parted reports whether the body is of several parts, by any of its types.
+// parted reports whether the body has several parts, by any of its types.
 func (m Message) parted() bool {
 	return slices.ContainsFunc(lines(m.Header, "Content-Type"), func(line string) bool { return strings.HasPrefix(mediaType(line), "multipart/") })
 }
@@ -152,7 +152,7 @@ func pairsUnder(text, prefix string) int {
 	return len(names)
 }
 
-// membersAt counts the members of the object at a path of a JSON body; 0 where none is there.
+// membersAt counts the members of the object at a path in a JSON body; 0 if there is none.
 func membersAt(body []byte, path []string) (n int) {
 	place, problem := locate(body, path)
 	if problem != "" || !place.there || !bytes.HasPrefix(body[place.value.from:], []byte("{")) {

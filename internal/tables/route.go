@@ -20,8 +20,8 @@ import "net/url"
 // proportional to the body's length.
 func (rt *Route) Secrets(m Message) Secrets { return rt.secretNames().search(m) }
 
-// SecretInQuery reports whether the URL of a request with the message has one of the fields in SecretRequest, in the
-// form of a form. A URL is written down in too many places to hold one.
+// SecretInQuery reports whether the message's URL has one of the fields in SecretRequest, in a form's encoding. A URL
+// is written down in too many places to hold one.
 func (rt *Route) SecretInQuery(m Message) bool { return rt.secretNames().inQuery(m.Query) }
 
 // secretNames are the names of the route's secrets. They are undecided if no table says what they are.

@@ -89,8 +89,8 @@ func (s *Secrets) Shown(header http.Header, body []byte) bool {
 	return !answer.read(m) || answer.found.Found
 }
 
-// minFolded is the smallest number of letters and digits of a value that is searched for with any separators. Fewer
-// may be in any text.
+// minFolded is the fewest letters and digits that a value must have to be searched for with any separators. Fewer may
+// be in any text.
 const minFolded = 7
 
 // holdsWord reports whether a value stands in a text, with no letter or digit beside it.
@@ -163,7 +163,7 @@ func newSecretNames(p *providers.Provider, e *providers.Endpoint) *secretNames {
 	return n
 }
 
-// fieldPath returns the names of a path with dots, or of a form field with brackets.
+// fieldPath returns the names in a dotted path, or in a form field with brackets.
 func fieldPath(path string) (names [][]byte) {
 	for name := range strings.FieldsFuncSeq(path, partsFields) {
 		names = append(names, []byte(name))

@@ -10,9 +10,8 @@ import (
 )
 
 // InMemory runs a binary's tests with their temporary files in memory, if the machine has room there and TMPDIR is not
-// set. A test of a store would spend most of its time waiting for the disk. A killed process loses nothing so: the
-// system has the written data. Loss of power is simulated, on any file system. If the tests are killed, the next binary
-// removes their files.
+// set. A store's test would mostly wait for the disk. A killed process loses nothing so: the system has the written
+// data. Loss of power is simulated, on any file system. If the tests are killed, the next binary removes their files.
 //
 // The garbage collector runs a quarter as often, which saves a tenth of the time.
 func InMemory(run func() int) int {
@@ -27,8 +26,8 @@ func InMemory(run func() int) int {
 	return run()
 }
 
-// The default logger leaves out the warning about a journal in memory, which would fill the output of a failing test,
-// and of the processes that the test starts.
+// The default logger leaves out the warning about a journal in memory, which would fill the output from a failing test,
+// and from the processes that the test starts.
 func init() { log.SetOutput(withoutWarning{log.Writer()}) }
 
 type withoutWarning struct{ io.Writer }

@@ -111,7 +111,7 @@ func Names(template string, place Place) (names []string, err error) {
 	return names, err
 }
 
-// part returns the next piece of a template: text, then the name of a placeholder, if one follows.
+// part returns a template's next piece: text, then a placeholder's name, if one follows.
 func part(template string) (text, name, rest string) {
 	for from := 0; ; {
 		n := strings.IndexByte(template[from:], '{')
@@ -269,8 +269,7 @@ func onlyUTF8(said string) (problem string) {
 	return ""
 }
 
-// document expands the string literals of a GraphQL document (specification of October 2021,
-// section 2.9.4).
+// document expands a GraphQL document's string literals (specification from October 2021, section 2.9.4).
 func document(text string, value func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for at := 0; at < len(text); {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// limiter holds the state of one site, or of one scope at the site: the open attempts, the circuit breaker and the pace
-// of starts.
+// limiter holds the state of one site, or of one scope there: the open attempts, the circuit breaker and the pace for
+// starts.
 type limiter struct {
 	busy     int
 	failures int           // in a row

@@ -56,7 +56,7 @@ func New(s Settings) *Throttle {
 	return &Throttle{settings: s, limiters: map[key]*limiter{}}
 }
 
-// of returns the limiter of k. The caller holds t.mu.
+// of returns k's limiter. The caller holds t.mu.
 func (t *Throttle) of(k key) *limiter {
 	l := t.limiters[k]
 	if l == nil {

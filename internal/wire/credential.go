@@ -28,7 +28,7 @@ var ErrCredentialChanged = errors.New("the credential is another one than the op
 var ErrAccountUnproven error = otherCredential("the credential is another one than the operation was sent with, and it is not proven to be of the same account: " +
 	"ask again with the first one, so that a look-up may find it, or resolve the operation (Client.Resolve)")
 
-// ErrAnotherAccount is of a credential that its provider says to be of another account.
+// ErrAnotherAccount is for a credential that the provider says belongs to another account.
 var ErrAnotherAccount error = otherCredential("the credential's account is not the operation's: " +
 	"ask again with the credential of that account, so that a look-up may find it, or resolve the operation (Client.Resolve)")
 
@@ -60,7 +60,7 @@ func NeedsOtherCredential(err error) bool {
 		errors.Is(err, fault.ErrCredentialRefused) || errors.Is(err, ErrCredentialChanged) || errors.Is(err, ErrAccountUnread)
 }
 
-// BeyondQuery returns a request with the header of req and the part of its query that its target does not have. That part
+// BeyondQuery returns a request with req's header and the part of its query that its target does not have. That part
 // was added to it.
 func BeyondQuery(req *http.Request, to *url.URL) *http.Request {
 	if to.RawQuery == "" {
@@ -86,7 +86,7 @@ func NewSalt() []byte {
 	return salt
 }
 
-// NewDigest returns the CredentialDigest of a request under a route, with a salt of its own, for the journal.
+// NewDigest returns the CredentialDigest for a request under a route, with a fresh salt, for the journal.
 func NewDigest(req *http.Request, route *tables.Route) string {
 	return CredentialDigest(NewSalt(), req, OwnerOf(route))
 }
@@ -95,8 +95,8 @@ func NewDigest(req *http.Request, route *tables.Route) string {
 type Owner struct {
 	// Key is where the key stands, which is no credential.
 	Key providers.Key
-	// Exact is set if keys are scoped to the credential. Otherwise the credential stands for its account. Then the parts
-	// that change from request to request do not count: the times of a token, and all of a signature but its key's id.
+	// Exact is set if keys are scoped to the credential. Otherwise the credential stands for its account. Then the
+	// parts that change from request to request do not count: a token's times, and a signature except the key's id.
 	Exact bool
 	// AccountHeaders are those of the provider's table.
 	AccountHeaders []string
@@ -111,9 +111,9 @@ func OwnerOf(route *tables.Route) Owner {
 	return o
 }
 
-// CredentialDigest returns a salted SHA-256 over the names and values of the credentials in req, and of the headers that
-// select its account. It leaves out cookies, the key, and values that approve one request alone. It begins with its version
-// and the salt.
+// CredentialDigest returns a salted SHA-256 over the credentials' names and values in req, and over the headers that
+// select the account. It leaves out cookies, the key, and values that approve one request alone. It begins with its
+// version and the salt.
 //
 // A signature alone does not show whose its key is. If req has no other credential, the headers that name an owner count too.
 func CredentialDigest(salt []byte, req *http.Request, o Owner) string {
@@ -169,9 +169,9 @@ func namesOwner(name string) bool {
 	})
 }
 
-// lasting returns the part of a credential that stays the same from request to request. Of a signature of AWS's
-// Signature Version 4, that is the id of the key that made it. Unless the credential is wanted exactly, it is the claims of a
-// JSON Web Token, and the id of the key of any signature that names it.
+// lasting returns the part of a credential that stays the same from request to request. In an AWS Signature Version 4,
+// the lasting part is the id of the signing key. Unless the credential is wanted exactly, the lasting part is a JSON
+// Web Token's claims, and the key's id in any signature that names the key.
 func lasting(name, value string, exact bool) string {
 	if name != "Authorization" {
 		return value
@@ -197,8 +197,9 @@ func lasting(name, value string, exact bool) string {
 	return value
 }
 
-// keyNames are the parameters of a signature that name its key: keyid by RFC 9421 section 2.3 and its drafts, id by Hawk,
-// username by RFC 7616 section 3.4. Credential is that of AWS's scheme and of those like it, which add a date behind "/".
+// keyNames are the parameters of a signature that name its key: keyid by RFC 9421 section 2.3 and its drafts, id by
+// Hawk, username by RFC 7616 section 3.4. Credential belongs to AWS's scheme and similar ones, which add a date behind
+// "/".
 var keyNames = []string{"keyid", "credential", "id", "username"}
 
 // keyIDOf returns the id of the key in a signature that names it: keyid="a".

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/internal/secret"
 )
 
-// cutHeader is a header of a recorded answer, and so of a replay. It names the headers of which a part was not kept:
-// a credential in a URL, or the whole header, since the headers were too large.
+// cutHeader is a header in a recorded answer, and so in a replay. It names the headers of which a part was not kept: a
+// credential in a URL, or the whole header, since the headers were too large.
 const cutHeader = "Onceward-Cut"
 
 // isMark reports whether a header is one by which we mark replays. A provider's own headers of such a name are not
@@ -22,9 +22,8 @@ func isMark(name string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// maxKeptHeader bounds what is kept of an answer's headers, and of its trailers: their
-// names and values in bytes, and something for each. An answer that is no attack has
-// a hundredth.
+// maxKeptHeader bounds the kept part of an answer's headers, and of its trailers: names and values in bytes, and
+// something for each. An answer that is no attack has a hundredth.
 const maxKeptHeader = 64 << 10
 
 // maxCutNames is the largest number of headers that the mark names. "…" stands for the others.
@@ -77,7 +76,7 @@ func keptSize(name string, values []string) (size int) {
 	return size
 }
 
-// dropLongest leaves the shortest headers of h, as far as they have room, and returns the names of the others.
+// dropLongest leaves h's shortest headers, as far as they have room, and returns the other names.
 func dropLongest(h http.Header) (dropped []string) {
 	names := slices.SortedFunc(maps.Keys(h), func(a, b string) int {
 		return cmp.Or(cmp.Compare(keptSize(a, h[a]), keptSize(b, h[b])), cmp.Compare(a, b))

@@ -54,8 +54,8 @@ func IsTidyTokenRequest(method string, m tables.Message) bool {
 // maxTokenRequest is more than any has, in bytes: an assertion of the largest kind.
 const maxTokenRequest = 256 << 10
 
-// tokenFields are the parameters of a token request that IANA's registry of OAuth
-// parameters has, and audience and organization, which Auth0 takes.
+// tokenFields are the token request parameters in IANA's OAuth registry, and audience and organization, which Auth0
+// takes.
 var tokenFields = []string{
 	"grant_type", "code", "redirect_uri", "client_id", "client_secret", "client_assertion", "client_assertion_type", "scope",
 	"username", "password", "refresh_token", "assertion", "code_verifier", "device_code", "auth_req_id", "resource", "audience",
@@ -84,8 +84,8 @@ func eachMember(text []byte, take func(name string, value json.RawMessage) bool)
 	return err == io.EOF
 }
 
-// textMembers returns the members of a JSON object. ok is false unless every member is a text or a list of texts, and
-// no name occurs twice.
+// textMembers returns a JSON object's members. ok is false unless every member is a text or a text list, and no name
+// occurs twice.
 func textMembers(body []byte) (members map[string]string, ok bool) {
 	members = map[string]string{}
 	ok = eachMember(body, func(name string, value json.RawMessage) bool {

@@ -1,4 +1,4 @@
-// Package words names the values of enumerations, and joins what is said of an operation.
+// Package words names enumeration values, and joins statements about an operation.
 package words
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Of returns the word of a value, which names has at its number. It returns the kind and the number of a value without
-// one.
+// Of returns a value's word, which names has at the value's number. It returns the kind and the number of a value
+// without one.
 func Of[T ~uint8](kind string, names []string, value T) string {
 	if int(value) < len(names) && names[value] != "" {
 		return names[value]

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// besideTests have a second journal on the same store, as in another process. What one of them has committed decides
-// the next request of the other.
+// besideTests have a second journal on the same store, as in another process. One process's commit decides the other's
+// next request.
 var besideTests = []test{
 	{"a claim gets what another process has parked, or left by its death", func(t *testing.T, h Harness) {
 		c, other := both(t, h)

@@ -331,8 +331,8 @@ func (s *history) generate() machine.Event {
 	return machine.Event{Kind: machine.EventBegin, Ref: ref, New: true, Session: s.anySession(), Intent: s.intent(ref, journal.Generated)}
 }
 
-// ofClaim is an event of an operation, mostly under its current claim, sometimes
-// under an older one, or of another session's.
+// ofClaim is an event for an operation, mostly under its current claim, sometimes under an older one, or from another
+// session.
 func (s *history) ofClaim(kind machine.EventKind) (machine.Event, journal.Operation) {
 	ev := machine.Event{Kind: kind, Ref: s.anyRef(), Claim: 1, Session: s.anySession()}
 	i := s.model.index(ev.Ref)

@@ -33,7 +33,7 @@ type Harness struct {
 	// nothing.
 	Reopen func(t *testing.T) machine.Store
 
-	// Kill ends one of Journal's sessions as kill -9 of the process would. The tests then send only late answers there.
+	// Kill ends one of Journal's sessions like a kill -9 to the process. The tests then send only late answers there.
 	Kill func(t *testing.T, session machine.Session)
 
 	// Crash returns a journal on a copy of the store, as if every process with the store were killed at this moment.
@@ -44,8 +44,8 @@ type Harness struct {
 	// adoption. Nil: the store can't detect this state.
 	Restored func(t *testing.T) machine.Store
 
-	// Freeze stops one of Journal's sessions from showing signs of life, like a stopped process or a partitioned machine.
-	// Freeze returns once others take the session for dead. thaw lets the session go on.
+	// Freeze stops one of Journal's sessions from showing life, like a stopped process or a partitioned machine. Freeze
+	// returns once others take the session for dead. thaw lets the session go on.
 	Freeze func(t *testing.T, session machine.Session) (thaw func())
 
 	// Sever cuts all connections of all journals on the store, which may connect again.

@@ -41,13 +41,13 @@
 //
 // # Sessions
 //
-// A session is a lease of fifteen seconds by the database's clock. The process renews the lease every three seconds on a
-// separate connection. The session is lost twelve seconds after the last answered renewal, by the process's monotonic or
-// wall clock. A lost session never revives, and the process joins anew. Another process ends the session, and claims the
-// session's operations, after fifteen seconds of silence. The other process must have measured the silence by its own
-// clocks, without missing a look, and the database must agree about the expired lease. So neither an outage of the
-// database nor a jump of the database's clock ends a live session. An ended session, and a closed Journal's sessions, are
-// dead at once.
+// A session is a lease of fifteen seconds by the database's clock. The process renews the lease every three seconds on
+// a separate connection. The session is lost twelve seconds after the last answered renewal, by the process's monotonic
+// or wall clock. A lost session never revives, and the process joins anew. Another process ends the session, and claims
+// the session's operations, after fifteen seconds of silence. The other process must have measured the silence by its
+// own clocks, without missing a look, and the database must agree about the expired lease. So neither a database outage
+// nor a jump in the database's clock ends a live session. An ended session, and a closed Journal's sessions, are dead
+// at once.
 //
 // A request in flight at the session's loss may arrive after another process has sent the request again. The provider's
 // idempotency covers this case. Without idempotency, the operation is unknown after a takeover, and not sent.

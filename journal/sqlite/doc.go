@@ -11,9 +11,9 @@
 // afresh, so the journal recovers alone once the fault (a full disk) is gone. If a caller's context ends, the caller gets
 // the error at once, without an effect on other events. The caller's own event may have been recorded.
 //
-// The file is in WAL mode with synchronous=FULL. Without this setting, a commit survives the end of the process but not
-// the loss of power (https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synchronous). Every
-// pragma is read back. A second goroutine moves the WAL into the file.
+// The file is in WAL mode with synchronous=FULL. Without this setting, a commit survives the process's end but not a
+// power loss (https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synchronous). Every pragma is read
+// back. A second goroutine moves the WAL into the file.
 //
 // # An operation's place
 //
@@ -100,18 +100,18 @@
 // the journal records nothing more until it was closed and opened again.
 //
 // To start over with an empty journal, remove the sidecar along with the journal. A killed process or a loss of power
-// never makes a journal look restored. Backup marks the copies. The sidecar detects other copies of the journal's file. The
-// sidecar does not detect a copy of the whole folder, such as a snapshot of the volume, which looks like the journal
-// itself and sends the same operations. With Options.Deployment, another deployment rejects such a copy. A copy under the
-// same name is not detected.
+// never makes a journal look restored. Backup marks the copies. The sidecar detects other copies of the journal's file.
+// The sidecar does not detect a whole folder's copy, such as a volume snapshot, which looks like the journal itself and
+// sends the same operations. With Options.Deployment, another deployment rejects such a copy. A copy under the same
+// name is not detected.
 //
 // # Upkeep
 //
 // Reap removes expired operations a hundred a commit. Waiting callers go before the next hundred. To keep expired
 // operations elsewhere, run `onceward export` before. Removed data is overwritten with zeros (secure_delete). A named
-// operation's name and outcome stay, without the request's digest. Traces may remain in the -wal file until the -wal starts
-// over, and in copies of the file. A piece of a row, such as a key or a digest, may also remain in an unused part of a
-// page until the part is written again.
+// operation's name and outcome stay, without the request's digest. Traces may remain in the -wal file until the -wal
+// starts over, and in copies of the file. A piece of a row, such as a key or a digest, may also remain in a page's
+// unused part until the part is written again.
 //
 // Freed space is used again. The file keeps the largest size, because incremental vacuum would make every commit write
 // pages of pointers too. A Backup is packed: to make the file smaller, restore and adopt a backup. The -wal file starts

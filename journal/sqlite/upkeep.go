@@ -7,10 +7,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Reap applies ev, of kind EventReap, to at most limit operations and returns the number of shrunk or removed operations.
-// Reap takes 100 per commit, so no caller waits long. After an error in the middle, the number counts the operations
-// before the error. Reap skips an operation with a damaged row. If only the answer is damaged, the operation is reaped.
-// The file keeps its size, and the free space is reused.
+// Reap applies ev, with kind EventReap, to at most limit operations and returns how many it shrank or removed. Reap
+// takes 100 per commit, so no caller waits long. After an error in the middle, the number counts the operations before
+// the error. Reap skips an operation with a damaged row. If only the answer is damaged, the operation is reaped. The
+// file keeps its size, and the free space is reused.
 func (j *Journal) Reap(ctx context.Context, ev machine.Event, limit int) (int, error) {
 	return j.store.Reap(ctx, ev, limit)
 }
@@ -62,7 +62,8 @@ type Violation = journal.Violation
 
 // Verify reads the whole journal and returns its violations, at most 1,000:
 //
-//   - the findings of SQLite's integrity_check (of the journal's tables alone, if the application has tables in the file);
+//   - the findings from SQLite's integrity_check (for the journal's tables alone, if the application has tables in the
+//     file);
 //   - every operation and flow outside the state machine's invariants (machine.Violations, machine.FlowViolations);
 //   - every record which another one contradicts or lacks.
 //

@@ -130,7 +130,7 @@ type form struct {
 	names      []string
 }
 
-// forms caches the forms of templates, since every request is matched against all templates of a table.
+// forms caches the templates' forms, since every request is matched against all templates in a table.
 var forms sync.Map
 
 func formOf(template, value string) form {

@@ -34,7 +34,7 @@ type creation struct {
 // world is an account and one of its modes. An object exists in one world.
 type world struct{ account, mode string }
 
-// wildcards returns the matches of the wildcards in a pattern of net/http.
+// wildcards returns the wildcards' matches in a net/http pattern.
 func wildcards(pattern, escapedPath string) map[string]string {
 	_, spelt, found := strings.Cut(pattern, " ")
 	if !found {
@@ -278,8 +278,7 @@ func identified(body any, names []string) (id string, found map[string]any) {
 	return "", nil
 }
 
-// idNames returns the names of the ids of objects at the provider: id, and the names of its endpoints and
-// events.
+// idNames returns the names for object ids at the provider: id, and the names in its endpoints and events.
 func idNames(p *providers.Provider) []string {
 	names := []string{"id"}
 	add := func(at string) {

@@ -1,6 +1,6 @@
 // Package providertest is a provider in a box: a real HTTP server, on the loopback interface or in memory
 // ([NewServerInMemory]), that keeps the idempotency contract of a [providers.Provider]. It works like
-// net/http/httptest. Tests of any code that calls such an API can use the package, with or without the rest of the
+// net/http/httptest. Tests for any code that calls such an API can use the package, with or without the rest of the
 // module.
 //
 // # A test of your own
@@ -70,8 +70,8 @@
 // takes the answer as a whole, without trailers. Around the handler the server follows the provider's table, and
 // answers in the form of the provider's errors:
 //
-//   - It reads the key from the place that the table names: a header, the query, a field of a form or JSON body, an
-//     argument of a GraphQL document. A malformed key gets 400.
+//   - It reads the key from the table's place: a header, the query, a field in a form or JSON body, an argument in a
+//     GraphQL document. A malformed key gets 400.
 //   - It reserves the key before the handler runs. A concurrent second request gets the answer that the table reads as
 //     InFlight, with Retry-After. If the table claims no guard, the second one executes too.
 //   - A known key with another method, URL or body gets the answer that the table reads as Misuse. Without such an answer,
@@ -84,12 +84,13 @@
 //     never forgets.
 //
 // [Manner] has the behavior that a table leaves open because no client needs it: PayPal's repeat with 200 instead of
-// 201, Svix's lock of five seconds, paths with common keys. [MannerOf] has the Manner for each of this module's
-// adapters. Set it for an API of your own.
+// 201, Svix's five-second lock, paths with common keys. [MannerOf] has the Manner for each of this module's adapters.
+// Set it for an API of your own.
 //
 // Every execution that ends with a status below 400 is an effect, which [Server.Effects] lists. A refusal has none, and
-// neither has an error in a 200 of an API with such errors. A decline by a 2xx (Declines of the table) makes an object whose
-// state is Refused. [Server.AssertOneEffect] and similar methods fail a test with a table of the results of all requests.
+// neither has an error in a 200 of an API with such errors. A decline by a 2xx (Declines of the table) makes an object
+// whose state is Refused. [Server.AssertOneEffect] and similar methods fail a test with a table of all requests'
+// results.
 //
 // Faults (lost, cut, late, false and malformed answers) come from [Server.Script], one for each request, or from
 // [Server.Seed], repeatably. A net/http client may itself repeat a request with an Idempotency-Key if a reused connection

@@ -68,9 +68,9 @@ func (s *Server) next(until time.Time) (first *due) {
 }
 
 // Advance moves the server's clock forward by d, beyond the time that passes by itself. Keys whose retention ends are
-// forgotten, and waiting requests continue. Everything that becomes due (a request of [Straggle], an event) is done
-// before Advance returns, in the order of time and with the clock at the due time. An entry that becomes due before the
-// previous one has ended runs concurrently.
+// forgotten, and waiting requests continue. Everything that becomes due (a [Straggle] request, an event) is done before
+// Advance returns, in time order and with the clock at the due time. An entry that becomes due before the previous one
+// has ended runs concurrently.
 //
 // Advance(0) waits for everything that is due now. Code awaited by Advance, such as the receiver of an event, must not
 // call Advance.

@@ -30,8 +30,7 @@ type Effect struct {
 	// At is the time of the effect on the server's clock.
 	At time.Time
 
-	// Account is the account of the effect, and Mode the mode of the credential, if the table distinguishes
-	// these.
+	// Account is the effect's account, and Mode the credential's mode, if the table distinguishes these.
 	Account, Mode string
 
 	// Object is the id of the created object. The id is the first that exists among the answer's id, the end of the

@@ -22,12 +22,12 @@ import (
 //
 //   - Wise: the private key in PEM;
 //   - Braintree: both keys, separated by a colon;
-//   - an Ed25519 key of Standard Webhooks: "whsk_" and the base64 of its seed;
+//   - a Standard Webhooks Ed25519 key: "whsk_" and the base64 of its seed;
 //   - PayPal: [Server.SignEvent] signs.
 //
-// A row without an endpoint covers an effect if its type contains the name of the endpoint's Object. If the
-// type of some rows has the last name of the effect's path, only these rows cover it: a POST to
-// /ach_transfers sends no check_transfer.created. Rows with Thin always cover it.
+// A row without an endpoint covers an effect if its type contains the name of the endpoint's Object. If some rows' type
+// has the last name in the effect's path, only these rows cover it: a POST to /ach_transfers sends no
+// check_transfer.created. Rows with Thin always cover it.
 //
 // Times in an event are the server's. The time of its signature is the machine's. The server repeats an event until a
 // 2xx arrives: after a minute of the server's clock, five, half an hour, and then every two hours for three days.
@@ -37,8 +37,8 @@ func (s *Server) Events(url, secret string) {
 	s.eventURL, s.eventSecret = url, secret
 }
 
-// ScriptEvents appends the deliveries of the next events, one each, in the order of their causes. They
-// precede [Server.EveryEvent].
+// ScriptEvents appends deliveries for the next events, one each, in the order of their causes. They precede
+// [Server.EveryEvent].
 func (s *Server) ScriptEvents(manners ...EventManner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *Server) EveryEvent(manner EventManner) {
 	s.eventManner, s.eventDraw = manner, nil
 }
 
-// EventMix has the probability of each defect of an event, from 0 to 1, drawn independently. The fields are
-// those of [EventManner]. Duplicate is one repeat.
+// EventMix has the probability for each defect in an event, from 0 to 1, drawn independently. The fields are those of
+// [EventManner]. Duplicate is one repeat.
 type EventMix struct {
 	Lose, Duplicate, Reorder, BeforeResponse, Thin, Forged, OtherMode float64
 
@@ -61,7 +61,7 @@ type EventMix struct {
 	MaxDelay time.Duration
 }
 
-// SeedEvents draws the delivery of each later event that is not scripted, instead of [Server.EveryEvent]. The draw
+// SeedEvents draws the delivery for each later event that is not scripted, instead of [Server.EveryEvent]. The draw
 // depends only on the seed and the number of earlier events, so the same seed repeats the draw.
 func (s *Server) SeedEvents(seed uint64, mix EventMix) {
 	s.mu.Lock()
@@ -204,7 +204,7 @@ func tells(rule *providers.EventRule, o *creation) bool {
 	return kind != "" && strings.Contains(letters(rule.Equals), kind)
 }
 
-// letters returns the letters of a name, without the separators of its words.
+// letters returns a name's letters, without the separators between its words.
 func letters(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(name))
 }

@@ -219,7 +219,7 @@ func (f Fault) length() string {
 	return fmt.Sprintf("%d bytes", f.bytes)
 }
 
-// point returns the number of bytes, of n, that the fault lets through. It is smaller than n.
+// point returns how many bytes, out of n, the fault lets through. It is smaller than n.
 func (f Fault) point(n int) int {
 	at := f.bytes
 	if at < 0 {

@@ -8,8 +8,8 @@ import (
 )
 
 // NewServerInMemory is [NewServer] without the network. The server listens in memory, at a host name of its own, and
-// only [Server.Client] and [Server.Detour] reach the server. The runtime sees every wait of the server, so the server
-// works inside a bubble of testing/synctest with virtual time. Make, use and close such a server inside one bubble.
+// only [Server.Client] and [Server.Detour] reach the server. The runtime sees every wait in the server, so the server
+// works inside a testing/synctest bubble with virtual time. Make, use and close such a server inside one bubble.
 func NewServerInMemory(p providers.Provider, h http.Handler) *Server {
 	s := NewUnstartedServerInMemory(p, h)
 	s.Start()

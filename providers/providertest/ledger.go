@@ -62,7 +62,7 @@ func (s *Server) Effects() []Effect {
 	return slices.Clone(s.effects)
 }
 
-// EffectsFor returns the number of effects of a key.
+// EffectsFor returns a key's number of effects.
 func (s *Server) EffectsFor(key string) (n int) {
 	for _, e := range s.Effects() {
 		if e.Key == key {
@@ -177,7 +177,7 @@ func (s *Server) create(c *call, seq int, a Answer) *creation {
 	return o
 }
 
-// idOf returns the id of an answer's object, from the body or the end of the Location.
+// idOf returns the id of an answer's object, from the body or the Location's end.
 func (s *Server) idOf(a Answer) string {
 	body, _ := parsed(a.Body)
 	if id, found := identified(body, s.idNames); found != nil {

@@ -49,7 +49,7 @@ type Manner struct {
 	// EchoesKey says that answers carry the request's key header.
 	EchoesKey bool
 
-	// Executed are the headers of every answer of an execution, repeats included.
+	// Executed are the headers in every answer to an execution, repeats included.
 	Executed map[string]string
 
 	// Source is the source of the facts.

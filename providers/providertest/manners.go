@@ -114,7 +114,7 @@ var manners = map[string]func(providers.Endpoint) Manner{
 	}),
 }
 
-// inForm is the manner of a provider that publishes the form of errors, and nothing else beyond the table.
+// inForm is the manner of a provider that publishes its error form, and nothing else beyond the table.
 func inForm(source string, body func(status int, detail string) map[string]any) func(providers.Endpoint) Manner {
 	return func(providers.Endpoint) Manner {
 		return Manner{Error: func(status int, detail string) Answer { return answerOf(status, body(status, detail)) }, Source: source}

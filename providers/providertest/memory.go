@@ -89,9 +89,9 @@ func (s *Server) release(rec *record) {
 	s.wake()
 }
 
-// settle records the result of an execution: the effect, and the answer if the provider keeps it. rec is nil without
-// a key. made is the answer of the business. given is the answer of the provider, which differs if the provider
-// failed afterwards. settle returns the events to deliver before the answer.
+// settle records an execution's result: the effect, and the answer if the provider keeps it. rec is nil without a key.
+// made is the business's answer. given is the provider's answer, which differs if the provider failed afterwards.
+// settle returns the events to deliver before the answer.
 func (s *Server) settle(c *call, rec *record, made, given Answer) (early []*event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (c *call) pointing(resource string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// resourceOf returns the id of an answer's object: the member id of the JSON object, or of the first inner object with
+// resourceOf returns the id of an answer's object: the JSON object's member id, or that of the first inner object with
 // such a member.
 func resourceOf(a Answer) string {
 	var body map[string]any

@@ -16,8 +16,8 @@ func (s *Server) Script(faults ...Fault) {
 	s.script = append(s.script, faults...)
 }
 
-// Unmet removes the faults of [Server.Script] and [Server.ScriptLooks] that no request met, and returns these faults,
-// those of look-ups last. A test that leaves some faults did not test its case.
+// Unmet removes the [Server.Script] and [Server.ScriptLooks] faults that no request met, and returns these faults,
+// those for look-ups last. A test that leaves some faults did not test its case.
 func (s *Server) Unmet() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +26,8 @@ func (s *Server) Unmet() []Fault {
 	return left
 }
 
-// ScriptLooks appends faults for the next look-ups, one each: requests that a table's Lookups or Identity
-// describe. Look-ups do not use Script. These faults precede those of [Server.EveryLook] and of Seed.
+// ScriptLooks appends faults for the next look-ups, one each: requests that a table's Lookups or Identity describe.
+// Look-ups do not use Script. These faults precede those from [Server.EveryLook] and from Seed.
 func (s *Server) ScriptLooks(faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,8 +44,8 @@ func (s *Server) EveryLook(fault Fault) {
 	}
 }
 
-// Mix has the probability of each kind of fault, from 0 to 1, with a sum of at most 1. The rest of the requests pass.
-// The kinds are named after the functions that make such faults. The length of a cut and of a delay is drawn too.
+// Mix has each fault kind's probability, from 0 to 1, with a sum of at most 1. The rest of the requests pass. The kinds
+// are named after the functions that make such faults. A cut's length and a delay's are drawn too.
 type Mix struct {
 	DropBefore, DropAfter, Cut, DelayBefore, DelayAfter, Status float64
 

@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// asksForObjects returns the table's list of objects that a request is for, and the values of the placeholders, or nil.
+// asksForObjects returns the table's object list that a request is for, and the placeholders' values, or nil.
 func (s *Server) asksForObjects(c *call) (l *providers.Listing, values map[string]string) {
 	for i := range s.provider.Listings {
 		l := &s.provider.Listings[i]

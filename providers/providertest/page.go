@@ -102,7 +102,7 @@ func (s *Server) size(c *call, look *providers.Lookup) int {
 
 const defaultPage = 100
 
-// start is the number of the first item of the page that is asked for.
+// start is the first item's number on the requested page.
 func (p paged) start(c *call) int {
 	next := p.next
 	name := next.Param

@@ -25,22 +25,21 @@ type Server struct {
 	// other step, in the serving goroutine. Calls may be concurrent.
 	Observe func(Request)
 
-	// RetryAfter is the value of the Retry-After header of an in-flight answer, rounded up to seconds.
-	// Negative means no header. Default: one second.
+	// RetryAfter is the Retry-After value in an in-flight answer, rounded up to seconds. Negative means no header.
+	// Default: one second.
 	RetryAfter time.Duration
 
 	// RequireKey refuses requests without a key at every endpoint that takes one, even if the provider does not. Tests
 	// set RequireKey to prove that a key is always sent.
 	RequireKey bool
 
-	// Repeat, if not nil, makes a repeat's answer from a copy of the recorded one, for providers that answer
-	// from the current state of a resource (PayPal, Stripe v2, Braintree, Shopify, AWS). Calls may be
-	// concurrent.
+	// Repeat, if not nil, makes a repeat's answer from a copy of the recorded one, for providers that answer from a
+	// resource's current state (PayPal, Stripe v2, Braintree, Shopify, AWS). Calls may be concurrent.
 	Repeat func(first Answer) Answer
 
-	// Account, if not nil, returns the account of a request, for example by its credential, if none of the
-	// provider's headers names one. Keys, look-ups and events then belong to that account. Nil means one
-	// account. Calls may be concurrent.
+	// Account, if not nil, returns a request's account, for example by its credential, if none of the provider's
+	// headers names one. Keys, look-ups and events then belong to that account. Nil means one account. Calls may be
+	// concurrent.
 	Account func(Request) string
 
 	// MayLook, if not nil, reports whether a look-up is answered. Others get 403, as from a credential

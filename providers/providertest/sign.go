@@ -203,8 +203,8 @@ func signBraintree(g Signing, h http.Header, body []byte) ([]byte, error) {
 	return []byte(url.Values{"bt_signature": {signature}, "bt_payload": {payload}}.Encode()), nil
 }
 
-// signAdyen signs each item of a notification of payments, and the body as a whole of any
-// other, under a key in hexadecimal.
+// signAdyen signs each item in a payment notification, and any other notification's body as a whole, under a
+// hexadecimal key.
 func signAdyen(g Signing, h http.Header, body []byte) ([]byte, error) {
 	key, err := hex.DecodeString(g.Secret)
 	if err != nil {

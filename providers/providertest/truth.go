@@ -235,7 +235,7 @@ func (w wanted) String() string {
 	return fmt.Sprintf("%d to %d", w.least, w.most)
 }
 
-// alikes are operations that can't be distinguished, and the effects of all of them.
+// alikes are operations that can't be distinguished, and their effects.
 type alikes struct {
 	names   []string
 	want    wanted

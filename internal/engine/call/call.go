@@ -27,7 +27,7 @@ type Factory struct {
 	gaps     gaps
 }
 
-// Settings are the settings of calls beside those of package core.
+// Settings are the settings for calls beside those in package core.
 type Settings struct {
 	FillsMissing bool                   // a reference is filled in wherever the table names a place that payers don't see
 	CheckKey     func(key string) error // says why a carried key can't be one

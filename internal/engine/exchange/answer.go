@@ -31,7 +31,7 @@ const (
 	Shared                 // another call's that ran at the same time
 )
 
-// OperationKey is the key of the operation in the context of a response's request. Package onceward puts it there.
+// OperationKey is the operation's key in the context of a response's request. Package onceward puts it there.
 var OperationKey = &struct{ name string }{"operation"}
 
 // IsAnswer reports whether a response is one of an operation.

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Answer gives the caller of a run what has come of it.
+// Answer gives the caller the run's result.
 func (r *Run) Answer(res *machine.Result) (exchange.Answer, error) {
 	op, a, e := &res.Operation, &r.attempt, r.end
 	kind := core.KindOf(op.State)

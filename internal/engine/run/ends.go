@@ -47,8 +47,8 @@ func (r *Run) complete() {
 	r.end.kind, r.end.answer = machine.EventComplete, answer
 }
 
-// interrupted ends a run between two attempts after the end of the context or of the client. If the caller cancelled,
-// the operation is due at once, and otherwise at the time of the next attempt.
+// interrupted ends a run between two attempts after the context's or the client's end. If the caller cancelled, the
+// operation is due at once, and otherwise at the time of the next attempt.
 func (r *Run) interrupted(due time.Time) {
 	if r.attempt.partial {
 		r.attempt.closed = true // for the next attempt

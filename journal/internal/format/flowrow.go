@@ -105,7 +105,7 @@ func Due(f *journal.Flow) time.Time {
 	return f.DueAt
 }
 
-// sumOfFlow is the sum of facts and of everything else that is in the flow's row.
+// sumOfFlow is the sum over facts and everything else in the flow's row.
 func sumOfFlow(facts []byte, f *journal.Flow, due time.Time, input []byte) uint32 {
 	e := encoder{buf: make([]byte, 0, 256+len(input))}
 	e.int(f.Handle)
@@ -122,9 +122,9 @@ func sumOfFlow(facts []byte, f *journal.Flow, due time.Time, input []byte) uint3
 	return crc32.Update(Sum(facts), castagnoli, e.buf)
 }
 
-// DecodeFlow adds the facts and the input to a flow with the values of the columns, and returns the box of the private
-// fields, or nil. DueAt is the column's, see Due. If the codec lacks a key, f.SealedBy has the key's ID. If the
-// checksum is wrong, DecodeFlow adds the clear facts all the same, and returns ErrSum.
+// DecodeFlow adds the facts and the input to a flow with the columns' values, and returns the private fields' box, or
+// nil. DueAt is the column's, see Due. If the codec lacks a key, f.SealedBy has the key's ID. If the checksum is wrong,
+// DecodeFlow adds the clear facts all the same, and returns ErrSum.
 func (c Codec) DecodeFlow(f *journal.Flow, summed, input []byte) (box []byte, err error) {
 	encoded := summed[:max(0, len(summed)-SumSize)]
 	whole := SumIn(summed) == sumOfFlow(encoded, f, f.DueAt, input)

@@ -31,7 +31,7 @@ func UnsealHashKey(sealed []byte) (k HashKey, err error) {
 	return HashKey(b), nil
 }
 
-// Of is the hash of a name. Two names with one hash are told apart by reading their operations.
+// Of is a name's hash. Two names with one hash are told apart by reading their operations.
 func (k *HashKey) Of(ref journal.Ref) uint32 {
 	b := append(make([]byte, 0, 256), k[:]...)
 	for _, part := range [...]string{ref.ID, ref.Scope, ref.Parent} {
@@ -42,7 +42,7 @@ func (k *HashKey) Of(ref journal.Ref) uint32 {
 	return binary.LittleEndian.Uint32(hash[:])
 }
 
-// OfMark is the hash of a value that recognises an operation. by names the kind of value.
+// OfMark is the hash of a value that recognises an operation. by names the value's kind.
 func (k *HashKey) OfMark(by byte, value string) int64 {
 	b := append(make([]byte, 0, 128), k[:]...)
 	b = append(b, "mark"...)

@@ -34,8 +34,8 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 	return r.ExpiresAt
 }
 
-// EncodeReceipt encodes the facts of a receipt, with a checksum of the row, and the answer. The row ends then. box, if
-// not nil, has the fingerprint as it is stored. It stays, also without its key.
+// EncodeReceipt encodes a receipt's facts, with the row's checksum, and the answer. The row ends then. box, if not nil,
+// has the fingerprint as it is stored. It stays, also without its key.
 func (c Codec) EncodeReceipt(r *journal.Receipt, ends int64, box []byte) (facts, answer, body []byte) {
 	f := receiptFacts{
 		Claim: r.Claim, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt), Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause, Box: box,

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A value of a column panics with a *runtime.TypeAssertionError, as an assertion of the type does, if the column is of
-// another type.
+// A column's value panics with a *runtime.TypeAssertionError, like a type assertion, if the column has another type.
 
 // ToTime reads a time, zero for NULL.
 func ToTime(v driver.Value) time.Time {

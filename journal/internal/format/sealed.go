@@ -34,7 +34,7 @@ func Sealed(by string) error {
 	return fmt.Errorf("%w: it needs the key %q in Options.Seal; nothing was decided, and nothing is lost", journal.ErrSealed, by)
 }
 
-// Mark returns the ID of the sealing key, and a box of nothing that tells the key from another one with the ID. A mark has
+// Mark returns the sealing key's ID, and an empty box that distinguishes the key from another with the ID. A mark has
 // no space.
 func (c Codec) Mark() string {
 	return c.Ring.IDs()[0] + ":" + base64.RawStdEncoding.EncodeToString(c.seal(nil, nil, subject{of: "mark"}, nil))

@@ -31,7 +31,7 @@ func (a *Acknowledged) Forget() {
 	clear(a.lanes)
 }
 
-// Of returns the batches by the numbers of the lanes' rows.
+// Of returns the batches by the lane rows' numbers.
 func (a *Acknowledged) Of(m *Member) map[int]int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

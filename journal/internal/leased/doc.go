@@ -1,4 +1,4 @@
-// Package leased has what the stores on a database server share: the leases of one process, and its memory of the
+// Package leased has the common parts of the stores on a database server: one process's leases, and its memory of the
 // database.
 //
 //   - Session is a lease. Sessions are this process's sessions, and Pace says how sessions are renewed.

@@ -23,7 +23,7 @@ type Beat struct {
 
 // Look returns the sessions that are not renewed any more. The observer must have seen no beat in three looks or more,
 // over the TTL of the process's own time, with no look missed. The lease must be over by the database's clock too. So
-// neither an outage of the database nor a leap of its clock ends a session.
+// neither a database outage nor a leap in its clock ends a session.
 func (o *Observer) Look(pace Pace, all []Beat) (dead []Beat) {
 	now := time.Now()
 	if now.Sub(o.at) > pace.TTL/3 {

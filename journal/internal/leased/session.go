@@ -22,7 +22,7 @@ func NewSessions(pace Pace) *Sessions {
 	return &Sessions{pace: pace, own: make(map[string]*Session)}
 }
 
-// Session is the lease of a caller of Join.
+// Session is a Join caller's lease.
 type Session struct {
 	of    *Sessions
 	id    string
@@ -132,9 +132,9 @@ func (s *Session) Lost() bool {
 	return true
 }
 
-// Rank returns the position of this session among the live ones, from 0, and their number, as of the latest beat. Zero
-// means not known yet. It does no I/O. A session learns the rank once all others count the session. Until then their
-// parts of a shared limit are larger. After one has gone, the parts are smaller for as long.
+// Rank returns the session's position among the live ones, from 0, and their number, at the latest beat. Zero means not
+// known yet. It does no I/O. A session learns the rank once all others count the session. Until then their parts of a
+// shared limit are larger. After one has gone, the parts are smaller for as long.
 func (s *Session) Rank() (rank, of int) {
 	both := s.rank.Load()
 	return int(both >> 32), int(both & (1<<32 - 1))

@@ -107,7 +107,7 @@ func (a *aside) take(r *request) {
 	}()
 }
 
-// left returns the end channels of requests for any of these names whose callers have left.
+// left returns the end channels for requests with any of these names whose callers have left.
 func (a *aside) left(names []asked) (ends []chan struct{}) {
 	for r, over := range a.waiting {
 		if r.left.Load() && slices.ContainsFunc(r.names(&a.s.key), func(name asked) bool { return slices.Contains(names, name) }) {

@@ -191,10 +191,10 @@ type Head struct {
 	Epoch      int64  // of adoptions: raised with each; Commit records it as it does Restored
 	Deployment string // whose journal it is, likewise; "" means that no one has said it
 
-	// Sealed has the marks of the keys that have sealed payloads (format.Codec.Mark), in the order of their first use,
-	// with a space between. "" means that all payloads are in clear. Commit records a text that differs from Begin's.
-	// Commit returns ErrMissed if another transaction has changed the text meanwhile. Releases that know no seal refuse
-	// a journal with a text. Within may return the text known to the process.
+	// Sealed has the marks for the keys that have sealed payloads (format.Codec.Mark), in the order of first use, with
+	// a space between. "" means that all payloads are in clear. Commit records a text that differs from Begin's. Commit
+	// returns ErrMissed if another transaction has changed the text meanwhile. Releases that know no seal refuse a
+	// journal with a text. Within may return the text known to the process.
 	Sealed string
 }
 

@@ -69,7 +69,7 @@ type FlowCount struct {
 
 // FlowReader reads flows.
 type FlowReader interface {
-	// Flow returns the flow of a handle, or of a name if that is 0. Nil means none.
+	// Flow returns the flow with a handle, or with a name if the handle is 0. Nil means none.
 	Flow(ctx context.Context, handle int64, name Digest, lock Lock) (*Flow, error)
 	Steps(ctx context.Context, handle int64) ([]Step, error)
 	Flows(ctx context.Context, scan FlowScan) ([]*Flow, error)

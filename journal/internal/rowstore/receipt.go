@@ -76,7 +76,7 @@ func (s *Store) ReserveTx(ctx context.Context, tx journal.Tx, evs []machine.Rece
 	return results, err
 }
 
-// reserve applies events of ReceiptReserve or ReceiptRecord, each of another key.
+// reserve applies ReceiptReserve or ReceiptRecord events, each for another key.
 func (b *batch) reserve(evs []machine.ReceiptEvent) ([]machine.ReceiptResult, error) {
 	results, written, err := b.reserveUnread(evs)
 	for i := range evs {

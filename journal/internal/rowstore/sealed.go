@@ -68,7 +68,7 @@ func lastKey(sealed string) string {
 	return format.MarkedKey(sealed[strings.LastIndexByte(sealed, ' ')+1:])
 }
 
-// checkMarks returns ErrSealed if the ring has another key under the ID of one of the journal's.
+// checkMarks returns ErrSealed if the ring has another key under one of the journal's key IDs.
 func checkMarks(sealed string, c format.Codec) error {
 	for _, mark := range strings.Fields(sealed) {
 		if err := c.CheckMark(mark); err != nil {

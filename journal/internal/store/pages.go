@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// firstPage is the size of the first page of a list. Many readers need no more.
+// firstPage is the size of a list's first page. Many readers need no more.
 const firstPage = 16
 
 // InPages yields the operations that read returns, page by page, within the filter's limit. Each read asks for as many

@@ -1,4 +1,4 @@
-// Package till has a shop that sells by a journal's outbox, for the tests of stores that kill it after each of its steps.
+// Package till has a shop that sells by a journal's outbox, for store tests that kill the shop after each of its steps.
 package till
 
 import (

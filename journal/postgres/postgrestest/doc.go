@@ -1,5 +1,5 @@
-// Package postgrestest starts PostgreSQL servers for tests: servers of one's own that may be stopped, killed and
-// restarted, or one for all tests of a binary.
+// Package postgrestest starts PostgreSQL servers for tests: separate servers that may be stopped, killed and restarted,
+// or one for all of a binary's tests.
 //
 //	func TestPayout(t *testing.T) {
 //		server := postgrestest.Shared(t)
@@ -11,9 +11,9 @@
 //
 // The package looks for PostgreSQL's programs in PATH and in the folders of Debian, Red Hat and Homebrew. A server
 // listens on 127.0.0.1 alone, with a fresh password, and keeps the data in a folder of the system's temporary one. The
-// server is stopped and removed when the test ends, or when the process does, in any way. Servers of one process are
-// copies of one, with the same password and system identifier. PostgreSQL refuses to run as root. If the test runs as
-// root, its programs run as the user postgres.
+// server is stopped and removed when the test ends, or when the process does, in any way. One process's servers are
+// copies, with the same password and system identifier. PostgreSQL refuses to run as root. If the test runs as root,
+// its programs run as the user postgres.
 //
 // Two environment variables say otherwise:
 //

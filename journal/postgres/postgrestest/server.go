@@ -467,8 +467,8 @@ func (c *Cluster) up() error {
 	return fmt.Errorf("pg_ctl start: %w: %s%s", err, out, log[max(0, len(log)-2000):])
 }
 
-// run runs one of PostgreSQL's programs, or one of the system's by its whole path, as a user with the rights. It
-// returns the output.
+// run runs a PostgreSQL program, or a system program by its whole path, as a user with the rights. It returns the
+// output.
 func (c *Cluster) run(name string, args ...string) ([]byte, error) {
 	path := name
 	if !filepath.IsAbs(path) {
@@ -508,7 +508,7 @@ func quoted(words ...string) string {
 // places are the folders of PostgreSQL's programs that are not in PATH, on Debian, Red Hat and Homebrew.
 var places = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin"}
 
-// programs returns the folder of PostgreSQL's programs: that in PATH, or of the latest version, or "" if there is
+// programs returns the folder with PostgreSQL's programs: that in PATH, or the latest version's, or "" if there is
 // none.
 func programs() string {
 	whole := func(dir string) bool {

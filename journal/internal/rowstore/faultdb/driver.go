@@ -117,7 +117,7 @@ func (d *Driver) Alive(ids []string) []rowstore.Life {
 	return lives
 }
 
-// within is the journal's part of a transaction of the application's. Its commit meets no fault.
+// within is the journal's part in an application's transaction. Its commit meets no fault.
 type within struct {
 	rowstore.Tx
 	db *Database

@@ -12,7 +12,7 @@ import (
 
 func (v *view) allFlows() iter.Seq2[int64, *flow] { return all(v.changed.flows, v.db.flows) }
 
-// flow returns the flow of a handle, or of a name if that is 0.
+// flow returns the flow with a handle, or with a name if the handle is 0.
 func (v *view) flow(handle int64, name rowstore.Digest) *flow {
 	if handle != 0 {
 		return get(v.changed.flows, v.db.flows, handle)

@@ -53,13 +53,13 @@ func (o *theirs) Rollback(context.Context) error {
 	return nil
 }
 
-// within is the journal's part of a transaction of the application's.
+// within is the journal's part in an application's transaction.
 type within struct {
 	*tx
 	theirs *theirs
 }
 
-// Within returns the journal's part of a transaction of BeginTx.
+// Within returns the journal's part in a BeginTx transaction.
 func (d *Driver) Within(ctx context.Context, of journal.Tx, keys rowstore.Keys) (rowstore.Tx, rowstore.Head, rowstore.Found, error) {
 	o, is := of.(*theirs)
 	if !is || o == nil || o.t.db != d.db {

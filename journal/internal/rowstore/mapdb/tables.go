@@ -27,7 +27,7 @@ type flow struct {
 	steps []rowstore.Step
 }
 
-// Keys of numbers and of the index, and what else a transaction holds. A row is held by its handle, an int64.
+// Keys for numbers and for the index, and what else a transaction holds. A row is held by its handle, an int64.
 type (
 	event        string // a digest
 	entity       struct{ source, name string }

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/journaltest"
 )
 
-// counts are the numbers of run and skipped tests, by part of the suite.
+// counts are the numbers of run and skipped tests, by suite part.
 type counts struct {
 	mu      sync.Mutex
 	ran     int

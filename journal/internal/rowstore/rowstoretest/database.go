@@ -28,7 +28,7 @@ type Database struct {
 	DamageReceipt func(t *testing.T, handle int64)
 	// DamageBookmark changes a bit of a bookmark.
 	DamageBookmark func(t *testing.T, name string)
-	// Refuse has the database refuse new rows of a provider, and changes of the row with this handle.
+	// Refuse makes the database refuse new rows for a provider, and changes to the row with the handle.
 	Refuse func(t *testing.T, provider string, handle int64)
 	// Hold has another transaction hold a row until release is called. Nil means that rows have no locks.
 	Hold func(t *testing.T, handle int64) (release func())

@@ -108,7 +108,7 @@ func heldFlow(t *testing.T, db Database) {
 	}
 }
 
-// A function of the event runs beside the requests of others.
+// A function in the event runs beside others' requests.
 func panics(t *testing.T, db Database) {
 	p := db.join(t)
 	p.do(t, p.begin("asked"))

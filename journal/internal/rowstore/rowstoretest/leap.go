@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// dying is the driver of a process that dies after so many commits, counted from a leap of the clock.
+// dying is the driver for a process that dies after so many commits, counted from a clock's leap.
 type dying struct {
 	rowstore.Driver
 	commits atomic.Int64

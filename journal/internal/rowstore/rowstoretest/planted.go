@@ -14,11 +14,11 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// PlantedName is the name of one of the operations that Plant makes. Names are in clear.
+// PlantedName is the name of one operation that Plant makes. Names are in clear.
 const PlantedName = "completed-name"
 
-// PlantedBoxes is how many boxes Plant makes: of five operations, their requests and two answers, of a flow, its input and
-// two steps, of two receipts and their answers.
+// PlantedBoxes is how many boxes Plant makes: for five operations, their requests and two answers, for a flow, its
+// input and two steps, for two receipts and their answers.
 const PlantedBoxes = 20
 
 // Planting is a journal that Plant fills.
@@ -78,7 +78,7 @@ func (p *planter) apply(ev machine.Event) journal.Operation {
 	return result.Operation
 }
 
-// of is an event of an operation that was just begun.
+// of is an event for an operation that has just begun.
 func (p *planter) of(kind machine.EventKind, id string) machine.Event {
 	p.t.Helper()
 	op := p.apply(p.begin(id))

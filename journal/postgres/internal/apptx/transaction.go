@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// Runner runs a transaction's statements: a connection of the journal's own, or a transaction of the application's.
+// Runner runs a transaction's statements: the journal's own connection, or an application's transaction.
 type Runner interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -22,10 +22,10 @@ type Runner interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// FromPgx returns the journal.Tx of a transaction of pgx.
+// FromPgx returns the journal.Tx for a pgx transaction.
 func FromPgx(tx pgx.Tx) journal.Tx { return pgxTx{tx} }
 
-// FromSQL returns the journal.Tx of a transaction of database/sql.
+// FromSQL returns the journal.Tx for a database/sql transaction.
 func FromSQL(tx *sql.Tx) journal.Tx { return sqlTx{tx} }
 
 type pgxTx struct{ tx pgx.Tx }
@@ -64,7 +64,7 @@ func (t sqlTx) Rollback(context.Context) error {
 	return nil
 }
 
-// RunnerOf returns the runner of the statements of tx.
+// RunnerOf returns the runner for tx's statements.
 func RunnerOf(tx journal.Tx) (Runner, error) {
 	switch t := tx.(type) {
 	case *Pooled:

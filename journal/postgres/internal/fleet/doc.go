@@ -1,5 +1,5 @@
-// Package fleet has the process's part in a shared journal: the leases, and the checks of the server and of the
-// database behind the leases.
+// Package fleet has the process's part in a shared journal: the leases, and the checks on the server and the database
+// behind the leases.
 //
 //   - Dial connects and checks. A server that a journal is not safe on is refused. A journal that was restored or copied
 //     counts as restored.

@@ -33,8 +33,8 @@ func Lacks(what string) error {
 	return &Error{Doing: "open", Code: LacksPrivilege, Reason: "the role lacks " + what + ": have the owner GRANT it"}
 }
 
-// Explain returns an *Error for an error of the server or of its connection. An *Error in err without a description
-// gets the given one. Any other error stays what it is, as does the end of a context.
+// Explain returns an *Error for an error from the server or its connection. An *Error in err without a description gets
+// the given one. Any other error stays what it is, as does the end of a context.
 func Explain(doing string, err error) error {
 	var pg *pgconn.PgError
 	var own *Error

@@ -1,4 +1,4 @@
-// Package rows is the driver of a journal in PostgreSQL: the rows of package rowstore in tables. A transaction takes two
+// Package rows is the driver for a journal in PostgreSQL: package rowstore's rows in tables. A transaction takes two
 // round trips: the first finds and locks rows, the second writes and commits. The package knows no rule of the journal.
 package rows
 
@@ -28,7 +28,7 @@ import (
 const (
 	// lanes is how many transactions a driver has at most: for the group, waiters and scans, and three for sessions.
 	lanes = 10
-	// appConnections is how many transactions of BeginTx are open at once, of each kind. Further callers wait.
+	// appConnections is how many BeginTx transactions are open at once, for each kind. Further callers wait.
 	appConnections = 4
 	// readers is the default of Options.Readers.
 	readers = 4
@@ -187,7 +187,7 @@ func (d *Driver) Close() error {
 	}
 }
 
-// meaning maps an error of the server to one of package rowstore, with the server's words explained.
+// meaning maps a server error to one in package rowstore, with the server's words explained.
 func meaning(err error) error {
 	var explained *pgerr.Error
 	if pgerr.Code(err) == "" || errors.As(err, &explained) || errors.Is(err, apptx.ErrFailedBefore) {

@@ -17,8 +17,8 @@ import (
 const settings = connection.Settings + ", set_config('search_path', 'pg_catalog', true), set_config('plan_cache_mode', 'force_generic_plan', true), " +
 	"set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
 
-// The guard goes before the first statements of each transaction, also of one that will write nothing. Unless the guard
-// passes, it divides by zero, and the server skips the statements behind the guard. It passes if
+// The guard goes before each transaction's first statements, even if the transaction will write nothing. Unless the
+// guard passes, it divides by zero, and the server skips the statements behind the guard. It passes if
 //   - the lane's row is as the lane knows it, and no other lane of the process lacks a commit,
 //   - the process and its sessions live,
 //   - the server is the one that was checked, and commits are durable.

@@ -32,8 +32,7 @@ func (r *reader) pipeline() *pipeline {
 	return p
 }
 
-// readTries limits the tries of a read whose connection fails. After a restart of the server, all connections of a pool
-// do.
+// readTries limits the tries of a read whose connection fails. After a server restart, all of a pool's connections do.
 const readTries = 5
 
 // Read implements rowstore.Source. If the connection breaks, it calls f again. So does a read in the way of a standby's

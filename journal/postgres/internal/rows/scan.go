@@ -42,7 +42,7 @@ const bytesOfBodies = `coalesce((SELECT octet_length(body) FROM {{s}}.requests q
 // of these are due.
 const fewDue = 500
 
-// pending returns the statement of a scan of Pending, and its arguments.
+// pending returns the statement for a Pending scan, and its arguments.
 func pending(s *rowstore.Scan) (string, []any) {
 	var args params
 	where := "state = 1 AND handle > " + args.add(s.After.Handle) + of(s.Providers, "", &args)

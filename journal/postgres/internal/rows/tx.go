@@ -129,7 +129,7 @@ func (l *lane) within(ctx context.Context, until time.Time) (context.Context, fu
 	return within, func() { stop(); end(); leave() }
 }
 
-// theGuard is the number of the guard among the statements of start.
+// theGuard is the guard's number among start's statements.
 const theGuard = 2
 
 // start sends BEGIN, the settings, the guard and further statements, and reports whether the guard has passed.

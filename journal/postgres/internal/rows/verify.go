@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// strays are parts of operations, and steps of flows, without their row.
+// strays are operations' parts, and flows' steps, without their row.
 const strays = `SELECT false, handle FROM {{s}}.requests r WHERE NOT EXISTS (SELECT 1 FROM {{s}}.operations WHERE handle = r.handle)
 	UNION SELECT false, handle FROM {{s}}.answers a WHERE NOT EXISTS (SELECT 1 FROM {{s}}.operations WHERE handle = a.handle)
 	UNION SELECT true, flow FROM {{s}}.flow_steps s WHERE NOT EXISTS (SELECT 1 FROM {{s}}.flows WHERE handle = s.flow)`

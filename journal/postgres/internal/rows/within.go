@@ -48,7 +48,7 @@ func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error)
 // have set others, so then it reports false, and the next transaction gets another connection.
 func asMade(conn *pgx.Conn) bool { return conn.Config().AfterConnect == nil }
 
-// within is the journal's part of a transaction of the application's.
+// within is the journal's part in an application's transaction.
 type within struct{ *tx }
 
 var errElsewhere = errors.New("postgres: the transaction is on another server than the journal's connections reach: roll it back, and begin another")

@@ -13,7 +13,7 @@ func each(of string) string {
 	return " RETURNING 1) SELECT 1 / (count(*) = pg_catalog.cardinality($1::" + of + "[]))::int FROM w"
 }
 
-// unnest is parameters, arrays of these types, as the columns of a table. It names the function in full, since another
+// unnest is parameters, arrays with these types, as a table's columns. It names the function in full, since another
 // schema of the application's may have one.
 func unnest(types ...string) string {
 	for i, t := range types {

@@ -29,7 +29,7 @@ type Database struct {
 	err  error
 }
 
-// Begin begins a transaction of the file at path, in the turn of the caller. It waits for other processes at most timeout.
+// Begin begins a transaction in the file at path, in the caller's turn. It waits for other processes at most timeout.
 // over is called when the transaction ends, or has not begun.
 //
 // It takes a connection only then, mostly the connection that has just passed on its turn, with its writes in the
@@ -97,7 +97,7 @@ var errEnded = fmt.Errorf("SQLite rolled the transaction back after one of its s
 
 type handleKey struct{}
 
-// OnHandle is the context of the journal's own statements in a transaction of BeginSQL, which has the write lock of the
+// OnHandle is the context for the journal's own statements in a BeginSQL transaction, which has the write lock on the
 // journal's file. Each connection prepares such a statement once. The end of ctx does not break the statement off: the
 // statement takes microseconds, and waiting for ctx as well would take a goroutine.
 func OnHandle(ctx context.Context) context.Context {

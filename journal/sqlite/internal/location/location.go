@@ -1,6 +1,6 @@
 // Package location says which file a path leads to, and whether a journal may lie there.
 //
-// It knows names: of links, of mounts, and of the files beside a journal. It must not know what is in a file. The
+// It knows names: those of links, mounts, and the files beside a journal. It must not know what is in a file. The
 // journal opens the path from this package.
 package location
 

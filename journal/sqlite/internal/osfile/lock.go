@@ -19,7 +19,7 @@ func Lock(name string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// SyncFile makes the content of a file survive a loss of power.
+// SyncFile makes a file's content survive a power loss.
 func SyncFile(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {

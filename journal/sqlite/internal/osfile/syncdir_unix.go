@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// SyncDir makes the entries of a directory survive a loss of power.
+// SyncDir makes a directory's entries survive a power loss.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

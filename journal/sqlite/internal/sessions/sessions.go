@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/osfile"
 )
 
-// Path returns the path of the file of a session of the journal at path.
+// Path returns the path to the file for a session in the journal at path.
 func Path(path, id string) string { return path + "-session-" + id }
 
 // NewID returns at least 128 random bits.

@@ -25,7 +25,7 @@ type Content struct {
 	Number   int64
 }
 
-// Path returns the path of the sidecar of the journal at path.
+// Path returns the path to the sidecar for the journal at path.
 func Path(path string) string { return path + "-sidecar" }
 
 // NewIdentity returns at least 128 random bits, as letters and digits.
