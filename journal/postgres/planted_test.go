@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
@@ -108,3 +111,55 @@ func dumped(t *testing.T, server *postgrestest.Cluster, schema, word string) int
 }
 
 var _ rowstoretest.Planting = (*postgres.Journal)(nil)
+
+// A person with the database and without the keys swaps and removes boxes, and removes the mark of the keys. Nothing of it is
+// claimed, and each answer that a caller gets is an error.
+func TestSwappedBoxesOnTheServer(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := options(t, server)
+	opts.Seal = rowstoretest.Ring(t, "k1")
+	j := open(t, server, opts)
+	s := join(t, j)
+	sum := func(head []byte) []byte {
+		return binary.LittleEndian.AppendUint32(nil, crc32.Checksum(head, crc32.MakeTable(crc32.Castagnoli)))
+	}
+	conn := server.Conn(t)
+	heads := map[int64][]byte{}
+	for _, id := range []string{"victim", "other"} {
+		result, err := j.Apply(t.Context(), now(j, begin(id, s)))
+		require.NoError(t, err)
+		parked := complete(result.Operation, s)
+		parked.Kind, parked.Answer, parked.Unsent, parked.Delivered, parked.Due = machine.EventPark, nil, true, false, j.Now()
+		_, err = j.Apply(t.Context(), now(j, parked))
+		require.NoError(t, err)
+		var head []byte
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT head FROM "+opts.Schema+".requests WHERE handle = $1", result.Operation.Handle).Scan(&head))
+		heads[result.Operation.Handle] = head
+	}
+	var facts []byte
+	// Each row gets the other's request, and its record that request's sum and a sum of its own.
+	for handle := range heads {
+		var theirs []byte
+		for other, head := range heads {
+			if other != handle {
+				theirs = head
+			}
+		}
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT facts FROM "+opts.Schema+".operations WHERE handle = $1", handle).Scan(&facts))
+		n := len(facts)
+		copy(facts[n-12:n-8], theirs[len(theirs)-4:])
+		copy(facts[n-4:], sum(facts[:n-4]))
+		server.Exec(t, "UPDATE "+opts.Schema+".operations SET facts = $1 WHERE handle = $2", facts, handle)
+	}
+	server.Exec(t, "UPDATE "+opts.Schema+".requests r SET head = o.head, body = o.body FROM "+opts.Schema+".requests o WHERE o.handle <> r.handle")
+	claimed, err := j.Claim(t.Context(), now(j, machine.Event{Kind: machine.EventClaim, Session: s.ID(), Asker: 9}), 10)
+	assert.Empty(t, claimed)
+	require.ErrorContains(t, err, "damaged")
+	_, err = j.Apply(t.Context(), now(j, begin("victim", s)))
+	require.ErrorContains(t, err, "damaged")
+
+	server.Exec(t, "UPDATE "+opts.Schema+".journal SET sealed = ''")
+	_, err = postgres.Open(t.Context(), server.URL(), opts)
+	require.ErrorContains(t, err, "the list of the keys that sealed it is gone")
+}

@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -40,6 +42,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
+	"github.com/onceward/onceward/seal"
 )
 
 // Environment variables of a child of the test's binary.
@@ -50,6 +53,7 @@ const (
 	schemaVariable   = "ONCEWARD_TEST_SCHEMA"
 	stripeVariable   = "ONCEWARD_TEST_STRIPE"
 	lateVariable     = "ONCEWARD_TEST_LATE" // a file for sends that begin too late
+	ringVariable     = "ONCEWARD_TEST_RING" // text of the keys; "" means that the journal is in clear
 )
 
 func TestMain(m *testing.M) {
@@ -100,9 +104,15 @@ func pay(ctx context.Context, payments int) error {
 	}
 	defer direct.Close()
 	schema := os.Getenv(schemaVariable)
+	opts := postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose}
+	if text := os.Getenv(ringVariable); text != "" {
+		if opts.Seal, err = seal.ParseRing([]byte(text)); err != nil {
+			return err
+		}
+	}
 	var j *postgres.Journal
 	open := func() (err error) {
-		j, err = postgres.Open(ctx, os.Getenv(databaseVariable), postgres.Options{Schema: schema, Deployment: "test", Failover: postgres.MayLose})
+		j, err = postgres.Open(ctx, os.Getenv(databaseVariable), opts)
 		return err
 	}
 	// The payer may be cut off.
@@ -246,6 +256,7 @@ func (c *askingConn) tell(line string) {
 type stormPayer struct {
 	proxy *pgproxy.Proxy
 	env   []string
+	rings []string // texts of the keys of one life after the other
 
 	mu                   sync.Mutex
 	cmd                  *exec.Cmd
@@ -254,10 +265,13 @@ type stormPayer struct {
 
 // live runs the payer until it has finished.
 func (p *stormPayer) live(ctx context.Context, t *testing.T) {
-	for ctx.Err() == nil {
+	for life := 0; ctx.Err() == nil; life++ {
 		var stderr bytes.Buffer
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Env, cmd.Stderr = append(os.Environ(), p.env...), &stderr
+		if len(p.rings) > 0 {
+			cmd.Env = append(cmd.Env, ringVariable+"="+p.rings[life%len(p.rings)])
+		}
 		if !assert.NoError(t, lifeline.Tie(cmd)) {
 			return
 		}
@@ -314,10 +328,20 @@ func (p *stormPayer) strike(random *rand.Rand, ended <-chan struct{}) {
 }
 
 // Five processes share a journal, and are killed, stopped and cut off from it at random. Every payment is made once,
-// and no process sends after its lease has expired.
+// and no process sends after its lease has expired. The journal is sealed, and each process comes back with the next step of
+// a rotation.
 func TestFleetStorm(t *testing.T) {
 	t.Parallel()
-	storm(t, 5, soak.Times(400, 2000), soak.Times(2, 6), nil)
+	storm(t, 5, soak.Times(400, 2000), soak.Times(2, 6), []string{ringText("k1", "k2", "k3"), ringText("k2", "k1", "k3"), ringText("k3", "k2", "k1")}, nil)
+}
+
+// ringText returns the text of keys with these IDs, the same each time.
+func ringText(ids ...string) (text string) {
+	for _, id := range ids {
+		secret := sha256.Sum256([]byte(id))
+		text += id + ":" + base64.StdEncoding.EncodeToString(secret[:]) + "\n"
+	}
+	return text
 }
 
 // The same holds if the database fails meanwhile, in several ways. It restarts at once, terminates all clients, loses
@@ -325,7 +349,7 @@ func TestFleetStorm(t *testing.T) {
 func TestFleetStormBesideADatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	fails := map[string]int{}
-	storm(t, 3, soak.Times(300, 1500), soak.Times(2, 6), func(server *postgrestest.Cluster, fleet []*stormPayer, random *rand.Rand) {
+	storm(t, 3, soak.Times(300, 1500), soak.Times(2, 6), nil, func(server *postgrestest.Cluster, fleet []*stormPayer, random *rand.Rand) {
 		switch way := [...]string{"restarted", "terminated", "killed", "cut"}[random.IntN(4)]; way {
 		case "restarted":
 			server.Restart(t, postgrestest.Immediate)
@@ -359,8 +383,9 @@ func TestFleetStormBesideADatabaseThatFails(t *testing.T) {
 	t.Logf("the database failed: %v", fails)
 }
 
-// storm runs that many payers, strikes each of them that often, and calls fail every few seconds, if it is not nil.
-func storm(t *testing.T, payers, payments, strikes int, fail func(*postgrestest.Cluster, []*stormPayer, *rand.Rand)) {
+// storm runs that many payers, strikes each of them that often, and calls fail every few seconds, if it is not nil. The
+// payers' rings are those of their lives; without any, the journal is in clear.
+func storm(t *testing.T, payers, payments, strikes int, rings []string, fail func(*postgrestest.Cluster, []*stormPayer, *rand.Rand)) {
 	server := postgrestest.Start(t)
 	opts := durable(t, server)
 	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
@@ -378,7 +403,7 @@ func storm(t *testing.T, payers, payments, strikes int, fail func(*postgrestest.
 	fleet := make([]*stormPayer, payers)
 	for i := range fleet {
 		proxy, url := proxied(t, server)
-		p := &stormPayer{proxy: proxy, env: []string{
+		p := &stormPayer{proxy: proxy, rings: rings, env: []string{
 			payerVariable + "=" + strconv.Itoa(payments), databaseVariable + "=" + url, directVariable + "=" + server.URL(),
 			schemaVariable + "=" + opts.Schema, stripeVariable + "=" + box.URL, lateVariable + "=" + late,
 		}}
@@ -442,9 +467,15 @@ func storm(t *testing.T, payers, payments, strikes int, fail func(*postgrestest.
 		}
 		return conn.Close(ctx) == nil
 	}, soon, tick, "it recovers from the last failure")
+	if len(rings) > 0 {
+		ring, err := seal.ParseRing([]byte(rings[len(rings)-1]))
+		require.NoError(t, err)
+		opts.Seal = ring
+	}
 	for op, err := range openAt(t, server.URL(), opts).List(t.Context(), journal.Filter{}) {
 		require.NoError(t, err)
 		assert.Equal(t, journal.StateCompleted, op.State, op.ID)
+		assert.Empty(t, op.SealedBy, op.ID)
 	}
 	if told, err := os.ReadFile(late); !errors.Is(err, os.ErrNotExist) {
 		assert.Empty(t, string(told), "sends began after their lease had ended")

@@ -156,3 +156,24 @@ func TestAStepsFieldsBesideItsBox(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, none.Result)
 }
+
+// A box of one column opens in no other, also of the same name.
+func TestBoxesOfOtherColumnsAreDamage(t *testing.T) {
+	c := Codec{Ring: aRing(t, "k1")}
+	mine := all(t, c, aRef)
+	for name, of := range mine {
+		for other, from := range mine {
+			for i := range of.values {
+				for k, value := range from.values {
+					if name == other && i == k {
+						continue
+					}
+					moved := slices.Clone(of.values)
+					moved[i] = value
+					_, _, err := of.decode(c, moved)
+					assert.ErrorIs(t, err, ErrDamaged, "value %d of the %s in place of value %d of the %s", k, other, i, name)
+				}
+			}
+		}
+	}
+}
