@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -119,6 +120,9 @@ func (u *Upstream) check(c *core.Core) error {
 	for i, credential := range u.Credentials {
 		if len(credential) < minCredential {
 			return fmt.Errorf("Upstream.Credentials[%d] has %d bytes: give a whole value of the header, of %d bytes or more", i, len(credential), minCredential)
+		}
+		if bytes.ContainsFunc(credential, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return fmt.Errorf("Upstream.Credentials[%d] has a character that is not printable ASCII, which no SDK sends: give the whole value without an ellipsis or a line break", i)
 		}
 		if u.TokenPath != "" && !isBasic(string(credential)) {
 			return fmt.Errorf(`Upstream.Credentials[%d] is no value "Basic …": give client id and secret in base64, since Upstream.TokenPath exchanges both for a token`, i)

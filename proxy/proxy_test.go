@@ -257,6 +257,7 @@ func TestUnsafeSettings(t *testing.T) {
 		"unencrypted":                         func(u *proxy.Upstream) { u.URL = &url.URL{Scheme: "http", Host: "api.stripe.com"} },
 		"Upstream.Credentials is empty":       func(u *proxy.Upstream) { u.Credentials = nil },
 		"Upstream.Credentials[0] has 7 bytes": func(u *proxy.Upstream) { u.Credentials = [][]byte{[]byte("Bearer ")} },
+		"not printable ASCII":                 func(u *proxy.Upstream) { u.Credentials = [][]byte{[]byte("Bearer sk_test_…of an example")} },
 		"no table in Config.Providers":        func(u *proxy.Upstream) { u.URL = &url.URL{Scheme: "https", Host: "example.com"} },
 		"can't be negative":                   func(u *proxy.Upstream) { u.MaxWait = -1 },
 	} {
