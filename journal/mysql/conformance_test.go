@@ -58,10 +58,12 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 		server = mysqltest.Start(t) // the tests restart the server
 	}
 	rowstoretest.Conformance(t, func(t *testing.T) journaltest.Harness {
-		if !strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server
+		opts := options(t, server)
+		if strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server
+			mysql.Patient(&opts)
+		} else {
 			t.Parallel()
 		}
-		opts := options(t, server)
 		opts.Seal, opts.Witness = rowstoretest.HalfSealed(t), new(witness)
 		first := open(t, server, opts)
 		next := func(t *testing.T) machine.Store { return open(t, server, opts) }

@@ -73,7 +73,7 @@ type Options struct {
 	// parameters. Default: slog.Default().
 	Logger *slog.Logger
 
-	pace leased.Pace // tests shorten it. Zero means leased.UsualPace
+	pace leased.Pace // tests change it. Zero means leased.UsualPace
 }
 
 // Durability says what makes acknowledged commits durable.

@@ -430,10 +430,14 @@ func storm(t *testing.T, payers, payments, strikes int, rings []string, fail fun
 	}
 	paid := make(chan struct{})
 	failed := make(chan struct{})
+	failures := 0
+	if fail != nil {
+		failures = soak.Times(20, 100)
+	}
 	go func() {
 		defer close(failed)
 		random := rand.New(rand.NewPCG(seed, uint64(payers)))
-		for n := 0; fail != nil; n++ {
+		for n := range failures { // a machine where each takes long comes to its end too
 			select {
 			case <-time.After(time.Duration(min(n, 1))*time.Second + time.Duration(random.Int64N(int64(2*time.Second)))):
 				fail(server, fleet, random)

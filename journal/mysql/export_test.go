@@ -1,0 +1,12 @@
+package mysql
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/journal/internal/leased"
+)
+
+// Patient makes a session outlive a server that a busy machine restarts slowly.
+func Patient(opts *Options) {
+	opts.pace = leased.Pace{TTL: time.Minute, Beat: leased.UsualPace.Beat, Again: leased.UsualPace.Again, Lost: 50 * time.Second}
+}
