@@ -43,7 +43,7 @@ type Flow struct {
 	Function    FlowFunction
 	Key         string // parent of the operations' keys; never sent itself
 	Input       []byte
-	InputDigest string // tells asking again from a misuse of the name
+	InputDigest string // tells asking again from a misuse of the name; "" once Tombstone is set
 
 	InboundEndpoint string // the endpoint of the inbound request above the flow; "" if none
 
@@ -71,7 +71,7 @@ type Flow struct {
 	UpdatedAt time.Time // the latest change other than a step's record
 	EndedAt   time.Time
 
-	Tombstone bool // ended, and the input and the steps were reaped
+	Tombstone bool // ended, and the input, the steps and the texts of errors were reaped
 
 	Steps []StepRecord // by Seq
 

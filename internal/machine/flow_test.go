@@ -49,7 +49,8 @@ set_aside                      begin|begin_sooner                            * *
 tombstone                      begin|begin_sooner                            * * * *               → gone finished
 running                        begin_other                                   * * * *               → misuse running
 waiting                        begin_other                                   * * * *               → misuse waiting
-finished|tombstone             begin_other                                   * * * *               → misuse finished
+finished                       begin_other                                   * * * *               → misuse finished
+tombstone                      begin_other                                   * * * *               → gone finished
 given_up                       begin_other                                   * * * *               → misuse given_up
 set_aside                      begin_other                                   * * * *               → misuse set_aside
 
@@ -384,6 +385,7 @@ func TestFlowThatIsReapedKeepsItsName(t *testing.T) {
 	f := journal.Flow{
 		Ref: journal.Ref{ID: "order"}, State: journal.FlowStateFinished, Claim: 1, InputDigest: "i", CreatedAt: noon, UpdatedAt: noon, EndedAt: noon,
 		Input: []byte("{}"), Steps: []journal.StepRecord{{Seq: 1, Kind: journal.StepDone}}, History: []journal.FlowFailure{{At: noon}},
+		GivenUpFor: "a reason", Cause: "a cause",
 	}
 	reap := machine.FlowEvent{Kind: machine.FlowEventReap, At: noon.Add(time.Hour - time.Millisecond), Keep: time.Hour}
 	_, decision, err := machine.NextFlow(f, false, reap)
@@ -397,6 +399,7 @@ func TestFlowThatIsReapedKeepsItsName(t *testing.T) {
 	assert.Empty(t, f.Input)
 	assert.Empty(t, f.Steps)
 	assert.Empty(t, f.History)
+	assert.Empty(t, f.InputDigest+f.GivenUpFor+f.Cause)
 	_, decision, err = machine.NextFlow(f, false, machine.FlowEvent{Kind: machine.FlowEventBegin, At: noon, Session: "B", InputDigest: "i"})
 	require.NoError(t, err)
 	assert.Equal(t, machine.Gone, decision)

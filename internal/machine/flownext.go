@@ -57,10 +57,10 @@ func beginFlow(f journal.Flow, live bool, ev FlowEvent) (journal.Flow, Decision,
 	switch {
 	case f.State == journal.FlowStateAbsent:
 		return holdFlow(newFlow(f, ev), ev), Execute, nil
-	case isAnotherFlow(f, ev):
-		return f, Misuse, nil
 	case f.Tombstone:
 		return f, Gone, nil
+	case isAnotherFlow(f, ev):
+		return f, Misuse, nil
 	}
 	switch f.State {
 	case journal.FlowStateFinished:
@@ -89,10 +89,10 @@ func enqueueFlow(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 		return f, Ignored, invalidFlow(f, ev, "needs the input's digest, and a function that a claim can name")
 	case f.State == journal.FlowStateAbsent:
 		return parkFlow(newFlow(f, ev), ev), Recorded, nil
-	case isAnotherFlow(f, ev):
-		return f, Misuse, nil
 	case f.Tombstone:
 		return f, Gone, nil
+	case isAnotherFlow(f, ev):
+		return f, Misuse, nil
 	}
 	return f, Ignored, nil
 }
@@ -243,13 +243,14 @@ func retryFlow(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 	return f, Ignored, nil
 }
 
-// reapFlow keeps the name, so that the flow never runs again.
+// reapFlow keeps the name, so that the flow never runs again. Nothing is left of the input, not even a digest.
 func reapFlow(f journal.Flow, ev FlowEvent) (journal.Flow, Decision, error) {
 	if !f.State.Ended() || f.Tombstone || ev.At.Sub(f.EndedAt) < ev.Keep {
 		return f, Ignored, nil
 	}
 	f.Tombstone = true
 	f.Input, f.Steps, f.History = nil, nil, nil
+	f.InputDigest, f.GivenUpFor, f.Cause = "", "", ""
 	return f, Recorded, nil
 }
 

@@ -90,7 +90,7 @@ func FlowViolations(f journal.Flow) []string {
 	var v violations
 	v.must(f.State > journal.FlowStateAbsent && f.State <= journal.FlowStateSetAside, "its state is one of the states")
 	v.must(f.Claim >= 1 || f.Claim == 0 && f.State == journal.FlowStateWaiting && len(f.Steps) == 0, "a flow that was never claimed waits, and has no step")
-	v.must(f.InputDigest != "", "it has its input's digest")
+	v.must(f.InputDigest != "" || f.Tombstone, "it has its input's digest")
 	v.must(!f.CreatedAt.IsZero() && !f.UpdatedAt.IsZero(), "it says when it was begun and changed")
 	v.must(f.Failures >= 0 && len(f.History) <= maxFlowHistory, "its failures are counted")
 	v.must((f.State == journal.FlowStateRunning) == (f.Holder != ""), "it is held by a session if and only if it runs")

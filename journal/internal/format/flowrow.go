@@ -69,6 +69,7 @@ func (c Codec) EncodeFlow(f, was *journal.Flow, stored StoredFlow) (encoded, inp
 		input = c.sealBody(input, ofFlow(f.Ref))
 	}
 	switch {
+	case f.Tombstone: // it has none of these fields
 	case stored.Box != nil && samePrivateFlow(f, was):
 		facts.Box = stored.Box
 	case c.Ring != nil:
@@ -145,14 +146,15 @@ func (c Codec) DecodeFlow(f *journal.Flow, summed, input []byte) (box []byte, er
 	if f.PutOff() {
 		f.DueAt = mirrored(f.DueAt)
 	}
+	inClear := facts.Input+facts.GivenUpFor+facts.Cause != "" || facts.History != nil
 	switch {
 	case !whole:
 		return facts.Box, ErrSum
-	case facts.Box != nil && facts.Input+facts.GivenUpFor+facts.Cause != "", facts.Box != nil && facts.History != nil: // beside the box
+	case facts.Box != nil && inClear: // beside the box
 		return nil, ErrDamaged
 	case facts.Box != nil:
 		return facts.Box, c.openFlow(f, facts.Box, input)
-	case !c.readsClear():
+	case !c.readsClear() && (inClear || !f.Tombstone): // a tombstone has nothing to seal
 		return nil, ErrClear
 	}
 	f.Input = bytes.Clone(input)
@@ -166,8 +168,7 @@ func (c Codec) openFlow(f *journal.Flow, box, input []byte) error {
 		return err
 	}
 	var private flowPrivate
-	reaped := f.Tombstone && f.State.Ended()
-	if json.Unmarshal(plain, &private) != nil || private.Undoing != f.Undoing || private.HasInput && len(input) == 0 && !reaped {
+	if json.Unmarshal(plain, &private) != nil || private.Undoing != f.Undoing || private.HasInput && len(input) == 0 {
 		return ErrDamaged
 	}
 	f.InputDigest, f.GivenUpFor, f.Cause, f.History = private.Input, private.GivenUpFor, private.Cause, private.History

@@ -102,8 +102,8 @@ func TestAFlowsFieldsBesideItsBox(t *testing.T) {
 	}
 }
 
-// A reaped flow has lost its input, with the key and without.
-func TestAReapedFlowNeedsNoInput(t *testing.T) {
+// A reaped flow has nothing to seal, whether the process that reaps has the key or not.
+func TestAReapedFlowHasNoBox(t *testing.T) {
 	c := Codec{Ring: aRing(t, "k1")}
 	_, f, _, _ := records()
 	f.State, f.History = journal.FlowStateFinished, nil
@@ -113,13 +113,19 @@ func TestAReapedFlowNeedsNoInput(t *testing.T) {
 		box, err := reaps.DecodeFlow(&was, facts, input)
 		require.NoError(t, err)
 		next := was
-		next.Tombstone, next.Input, next.History = true, nil, nil
+		next.Tombstone, next.Input, next.InputDigest, next.GivenUpFor, next.Cause = true, nil, "", "", ""
 		reaped, none := reaps.EncodeFlow(&next, &was, StoredFlow{box, input})
 		require.Empty(t, none)
 		is := journal.Flow{Handle: f.Handle, Ref: f.Ref, Function: f.Function, State: f.State, Tombstone: true}
-		_, err = c.DecodeFlow(&is, reaped, nil)
+		box, err = Codec{Ring: aRing(t, "k2")}.DecodeFlow(&is, reaped, nil)
 		require.NoError(t, err)
-		assert.Equal(t, f.InputDigest, is.InputDigest)
+		assert.Empty(t, box)
+		assert.Empty(t, is.SealedBy)
+
+		next.Cause = "forged"
+		reaped, _ = Codec{}.EncodeFlow(&next, &was, StoredFlow{})
+		_, err = c.DecodeFlow(&is, reaped, nil)
+		assert.ErrorIs(t, err, ErrClear)
 	}
 }
 
