@@ -19,11 +19,11 @@ import (
 
 // CatchUp says which events Client.CatchUp reads. From and Types are required.
 type CatchUp struct {
-	// From is the time of the first event. The first time, give the time when Handler first ran: Handler has no marks of
+	// From is the first event's time. The first time, give the time when Handler first ran: Handler has no marks of
 	// earlier events, and would do them again. Later, give CaughtUp.Next.
 	From time.Time
 
-	// Types are the types of the wanted events, as the provider names them. A single "*" means all types.
+	// Types are the wanted events' types, as the provider names them. A single "*" means all types.
 	Types []string
 
 	// Handler is the handler behind Client.WebhookHandler. The handler gets each event in the form of a webhook, in at
@@ -31,7 +31,7 @@ type CatchUp struct {
 	// of 2xx means that the event was handled. Nil means that events are only recorded.
 	Handler http.Handler
 
-	// Scope is the scope of the operations that an event may be about, as in WithScope.
+	// Scope is the scope for the operations that an event may be about, as in WithScope.
 	Scope string
 
 	// Account is the provider's id of the account whose events are read. The client sends the account in the provider's
@@ -48,10 +48,10 @@ type CatchUp struct {
 	Undelivered bool
 }
 
-// CaughtUp is the result of Client.CatchUp.
+// CaughtUp is Client.CatchUp's result.
 type CaughtUp struct {
 	Next          time.Time     // the next From
-	Read, Handled int           // events; those of Again included
+	Read, Handled int           // events; those from Again included
 	Failed        []FailedEvent // at most 1000, those first that have failed longest. The next pass gets them as Again
 	Gap           [2]time.Time  // events between these times are not listed, or not all of them. Zero: none
 	GapUnknown    bool          // the provider does not publish how long it lists an event
@@ -84,14 +84,14 @@ func (e *CatchUpError) Unwrap() error { return e.Err }
 const eventLimit = 30 * time.Second
 
 // CatchUp reads the events that the provider lists from opts.From until ten minutes ago. It records each event as
-// RecordEvent does, and hands the event to opts.Handler. So the events of lost webhooks are made good. It may hand over
+// RecordEvent does, and hands the event to opts.Handler. So lost webhooks' events are made good. It may hand over
 // an event that came before: the handler acts once for each event (consume.Consumer.WebhookHandler).
 //
 // An event that fails delays no other. CatchUp keeps nothing: call it again with From: result.Next and Again:
 // result.Failed. Next waits for an event that fails, for a day. An event proves something only if it came over verified
-// TLS from the host of the table (providers.Provider.FeedHost).
+// TLS from the table's host (providers.Provider.FeedHost).
 //
-// The result holds with an error, too, and after ctx has ended. The error is a *CatchUpError if a field of opts is
+// The result holds with an error, too, and after ctx has ended. The error is a *CatchUpError if a field in opts is
 // refused. Otherwise it says why a page could not be read, or that events failed. CatchUp is safe for concurrent use.
 // Run at most one pass at a time for each account.
 func (c *Client) CatchUp(ctx context.Context, provider string, opts CatchUp) (CaughtUp, error) {
@@ -240,7 +240,7 @@ func (c *Client) serveListed(h http.Handler, r *http.Request) (err error) {
 	return nil
 }
 
-// statusWriter keeps the status of an answer, and drops the rest.
+// statusWriter keeps an answer's status, and drops the rest.
 type statusWriter struct {
 	header http.Header
 	status int // 0: not written yet, which stands for 200
@@ -260,7 +260,7 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 }
 
 // CatchUpOf reports in Config.Authorize whether CatchUp or Objects makes a request, for a list or for the credential's
-// account. scope and account are those of CatchUp or ObjectList.
+// account. scope and account are those from CatchUp or ObjectList.
 func CatchUpOf(ctx context.Context) (scope, account string, lists bool) {
 	return reconcile.CatchUpOf(ctx)
 }

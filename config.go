@@ -46,7 +46,7 @@ type Config struct {
 	// must not change anything else. Authorize may call through the same client.
 	Authorize func(*http.Request) error
 
-	// Secret derives the keys and references for named operations, so both come back after the loss of the journal.
+	// Secret derives the keys and references for named operations, so both come back if the journal is lost.
 	// Secret also salts the fingerprints for secret bodies: under another Secret, a repeated request with such a body is
 	// ErrKeyReused. Give the same 16 bytes or more on every host. Nil means random keys.
 	Secret []byte
@@ -79,7 +79,7 @@ type Config struct {
 	// Resolve.
 	Reconcile *Reconcile
 
-	Trace  *Trace       // hooks on the way of an operation. Default: none
+	Trace  *Trace       // hooks along an operation's way. Default: none
 	Logger *slog.Logger // receives log records for operators. Default: silent
 
 	// MaxWait limits a call whose context has no deadline, waits for the journal included, and each operation that
@@ -125,10 +125,10 @@ type Outcomes struct {
 	HandleTx func(ctx context.Context, tx journal.Tx, op Operation) error
 
 	Heard bool // Handle also receives named operations whose caller has the response
-	Steps bool // HandleTx also receives the steps of flows that have the response
+	Steps bool // HandleTx also receives flows' steps that have the response
 }
 
-// ConfigError says which field of Config New refuses, and why.
+// ConfigError says which Config field New refuses, and why.
 type ConfigError struct {
 	Field string // such as "Outcomes"
 	Err   error

@@ -16,5 +16,5 @@
 // A response with a nil error is the operation's outcome: the answer, or a refusal after which nothing can have taken
 // effect. Any other result is an [*Error]. The Kind says how the operation stands, and docs/errors.md what to do.
 //
-// Package flow runs functions of several calls, and resumes them at the interrupted step.
+// Package flow runs functions with several calls, and resumes them at the interrupted step.
 package onceward

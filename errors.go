@@ -31,7 +31,7 @@ var (
 	ErrInvalidRequest    = fault.ErrInvalidRequest    // the request or the name can't be journaled
 	ErrUnprotected       = fault.ErrUnprotected       // Config.Strict rejected the request
 	ErrNameNeeded        = fault.ErrNameNeeded        // only a name can tell the operation from another: see WithParent, Client.Enqueue
-	ErrOpenTransaction   = fault.ErrOpenTransaction   // a transaction of the journal is open: use Client.Enqueue
+	ErrOpenTransaction   = fault.ErrOpenTransaction   // a journal transaction is open: use Client.Enqueue
 	ErrRedirected        = fault.ErrRedirected        // the outcome is a redirect to another origin, which is not followed
 	ErrMoved             = fault.ErrMoved             // the operation changed after Resolve's caller looked. Resolve changed nothing
 	ErrShutdown          = fault.ErrShutdown          // the client was shut down

@@ -17,12 +17,12 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Feed is a list of events that Run reads (Reconcile.Feeds). Provider, From and Types are required. A field that CatchUp
+// Feed is an event list that Run reads (Reconcile.Feeds). Provider, From and Types are required. A field that CatchUp
 // has too means the same.
 type Feed struct {
 	Provider string // as Config.Providers names it
 
-	// From is the time of the first event, for the first pass. Later passes go on where the one before ended.
+	// From is the first event's time, for the first pass. Later passes go on where the one before ended.
 	From time.Time
 
 	Types          []string
@@ -38,7 +38,7 @@ type Feed struct {
 const (
 	defaultFeedEvery  = time.Hour
 	shortestFeedEvery = time.Minute
-	shortestKeep      = 72 * time.Hour // a day of rest, a day for an event that fails, and a day for a late webhook
+	shortestKeep      = 72 * time.Hour // a day's rest, a day for an event that fails, and a day for a late webhook
 )
 
 // feeds returns the sources that Run reads.

@@ -17,10 +17,10 @@ import (
 // Ref identifies an operation by scope, parent and ID.
 type Ref = journal.Ref
 
-// State is the state of an operation.
+// State is an operation's state.
 type State = journal.State
 
-// The states of an operation.
+// An operation's states.
 const (
 	StatePending   = journal.StatePending   // no process holds it, due at a time
 	StateInFlight  = journal.StateInFlight  // being sent
@@ -43,7 +43,7 @@ const (
 	EffectNotKept     = journal.EffectNotKept     // completed, and the answer that said more was reaped
 )
 
-// Answer is the recorded answer of an operation.
+// Answer is an operation's recorded answer.
 type Answer = journal.Answer
 
 // Operation holds a client's knowledge about one logical effect.

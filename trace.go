@@ -105,10 +105,10 @@ const (
 	ReasonGeneration Reason = "generation" // the generation before had no effect, by a decision or by evidence
 )
 
-// CallResult is the result of a call, one of the Call… constants.
+// CallResult is a call's result, one of the Call… constants.
 type CallResult string
 
-// The results of a call.
+// A call's results.
 const (
 	CallExecuted  CallResult = "executed"        // the operation was sent, and the caller has the answer
 	CallReplayed  CallResult = "replayed"        // the answer was recorded before
@@ -123,7 +123,7 @@ const (
 	CallJournal   CallResult = "journal_error"   // ErrJournal, ErrJournalRestored
 )
 
-// callResult returns the result of a call, and the operation for hooks.
+// callResult returns a call's result, and the operation for hooks.
 func callResult(a *exchange.Answer) (Operation, CallResult) {
 	if e, is := a.Err.(*Error); is {
 		op := e.Operation

@@ -25,12 +25,12 @@ const (
 // one every ten seconds. Once these are used up, one retry a second is allowed. A Budget is a value and safe for
 // concurrent use.
 type Budget struct {
-	// Capacity is the number of tokens at first, and the most at any time. With [math.MaxInt] the budget never
+	// Capacity is how many tokens there are at first, and the most at any time. With [math.MaxInt] the budget never
 	// refuses a retry. Zero means [DefaultCapacity].
 	Capacity int
-	// Refill is the number of new tokens each second. Zero means [DefaultRefill].
+	// Refill is how many new tokens come each second. Zero means [DefaultRefill].
 	Refill float64
-	// PerSuccess is the number of tokens put back by a success. This ratio of retries to successes can go on for ever.
+	// PerSuccess is how many tokens a success puts back. This ratio of retries to successes can go on for ever.
 	// From 1 on, PerSuccess hardly limits a provider, except one that always fails. Zero means [DefaultPerSuccess].
 	PerSuccess float64
 	// ProbeEvery is the time after the last retry from which one more may go without a token. Such a probe shows that the

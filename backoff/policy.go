@@ -1,4 +1,4 @@
-// Package backoff has the settings of retries. A [Policy] sets the delays between the attempts of one operation: they
+// Package backoff has the settings for retries. A [Policy] sets the delays between the attempts of one operation: they
 // grow exponentially, with full jitter. A [Budget] limits the retries that all operations with one provider make together.
 package backoff
 
@@ -18,7 +18,7 @@ const (
 	DefaultMaxRetryAfter = 24 * time.Hour
 )
 
-// Policy sets the number of attempts in one call, and the delays between them. The zero value is ready to use: five
+// Policy sets how many attempts one call makes, and the delays between them. The zero value is ready to use: five
 // attempts, with delays drawn from up to 0.5 s, 1 s, 2 s and 4 s. A Policy is a value and safe for concurrent use.
 type Policy struct {
 	// Initial is the longest delay before the second attempt. Zero means [DefaultInitial].

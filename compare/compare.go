@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Window is a span of the provider's time. From is inside it, To is not.
+// Window is a span in the provider's time. From is inside it, To is not.
 type Window struct{ From, To time.Time }
 
 func (w Window) has(t time.Time) bool { return !t.Before(w.From) && t.Before(w.To) }
@@ -23,12 +23,12 @@ type Object struct {
 	// ID is the provider's id of the object. It is required.
 	ID string
 
-	// Kind is the kind in the words of the table (providers.Endpoint.Object): "charge". Empty means that the list does
-	// not say. An object without a kind may be of any.
+	// Kind is the kind in the table's words (providers.Endpoint.Object): "charge". Empty means that the list does
+	// not say. An object without a kind may have any.
 	Kind string
 
 	// Key is the idempotency key that the object shows, and Reference the reference (providers.Endpoint.Reference).
-	// Either is a mark: a program made the object. Leave both empty for the text of a person or of a payer.
+	// Either is a mark: a program made the object. Leave both empty for a person's or a payer's text.
 	Key, Reference string
 
 	// At is when the object was created, by the provider's clock. It is required.
@@ -59,7 +59,7 @@ type Options struct {
 	// windows that overlap, such as the past week each night.
 	Window Window
 
-	// Scope selects the operations of one scope. Nil means every scope. Run then reports nothing of other scopes. Unless
+	// Scope selects one scope's operations. Nil means every scope. Run then reports nothing of other scopes. Unless
 	// the table has KeysPerScope, an object with a mark and without an operation may be another scope's, and is counted
 	// only.
 	Scope *string
@@ -70,7 +70,7 @@ type Options struct {
 	Account string
 
 	// Mode is the mode of the credential that read the list, such as "live". It is required if the journals have
-	// operations of several modes in the window.
+	// operations with several modes in the window.
 	Mode string
 
 	// Kinds are the kinds of object that the list covers. Run compares no other operation. Empty means every kind.
@@ -138,14 +138,14 @@ func (o *Options) check() error {
 	return nil
 }
 
-// slack is how far the clocks of the provider and of the journals may be apart.
+// slack is how far the provider's clock and the journals' clocks may be apart.
 const slack = 5 * time.Minute
 
-// Run compares objects with the operations of journals, and changes nothing. It reads every operation, keeps the
+// Run compares objects with journals' operations, and changes nothing. It reads every operation, keeps the
 // window's operations, and then reads the objects one by one. An error of objects ends it: a list that was not read to
 // the end shows nothing.
 //
-// Run needs about 800 bytes of memory for each operation of the window. The same is true of an earlier operation without a
+// Run needs about 800 bytes for each operation in the window. The same is true of an earlier operation without a
 // recorded object, if the list has a mark of it. An object without a finding needs none.
 //
 // The error is an *OptionsError, an error of objects or Exists, or of a journal, such as one for a damaged record. There

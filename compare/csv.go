@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// csvHeader is the one header of a list as CSV.
+// csvHeader is the one header for a list as CSV.
 var csvHeader = []string{"id", "reference", "amount", "currency", "time"}
 
 // maxRow is the longest row, in bytes.
 const maxRow = 64 << 10
 
-// CSVError says which line of a list can't be read, and why.
+// CSVError says which list line can't be read, and why.
 type CSVError struct {
 	Line    int
 	Problem string
@@ -26,7 +26,7 @@ type CSVError struct {
 
 func (e *CSVError) Error() string { return fmt.Sprintf("compare: line %d: %s", e.Line, e.Problem) }
 
-// ReadCSV yields the objects of a list as CSV (RFC 4180): UTF-8, separated by commas, with this first line:
+// ReadCSV yields a list's objects as CSV (RFC 4180): UTF-8, separated by commas, with this first line:
 //
 //	id,reference,amount,currency,time
 //
@@ -35,7 +35,7 @@ func (e *CSVError) Error() string { return fmt.Sprintf("compare: line %d: %s", e
 // empty. The amount in a currency without known decimals is left out (ErrDecimals). An object has no kind, and counts as
 // one that took effect. A byte order mark, and lines that end in CR and LF, are allowed.
 //
-// Nothing is guessed. Another header, a thousands separator, another form of time and a row of more than 64 KiB end the
+// Nothing is guessed. Another header, a thousands separator, another time format and a row over 64 KiB end the
 // list with a *CSVError. ReadCSV holds one row, and does not close r.
 func ReadCSV(r io.Reader) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
@@ -105,7 +105,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// csvErrorOf returns an error of the CSV reader with its line.
+// csvErrorOf returns the CSV reader's error with its line.
 func csvErrorOf(err error) error {
 	var of *csv.ParseError
 	switch {

@@ -1,4 +1,4 @@
-// Package compare compares the objects that a provider lists with the operations of journals. It reports the differences,
+// Package compare compares the objects that a provider lists with journals' operations. It reports the differences,
 // and changes nothing.
 //
 // Reconciliation asks what became of one unknown operation. A comparison asks whether the provider has what the

@@ -170,7 +170,7 @@ func (r *run) judge(ctx context.Context, o *Object, one *operation, inside bool)
 	if o.State == providers.Refused && of != o.ID { // a try that moved nothing
 		if of == "" && one.standing == executed && (inside || one.inWindow) && one.declined == nil {
 			declined := *o
-			one.declined = &declined // it tells something if the list has no other object of the operation
+			one.declined = &declined // it tells something if the list has no other object for the operation
 		}
 		return nil
 	}

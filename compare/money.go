@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Money is an amount in the smallest unit of a currency. 20.00 EUR is Money{2000, "EUR"}. The zero Money is no amount.
+// Money is an amount in a currency's smallest unit. 20.00 EUR is Money{2000, "EUR"}. The zero Money is no amount.
 type Money struct {
 	Minor    int64
 	Currency string // its three letters; "" means that there is no amount
@@ -37,13 +37,13 @@ func (m Money) String() string {
 	return sign + digits[:len(digits)-decimals] + "." + digits[len(digits)-decimals:] + " " + m.Currency
 }
 
-// ErrDecimals means that Onceward does not know a currency's number of decimals, or that providers disagree. An amount
+// ErrDecimals means that Onceward does not know how many decimals a currency has, or that providers disagree. An amount
 // in such a currency can be compared only in the smallest unit.
 var ErrDecimals = errors.New("compare: the decimals of the currency are not known")
 
 // ParseDecimal returns the amount that a decimal number states: "20.00" in EUR is 2000 cents. It takes digits with an
 // optional minus sign and point. It rejects thousands separators, spaces, exponents, and more decimals than the currency
-// has unless these are zeros. Letters of the currency may be small.
+// has unless these are zeros. The currency's letters may be small.
 //
 // The error is ErrDecimals if the currency is well-formed and the decimals are not known.
 func ParseDecimal(number, currency string) (Money, error) {
@@ -68,7 +68,7 @@ func ParseDecimal(number, currency string) (Money, error) {
 	return minorOf(whole+fraction+strings.Repeat("0", decimals-len(fraction)), negative, code)
 }
 
-// ParseMinor returns the amount that a whole number of the smallest unit states. Letters of the currency may be small.
+// ParseMinor returns the amount that a whole number in the smallest unit states. The currency's letters may be small.
 func ParseMinor(number, currency string) (Money, error) {
 	code, err := codeOf(currency)
 	if err != nil {
@@ -106,7 +106,7 @@ func minorOf(digits string, negative bool, code string) (Money, error) {
 	return Money{n, code}, nil
 }
 
-// codeOf returns the code of a currency in capital letters.
+// codeOf returns a currency's code in capital letters.
 func codeOf(currency string) (string, error) {
 	code := strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' {
@@ -120,7 +120,7 @@ func codeOf(currency string) (string, error) {
 	return code, nil
 }
 
-// decimalsOf returns the decimals of a currency by ISO 4217.
+// decimalsOf returns a currency's decimals by ISO 4217.
 func decimalsOf(code string) (decimals int, known bool) {
 	for n, codes := range currencies {
 		for at := 0; at < len(codes); at += 4 {

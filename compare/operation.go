@@ -53,7 +53,7 @@ type operation struct {
 	declined        *Object // a try that the provider refused, of an operation without a recorded object
 }
 
-// readOperations reads every operation of the journals: the order of their handles is not that of time if several
+// readOperations reads every operation in the journals: handle order is not time order if several
 // processes write one journal.
 func (r *run) readOperations(ctx context.Context) error {
 	modes := map[string]bool{}
@@ -247,7 +247,7 @@ const amountNotNamed = "amounts of requests that name none, such as a full refun
 
 const amountUnreadable = "amounts of requests that can't be read, or in currencies without known decimals"
 
-// moneyOf takes the amount from the operation's request, or why there is none. sent returns a field of the request.
+// moneyOf takes the amount from the operation's request, or why there is none. sent returns a request field.
 func (one *operation) moneyOf(op *journal.Operation, endpoint *providers.Endpoint, sent func(string) (string, bool)) {
 	at := endpoint.Amount
 	one.money, one.number, one.decimal, one.amountUnknown = Money{}, "", at.Decimal, ""
@@ -290,7 +290,7 @@ func sentBy(whole *journal.Operation, endpoint *providers.Endpoint) func(field s
 	}
 }
 
-// readMoney reads the amount of an operation in its request.
+// readMoney reads an operation's amount in its request.
 func (r *run) readMoney(ctx context.Context, one *operation) error {
 	one.readWhole = true
 	whole, err := r.whole(ctx, one.journal, &journal.Operation{Ref: one.ref})

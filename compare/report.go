@@ -11,13 +11,13 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Report is the result of a comparison. It has no request and no answer. The ID of an unnamed operation is a key.
+// Report is a comparison's result. It has no request and no answer. The ID of an unnamed operation is a key.
 type Report struct {
-	// Operations is how many operations of the window should have an object at the provider. Matched is how many of these
+	// Operations is how many operations in the window should have an object at the provider. Matched is how many of these
 	// have one in the list, and AmountsCompared how many of the matched ones had their amount compared.
 	Operations, Matched, AmountsCompared int
 
-	// Objects is how many objects of the window the provider listed. An object that is listed twice counts twice.
+	// Objects is how many objects in the window the provider listed. An object that is listed twice counts twice.
 	Objects int
 
 	// NotCompared counts the operations, amounts and objects that could not be compared, by the reason.
@@ -34,7 +34,7 @@ type Report struct {
 	// UnsettledBefore is how many operations without an outcome were sent before the window.
 	UnsettledBefore int
 
-	// Findings are the differences: first the objects', in the order of the list, then the operations', first sent
+	// Findings are the differences: first the objects', in the list's order, then the operations', first sent
 	// first. Hidden counts the known ones (Options.Known), and Omitted those beyond the first 10000.
 	Findings        []Finding
 	Hidden, Omitted int
@@ -54,7 +54,7 @@ type Sum struct {
 
 // OK reports whether the provider has what the journals have, as far as Run could compare. No finding is grave, each kind
 // of object is in the list, and at least one operation was matched. Options.AllowEmpty lifts the last condition if no
-// operation of the window should have an object. OK says nothing about NotCompared.
+// operation in the window should have an object. OK says nothing about NotCompared.
 func (r *Report) OK() bool {
 	if len(r.Unlisted) > 0 || r.Omitted > 0 {
 		return false
@@ -78,7 +78,7 @@ type Finding struct {
 	Grave bool
 
 	Ref     journal.Ref // of the operation; zero if there is none
-	Journal int         // the operation's journal, an index of Options.Journals
+	Journal int         // the operation's journal, an index in Options.Journals
 	Object  string      // kind and id at the provider; "" if none is known
 
 	// Here is the amount of the operation's request, There the object's. Either is zero if it is not known.
@@ -110,7 +110,7 @@ var kindNames = [...]string{"", "only_here", "only_there", "several_there", "oth
 
 func (k Kind) String() string { return words.Of("Kind", kindNames[:], k) }
 
-// idOf returns the ID of a finding.
+// idOf returns a finding's ID.
 func idOf(kind Kind, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return kind.String() + "-" + hex.EncodeToString(sum[:10])

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// fits reports whether the object may be of the operation's kind.
+// fits reports whether the object may have the operation's kind.
 func (one *operation) fits(o *Object) bool {
 	return o.Kind == "" || one.kind == "" || o.Kind == one.kind
 }
@@ -114,7 +114,7 @@ func rank(o *Object, one *operation) int {
 	return 3 - int(one.standing)
 }
 
-// search looks in the journals for the operation of an object, sent at any time. others reports whether another scope,
+// search looks in the journals for an object's operation, sent at any time. others reports whether another scope,
 // account or mode has an operation with the object or a mark of the object. A mark that another scope has too is no proof.
 func (r *run) search(ctx context.Context, o *Object) (one *operation, others bool, err error) {
 	for _, by := range []struct {
@@ -161,7 +161,7 @@ func (r *run) search(ctx context.Context, o *Object) (one *operation, others boo
 	return nil, others, nil
 }
 
-// found returns the operation of a search as it is compared. An operation that Run did not read before counts as one
+// found returns a search's operation as it is compared. An operation that Run did not read before counts as one
 // outside the window. Without a recorded object the operation is kept, to tell a second object.
 func (r *run) found(ctx context.Context, in int, op *journal.Operation) (*operation, error) {
 	for _, one := range slices.Concat(r.keys[op.Key], r.references[op.Reference]) {

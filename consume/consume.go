@@ -52,7 +52,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Outcome is the outcome of one delivery of a message, without the message's ID.
+// Outcome is the outcome for one delivery of a message, without the message's ID.
 type Outcome struct {
 	Consumer string // Options.Name
 	Source   string // Message.Source
@@ -79,7 +79,7 @@ type Message struct {
 	Replay string
 }
 
-// Result is the result of a delivery that can be acknowledged.
+// Result is the result for a delivery that can be acknowledged.
 type Result string
 
 // The results.
@@ -117,7 +117,7 @@ type Consumer struct {
 	repeats  atomic.Bool // the latest message came before: look for the next one, before a transaction is begun for it
 }
 
-// storeError is an error of the journal.
+// storeError is an error from the journal.
 type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
@@ -159,7 +159,7 @@ func New(ctx context.Context, o Options) (*Consumer, error) {
 	return c, nil
 }
 
-// maxTogether limits the locks of a transaction. PostgreSQL has room for 64 for each of its connections by default.
+// maxTogether limits a transaction's locks. PostgreSQL has room for 64 for each of its connections by default.
 const maxTogether = 100
 
 // Run removes marks older than Options.Keep, until ctx ends or the journal is closed. Run returns ctx's error, or

@@ -20,7 +20,7 @@ import (
 // On a log, such as a partition of Kafka or a shard of Kinesis, commit the position behind messages[done-1]. After an error,
 // begin again at messages[done], never behind it. For a batch from an SQS FIFO queue, report messages[done:] as failed.
 //
-// do receives the index of its message. With Options.Together, several messages share do's transaction. If one fails, the
+// do receives its message's index. With Options.Together, several messages share do's transaction. If one fails, the
 // transaction is rolled back, and InOrder calls do again for the messages before it, in another transaction. If ctx ends,
 // InOrder stops. A panic in do goes on to InOrder's caller and leaves nothing in the open transaction. Messages that were
 // committed before are duplicates when they come again.
@@ -29,7 +29,7 @@ func (c *Consumer) InOrder(ctx context.Context, messages []Message, do func(ctx 
 	return len(results), err
 }
 
-// pass is a call of Do or InOrder.
+// pass is a call to Do or InOrder.
 type pass struct {
 	*Consumer
 	messages []Message
@@ -38,7 +38,7 @@ type pass struct {
 	at       int      // the message at work
 }
 
-// pass returns the results of the messages that are done, and the error of the next one.
+// pass returns the done messages' results, and the next one's error.
 func (c *Consumer) pass(ctx context.Context, messages []Message, do func(ctx context.Context, tx journal.Tx, i int) error) (_ []Result, err error) {
 	p := pass{Consumer: c, messages: messages, do: do}
 	err = ErrPanicked

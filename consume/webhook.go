@@ -61,7 +61,7 @@ func WholeBody(source string) Identity {
 	}
 }
 
-// webhookLimit is how long the messages of one delivery may take.
+// webhookLimit is how long one delivery's messages may take.
 const webhookLimit = 30 * time.Second
 
 // WebhookHandler returns a handler that does each message in a webhook once. Give the handler as next to

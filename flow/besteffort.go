@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// BestEffort makes a step which the rest of the flow can do without, such as a message to a customer. BestEffort works
+// BestEffort makes a step which the flow can do without, such as a message to a customer. BestEffort works
 // like [Step], with two differences. The flow does not wait for an unknown operation. The flow does not fail for an
 // operation whose answer is gone or was cut off.
 //
@@ -41,7 +41,7 @@ func BestEffort[T any](ctx context.Context, name string, do func(context.Context
 	return came.Result, err
 }
 
-// attempt is the result or the failure of a BestEffort step.
+// attempt is a BestEffort step's result or failure.
 type attempt[T any] struct {
 	Result  T               `json:"result"`
 	Failure json.RawMessage `json:"failure,omitempty"`

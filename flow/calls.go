@@ -61,7 +61,7 @@ func (st *step) ID() string { return st.id }
 // Take returns the reason why the step can't make a call, or nil. After nil, Left follows.
 func (st *step) Take(named bool) error { return st.calls.take(named) }
 
-// Left notes the result of a call.
+// Left notes a call's result.
 func (st *step) Left(l seam.Left) { st.calls.left(&l) }
 
 func (c *stepCalls) take(named bool) error {
@@ -290,7 +290,7 @@ func (st *step) broken(err error) *fault {
 	case st.calls.refused: // before it was begun
 		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, refused: true, due: r.core.Now().Add(lookAgain)}
 	case errors.Is(err, onceward.ErrJournal), errors.Is(err, onceward.ErrJournalRestored):
-		// A run without the record of a step gives the flow up and does not undo that step.
+		// A run without a step's record gives the flow up and does not undo that step.
 		return &fault{told: &Error{Step: st.name, Kind: onceward.ErrPending, Err: err}, due: r.core.Now().Add(askAgain), final: st.doubted}
 	}
 	return nil

@@ -14,7 +14,7 @@ type coped struct {
 	times  int
 }
 
-// maxCoped bounds the records of an error which differs in each run, such as a text with the time.
+// maxCoped bounds the records for an error which differs in each run, such as a text with the time.
 const maxCoped = 10
 
 // copedWith returns the failed steps whose failure is not recorded yet. copedWith leaves out a step with an answered

@@ -41,7 +41,7 @@ func (r *Runner) Do(ctx context.Context, id string, input any, do func(context.C
 	return err
 }
 
-// Run runs the flow with the name id, as Runner.Do does, and returns the recorded result of its function, the same for
+// Run runs the flow with the name id, as Runner.Do does, and returns its function's recorded result, the same for
 // every caller. After the flow's end the function is not called again. A flow that began under another version goes on
 // under the old version. The error is ErrUnregistered if the function is not registered with r.
 func (d *Func[In, Out]) Run(ctx context.Context, r *Runner, id string, in In) (Out, error) {

@@ -4,7 +4,7 @@
 //
 // # Write a flow
 //
-// A [Runner] runs the flows of an onceward.Client and the client's journal, without a server:
+// A [Runner] runs the flows for an onceward.Client and the client's journal, without a server:
 //
 //	client, err := onceward.New(onceward.Config{…})
 //	hc := client.HTTPClient()

@@ -45,7 +45,7 @@ func (d *Func[In, Out]) Enqueue(ctx context.Context, r *Runner, tx journal.Tx, i
 	return ask.enqueue(ctx, tx)
 }
 
-// enqueue records the flow in tx. Nothing else is asked of the journal meanwhile, which may wait for tx.
+// enqueue records the flow in tx. Nothing else is requested from the journal meanwhile, which may wait for tx.
 func (a *ask) enqueue(ctx context.Context, tx journal.Tx) (Flow, error) {
 	r := a.runner
 	local, ok := r.store.(machine.LocalFlows)
@@ -69,7 +69,7 @@ func (a *ask) enqueue(ctx context.Context, tx journal.Tx) (Flow, error) {
 	case err != nil:
 		return Flow{}, a.fail(onceward.ErrJournal, err)
 	case res.Decision != machine.Recorded && isEarlier(ctx, &res.Flow):
-		return Flow{}, a.fail(onceward.ErrKeyReused, errEarlier) // another request learns nothing of it
+		return Flow{}, a.fail(onceward.ErrKeyReused, errEarlier) // another request learns nothing about it
 	case res.Decision == machine.Misuse, res.Decision == machine.Gone:
 		return Flow{}, &Error{Flow: flowOf(&res.Flow), Kind: kindOf(&res.Flow, res.Decision)}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The kinds of Error, beside those of onceward.Error.
+// The Error kinds, beside onceward.Error's kinds.
 var (
 	// ErrFailed: the flow's function returned an error, which is in the chain. The flow runs again from Flow.DueAt
 	// on, by Run or by the next caller.
@@ -50,13 +50,13 @@ var (
 	ErrStep = errors.New("the step could not be resumed")
 )
 
-// Error is the error of a flow, a step, or a Runner's method about a flow. errors.Is finds the Kind as well as the
+// Error is the error from a flow, a step, or a Runner's method about a flow. errors.Is finds the Kind as well as the
 // cause. The text leaves out URLs' queries, users and fragments from the cause's text, and anything called a credential
 // or like one. The journal and the log keep no more than this text.
 type Error struct {
 	Flow Flow   // the present state; zero if the flow was not recorded
 	Step string // the step that failed; empty if none did
-	Kind error  // one of the Err… values of this package or of package onceward
+	Kind error  // an Err… value from this package or from package onceward
 	Err  error  // the cause; may be nil
 }
 
@@ -93,7 +93,7 @@ func (e *Error) Error() string {
 
 // Unwrap returns the kind, the cause, and ErrSetAside if the flow is set aside. While the flow has not ended,
 // errors.Is does not find an operation's onceward.ErrAnswerGone or onceward.ErrKeyReused, nor the
-// ErrGivenUp of another flow, because for the flow itself they would be final.
+// ErrGivenUp from another flow, because for the flow itself they would be final.
 func (e *Error) Unwrap() []error {
 	errs := []error{e.Kind}
 	if e.Flow.State == StateSetAside && e.Kind != ErrSetAside {
@@ -108,7 +108,7 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// ofOperation is the cause of a flow's error. errors.Is finds nothing in ofOperation which a caller would take for the
+// ofOperation is the cause in a flow's error. errors.Is finds nothing in ofOperation which a caller would take for the
 // flow's end.
 type ofOperation struct{ error }
 
@@ -120,7 +120,7 @@ func (e ofOperation) As(target any) bool { return errors.As(e.error, target) }
 
 // GiveUp returns an error. A flow's function gives the flow up by returning this error. Each step is then undone once,
 // the latest first, by the function given to [WithUndo]: a saga with compensations. Undoing begins when every operation
-// of the flow is completed or cancelled. Until then the flow waits, and an unknown operation has to be resolved first.
+// in the flow is completed or cancelled. Until then the flow waits, and an unknown operation has to be resolved first.
 // After the undoing the flow is [ErrGivenUp]. If the flow is given up at once, err is in the chain. GiveUp returns nil
 // for nil.
 func GiveUp(err error) error {
@@ -138,7 +138,7 @@ func (e *giveUp) Unwrap() error { return e.err }
 // recordable returns the error's text for the journal: without possible credentials, and within a limit.
 func recordable(err error) string { return secret.Recorded(err.Error()) }
 
-// noAnswer returns the error of an operation without an answer.
+// noAnswer returns the error for an operation without an answer.
 func noAnswer(client *onceward.Client, op *journal.Operation) *onceward.Error {
 	return &onceward.Error{
 		Operation: core.OperationOf(client, op), Kind: core.KindOf(op.State),

@@ -11,10 +11,10 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// State is the state of a flow.
+// State is a flow's state.
 type State = journal.FlowState
 
-// The states of a flow.
+// A flow's states.
 const (
 	StateRunning  = journal.FlowStateRunning  // the function runs, or the process died
 	StateWaiting  = journal.FlowStateWaiting  // the flow goes on at DueAt
@@ -29,24 +29,24 @@ type StepRecord = journal.StepRecord
 // Failure is one failed run of a flow.
 type Failure = journal.FlowFailure
 
-// Flow is the record of one flow.
+// Flow is one flow's record.
 type Flow struct {
 	onceward.Ref
-	Function   string // name of the registered function; empty for a flow of Runner.Do
+	Function   string // the registered function's name; empty for a flow that Runner.Do runs
 	Version    int
 	State      State
 	Undoing    bool   // the flow is being given up
 	GivenUpFor string // the reason
-	Trace      string // the W3C traceparent of the first caller; empty if there was none
+	Trace      string // the W3C traceparent from the first caller; empty if there was none
 	CreatedAt  time.Time
 	EndedAt    time.Time
-	DueAt      time.Time    // of a waiting flow: no run before this
-	WaitsFor   onceward.Ref // of a waiting flow: the awaited operation; zero if none
+	DueAt      time.Time    // for a waiting flow: no run before this
+	WaitsFor   onceward.Ref // for a waiting flow: the awaited operation; zero if none
 	Cause      string       // why the flow waits or is set aside
 	Failures   int          // in a row
 	History    []Failure
 	Steps      []StepRecord // in the order in which they were recorded
-	Result     []byte       // of a finished flow: the result as JSON; nil for a flow of Runner.Do
+	Result     []byte       // for a finished flow: the result as JSON; nil for a flow that Runner.Do runs
 
 	operations string // the operations' Ref.Parent
 }
@@ -65,12 +65,12 @@ func flowOf(f *journal.Flow) Flow {
 	}
 }
 
-// Operation returns the name of a step's unnamed operation, for Client.Operation.
+// Operation returns the name for a step's unnamed operation, for Client.Operation.
 func (f Flow) Operation(step string) onceward.Ref {
 	return onceward.Ref{Scope: f.Scope, Parent: f.operations, ID: step}
 }
 
-// String draws the progress of the flow, such as "started → create → charge → finished".
+// String draws the flow's progress, such as "started → create → charge → finished".
 func (f Flow) String() string {
 	path := []string{"started"}
 	for _, s := range f.Steps {

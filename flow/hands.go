@@ -12,7 +12,7 @@ import (
 type hands struct {
 	mu     sync.Mutex
 	asked  map[onceward.Ref]int
-	claims int // claims under way, of flows not known yet
+	claims int // claims under way, for flows not known yet
 	run    map[onceward.Ref]int
 	doubts map[string]int // by session, failed claims which may have been stored; nil without a goroutine that resolves them
 }

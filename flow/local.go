@@ -11,7 +11,7 @@ import (
 // LocalStep makes a step of writes to the application's own tables, in the journal's database. The writes of do by tx and
 // the step's record are one commit, so the writes are there if and only if the step is done.
 //
-// TX is the type of the database's transactions, and follows from do: *sql.Tx with journal/sqlite, pgx.Tx with
+// TX is the database's transaction type, and follows from do: *sql.Tx with journal/sqlite, pgx.Tx with
 // journal/postgres. Any other type is [ErrStep], and so is a journal without a database.
 //
 // do must not commit or roll back. After an error do is called again, with another transaction. The step fails if a
@@ -49,11 +49,11 @@ func driver[TX any](st *step, tx journal.Tx) (TX, error) {
 	return own, nil
 }
 
-// WithLocalUndo sets a function which undoes a step, of any kind, by writes to the application's own tables in the
-// journal's database. The writes of undo by tx and the record of the undo are one commit. TX, tx and ctx are as in
+// WithLocalUndo sets a function which undoes any kind of step, by writes to the application's own tables in the
+// journal's database. The writes that undo makes by tx and the undo's record are one commit. TX, tx and ctx are as in
 // [LocalStep], and [WithTransaction] holds too. Otherwise WithLocalUndo works like [WithUndo].
 //
-// If a flow is given up, the undo of the first step is the flow's last write.
+// If a flow is given up, the first step's undo is the flow's last write.
 func WithLocalUndo[T, TX any](undo func(ctx context.Context, tx TX, result T) error) StepOption[T] {
 	return func(o *stepOptions[T]) {
 		o.undoLocal = func(ctx context.Context, st *step, tx journal.Tx, result T) error {

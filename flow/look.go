@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Flow returns a flow's record, including the results of its steps. The error is onceward.ErrNotFound if the
+// Flow returns a flow's record, including its steps' results. The error is onceward.ErrNotFound if the
 // journal has no such flow.
 func (r *Runner) Flow(ctx context.Context, ref onceward.Ref) (Flow, error) {
 	f, err := r.store.GetFlow(ctx, ref)

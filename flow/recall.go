@@ -20,7 +20,7 @@ import (
 // record keeps the text, the Reasons, and the errors from this package, package onceward and package context. A later
 // caller of the flow finds these by errors.Is, as the first caller did.
 //
-// Two Reasons of the same text are one.
+// Two Reasons with the same text are one.
 type Reason string
 
 func (r Reason) Error() string { return string(r) }
@@ -63,7 +63,7 @@ var recorded = []struct {
 	{"deadline_exceeded", context.DeadlineExceeded},
 }
 
-// failure is what the journal keeps of an error, as JSON.
+// failure is what the journal keeps about an error, as JSON.
 type failure struct {
 	Text      string           `json:"error"`
 	Is        []string         `json:"is,omitempty"`
@@ -135,7 +135,7 @@ func kindOfName(name string) error {
 	return nil
 }
 
-// recall makes an error of what the journal has of one. A text alone is one of an earlier
+// recall makes an error from what the journal has about one. A text alone is one of an earlier
 // release.
 func recall(encoded []byte) error {
 	var f failure
@@ -168,7 +168,7 @@ type recalled struct {
 func (e *recalled) Error() string   { return e.text }
 func (e *recalled) Unwrap() []error { return e.is }
 
-// gaveUpFor returns the recorded error of a flow's own GiveUp, or nil.
+// gaveUpFor returns the recorded error from a flow's own GiveUp, or nil.
 func gaveUpFor(steps []journal.StepRecord) error {
 	for i := range steps {
 		if steps[i].Kind == journal.StepGaveUp {
@@ -178,7 +178,7 @@ func gaveUpFor(steps []journal.StepRecord) error {
 	return nil
 }
 
-// returned is what the function of a finished flow returned, as JSON, or nil.
+// returned is what a finished flow's function returned, as JSON, or nil.
 func returned(steps []journal.StepRecord) []byte {
 	for i := range steps {
 		if steps[i].Kind == journal.StepReturned {

@@ -18,12 +18,12 @@ import (
 // if the step had returned result. If the flow is given up later, result is undone. If you can still get the provider's
 // answer, you may supply the answer by Resolve instead, and the step makes the result.
 //
-// result is recorded as JSON and has to fit the step. A result of another form, or a nil for a step with a result, is
+// result is recorded as JSON and has to fit the step. A result with another form, or a nil for a step with a result, is
 // ErrChanged in the next run. You may then state the result again. For a step's undo, step is "undo/" and the step's
 // name. result is then ignored, and the step counts as undone. A flow which was set aside goes on, and the failures are
 // reset. how names the operator and the reason. The record leaves out possible credentials.
 //
-// Every operation of the step needs an outcome first. Otherwise the error is an *Error with onceward.ErrPending,
+// Every operation in the step needs an outcome first. Otherwise the error is an *Error with onceward.ErrPending,
 // onceward.ErrInFlight or onceward.ErrOutcomeUnknown: see Resolve. Other errors are:
 //   - an *Error with onceward.ErrInFlight while another caller runs the flow;
 //   - onceward.ErrNotFound, wrapped, if there is no such flow;
@@ -85,7 +85,7 @@ func (r *Runner) unstated(flow onceward.Ref, step string, err error) error {
 	return fmt.Errorf("onceward: resolve step %s of flow %s: %w", step, flow.ID, err)
 }
 
-// mayState reports whether an operator may state a step's result, and returns the note of a begun operation.
+// mayState reports whether an operator may state a step's result, and returns a begun operation's note.
 func (r *Runner) mayState(ctx context.Context, f *journal.Flow, name string) (note journal.StepRecord, err error) {
 	n := r.newRun(f, false)
 	undone, undoes := strings.CutPrefix(name, undoName+"/")

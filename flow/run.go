@@ -35,7 +35,7 @@ type run struct {
 	flow     journal.Flow
 	recorded map[string]*journal.StepRecord // completed steps, by name
 	undone   map[string]bool
-	called   map[string][]string // IDs of the requested operations, by step
+	called   map[string][]string // the requested operations' IDs, by step
 	seq      int                 // the latest record's
 	saved    int                 // how many records in flow.Steps are known to be in the journal
 	visited  map[string]bool
@@ -71,14 +71,14 @@ type fault struct {
 // place is where a context stands within a flow.
 type place struct {
 	run     *run
-	section int      // position of the parallel section; 0: in none
+	section int      // the parallel section's position; 0: in none
 	steps   []string // the section's steps
 	step    *step    // nil: in none
 }
 
 type placeKey struct{}
 
-// backgroundKey marks contexts of flows run by Resume and Run.
+// backgroundKey marks contexts for flows run by Resume and Run.
 type backgroundKey struct{}
 
 func placeOf(ctx context.Context) *place {
@@ -193,7 +193,7 @@ func (r *run) under(ctx context.Context, st *step) context.Context {
 	}})
 }
 
-// replayed returns the result of a flow that only runs through recorded steps.
+// replayed returns the result for a flow that only runs through recorded steps.
 func (r *run) replayed(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -325,7 +325,7 @@ func (r *run) park(ctx context.Context, f *fault) error {
 	}
 	told := *f.told
 	if f.open != nil && told.Err != nil {
-		// The caller gets only the text of the step's error: the caller could mistake the wait for the error.
+		// The caller gets only the step's error text: the caller could mistake the wait for the error.
 		told.Err = &recalled{text: told.Err.Error(), is: []error{f.open}}
 	}
 	return r.end(ctx, machine.FlowEvent{Kind: machine.FlowEventPark, Due: due, WaitsFor: waits, Cause: causeOf(f.told)}, &told)
@@ -373,7 +373,7 @@ func (r *run) fail(ctx context.Context, told *Error) error {
 	}
 	limit := policy.MaxAttempts
 	if told.Kind == ErrChanged {
-		limit = 1 // the same function fails again, and a person has to know of it
+		limit = 1 // the same function fails again, and a person has to know
 	}
 	return r.end(ctx, machine.FlowEvent{
 		Kind: machine.FlowEventFail, Cause: causeOf(told), Due: r.rested(r.core.Now().Add(pause)), Limit: limit,
@@ -449,7 +449,7 @@ func (r *run) insist(ev machine.FlowEvent) {
 	}
 }
 
-// tell completes an error of this run.
+// tell completes an error from this run.
 func (r *run) tell(told *Error) error {
 	e := *told
 	e.Flow = flowOf(&r.flow)

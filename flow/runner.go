@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Runner runs the flows in a client's journal. A Runner is safe for concurrent use, and needs no end of its own: the
+// Runner runs the flows in a client's journal. A Runner is safe for concurrent use, and needs no separate end: the
 // client's Shutdown waits for running flows.
 type Runner struct {
 	client  *onceward.Client
@@ -25,7 +25,7 @@ type Runner struct {
 
 	mu        sync.RWMutex
 	functions map[journal.FlowFunction]*function
-	names     []journal.FlowFunction // the functions' names, in the order of registration
+	names     []journal.FlowFunction // the functions' names, in registration order
 	retried   int                    // with how many functions retryChanged was done last, and one more
 
 	hands hands

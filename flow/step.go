@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Step makes one step of ctx's flow, and returns do's result.
+// Step makes one step in ctx's flow, and returns do's result.
 //
 // The result is recorded as JSON. From then on the step returns the recorded result, and does not call do again. A
 // step which was cut off earlier is made again with the same keys, so the operations still take effect once. All
@@ -35,11 +35,11 @@ import (
 // begins after do returns. Likewise, a flow's steps are over when the function returns. A step in progress is not done
 // ([ErrStep]).
 //
-// Make the operations of a step one after another, and in the same order in every run. A new operation is
+// Make a step's operations one after another, and in the same order in every run. A new operation is
 // [onceward.ErrNotSent] in two cases: another one of the step has no outcome, or another one took effect in an earlier
 // run and the present run has not asked for it. So if do chooses another card in a later run, only one card is charged.
 // If nothing was sent for the earlier operation, the operation is cancelled, and the new one begins. Pay by another
-// card in a step of its own.
+// card in a separate step.
 //
 // # Errors
 //
@@ -47,7 +47,7 @@ import (
 // done, or has begun an operation, the failure is permanent: further runs get the same error again, as [Reason]
 // describes. Use [Parallel] for steps which are to be tried again in any case.
 //
-// If an operation of the step has no outcome yet, the error is an [*Error] with [onceward.ErrPending],
+// If an operation in the step has no outcome yet, the error is an [*Error] with [onceward.ErrPending],
 // [onceward.ErrOutcomeUnknown] or [onceward.ErrInFlight], no matter which run began the operation. Further
 // steps return the error too, and the flow waits, even if do or the flow's function hides the error.
 //
@@ -107,7 +107,7 @@ func uuidStep(flow, name string) string {
 	return id.String()
 }
 
-// Parallel returns a context for the named steps, which may run at once, such as in the goroutines of an errgroup.
+// Parallel returns a context for the named steps, which may run at once, such as in an errgroup's goroutines.
 // The steps' order is not part of the flow, and their keys follow from their names. Name all steps beforehand. A renamed
 // or removed step is then noticed before another is made in its stead, and each step returns [ErrChanged]. Call Parallel
 // once for each group of steps, in sequence with the steps before and after the group.
@@ -138,11 +138,11 @@ type StepOption[T any] func(*stepOptions[T])
 type stepOptions[T any] struct {
 	undo      func(context.Context, T) error
 	undoLocal func(context.Context, *step, journal.Tx, T) error
-	begin     func(context.Context) (journal.Tx, error) // of a LocalStep and a local undo; nil: the journal's
+	begin     func(context.Context) (journal.Tx, error) // for a LocalStep and a local undo; nil: the journal's
 }
 
 // WithUndo sets the function which undoes a step if the flow is given up. The function gets the step's result. An undo is
-// a step itself: made once, with keys of its own, and again after a failure. The undo's own writes and the record are not
+// a step itself: made once, with separate keys, and again after a failure. The undo's own writes and the record are not
 // one commit. After a crash between the two, the undo runs again. See [WithLocalUndo] for writes to the journal's database.
 func WithUndo[T any](undo func(ctx context.Context, result T) error) StepOption[T] {
 	return func(o *stepOptions[T]) { o.undo = undo }

@@ -2,7 +2,7 @@ package flow
 
 import "context"
 
-// Trace is a set of hooks, in the manner of net/http/httptrace. Any hook may be nil. Hooks are called synchronously,
+// Trace is a set of hooks, as in net/http/httptrace. Any hook may be nil. Hooks are called synchronously,
 // some concurrently, and must return soon. Hooks receive no secret, header or body, except for steps' results.
 type Trace struct {
 	// Parent returns the caller's W3C traceparent, which a new flow keeps (Flow.Trace). Empty means none.

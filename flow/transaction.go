@@ -55,7 +55,7 @@ func (st *step) inTransaction(ctx context.Context, begin func(context.Context) (
 	}
 	switch err := commit(); {
 	case errors.Is(err, journal.ErrTxAborted):
-		return nil, err // write overlooked the error of its statement, and the next run would again
+		return nil, err // write overlooked its statement's error, and the next run would again
 	case err != nil:
 		st.doubted = true // the next run reads whether it landed
 		return nil, &Error{Step: st.name, Kind: onceward.ErrJournal, Err: err}

@@ -87,7 +87,7 @@ func (r *run) operations(ctx context.Context, ids []string) (ops []journal.Opera
 	return ops, nil
 }
 
-// blockedBy returns an error if an operation of the step blocks the flow's undo: the operation has no outcome, and might
+// blockedBy returns an error if an operation in the step blocks the flow's undo: the operation has no outcome, and might
 // still take effect. Otherwise blockedBy returns the number of operations with an answer, and the operations with an
 // effect. blockedBy is called under mu.
 func (r *run) blockedBy(ctx context.Context, st *step) (answers int, effects []onceward.Ref, err error) {

@@ -39,7 +39,7 @@ type step struct {
 	calls stepCalls
 }
 
-// enterStep finds the record of a step, or lets the step be made.
+// enterStep finds a step's record, or lets the step be made.
 func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bool) (*step, error) {
 	p := placeOf(ctx)
 	if p == nil {
@@ -143,7 +143,7 @@ func enterStep(ctx context.Context, name string, kind journal.StepKind, spare bo
 	return st, nil
 }
 
-// resultOf returns the result of a recorded step as JSON.
+// resultOf returns a recorded step's result as JSON.
 func resultOf(rec *journal.StepRecord) []byte {
 	if rec.Kind != journal.StepByHand {
 		return rec.Result
@@ -159,7 +159,7 @@ func resultOf(rec *journal.StepRecord) []byte {
 
 const undoName = "undo"
 
-// maxStepName leaves room for the name of an operation in the step.
+// maxStepName leaves room for an operation's name in the step.
 const maxStepName = seam.MaxName / 2
 
 func checkStepName(name string) string {
@@ -178,7 +178,7 @@ func checkStepName(name string) string {
 	return ""
 }
 
-// within returns a context for the work of the step.
+// within returns a context for the step's work.
 func (st *step) within(ctx context.Context) context.Context {
 	return context.WithValue(st.run.under(ctx, st), placeKey{}, &place{run: st.run, step: st})
 }
@@ -274,7 +274,7 @@ func (st *step) leave(ctx context.Context, result []byte, err error) ([]byte, er
 	return result, nil
 }
 
-// wayOut adds the remedy to the error of a step that fails for want of an answer.
+// wayOut adds the remedy to a step's error if the step lacks an answer.
 func (st *step) wayOut(err error) error {
 	st.calls.mu.Lock()
 	defer st.calls.mu.Unlock()
@@ -324,7 +324,7 @@ func (st *step) record(ctx context.Context, rec journal.StepRecord) error {
 	return nil
 }
 
-// look returns the present state of the flow.
+// look returns the flow's present state.
 func (r *run) look() Flow {
 	r.mu.Lock()
 	defer r.mu.Unlock()

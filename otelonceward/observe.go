@@ -28,7 +28,7 @@ func (t *Telemetry) Committed(name string) func(requests int, took time.Duration
 	}
 }
 
-// Observe registers the metrics of a journal. Each collection reads them from the journal's Stats, at most every ten
+// Observe registers a journal's metrics. Each collection reads them from the journal's Stats, at most every ten
 // seconds. They cover all processes that share the journal. A journal that can't be read fails the collection, and
 // counts in journal.errors with the event "stats". Unregister the Registration before you close the journal.
 func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registration, error) {
@@ -85,7 +85,7 @@ func (t *Telemetry) Observe(name string, j journal.StatsReader) (metric.Registra
 	}, g.all...)
 }
 
-// ObserveClient registers the metrics of the client itself.
+// ObserveClient registers the client's own metrics.
 func (t *Telemetry) ObserveClient(c *onceward.Client) (metric.Registration, error) {
 	g := gauges{meter: t.meter}
 	running := g.counts("onceward.claim.active", "{operation}", "Claims under way in this process.")

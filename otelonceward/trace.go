@@ -378,7 +378,7 @@ func (t *Telemetry) attemptEnded(ctx context.Context, op onceward.Operation, a o
 	}
 }
 
-// attemptError returns error.type of an attempt. Empty means none.
+// attemptError returns an attempt's error.type. Empty means none.
 func attemptError(a onceward.Attempt) string {
 	switch {
 	case a.Err != nil && a.Unsent:

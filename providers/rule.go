@@ -39,7 +39,7 @@ type Rule struct {
 	// On restricts the rule to a first or a later attempt.
 	On Occasion
 
-	// Verdict is the meaning of the answer.
+	// Verdict is the answer's meaning.
 	Verdict Verdict
 
 	// Pointer is the path of the field with the resource's name. AlreadyDone requires a Pointer. An answer without

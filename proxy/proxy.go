@@ -148,7 +148,7 @@ func (u *Upstream) check(c *core.Core) error {
 	return nil
 }
 
-// header returns the header of the credentials.
+// header returns the credentials' header.
 func (u *Upstream) header() string {
 	return http.CanonicalHeaderKey(cmp.Or(u.CredentialHeader, "Authorization"))
 }

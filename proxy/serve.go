@@ -14,13 +14,13 @@ import (
 	"github.com/onceward/onceward/internal/core"
 )
 
-// The headers of a request.
+// A request's headers.
 const (
 	operationHeader = "Onceward-Operation"
 	scopeHeader     = "Onceward-Scope"
 )
 
-// The headers of an answer.
+// An answer's headers.
 const (
 	stateHeader    = "Onceward-State"
 	replayedHeader = "Onceward-Replayed"

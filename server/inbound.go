@@ -178,7 +178,7 @@ func (in *inbound) beside(r *http.Request, tenant func() (string, error)) contex
 	return naming.With(r.Context(), naming.Naming{Account: naming.Of(r.Context()).Account, Parent: p})
 }
 
-// inboundKey returns the key of a request, or "" if it has none. The error is a *KeyError.
+// inboundKey returns a request's key, or "" if it has none. The error is a *KeyError.
 func inboundKey(h http.Header) (onceward.Key, error) {
 	value, malformed := keyheader.Parse(h)
 	if malformed != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// creation is the object of an effect, as look-ups and events show it.
+// creation is an effect's object, as look-ups and events show it.
 type creation struct {
 	seq      int // of its effect
 	id       string
@@ -80,7 +80,7 @@ func (o *creation) value(name string) (v any, ok bool) {
 	return nil, false
 }
 
-// field is a field of the request's JSON body, form or query.
+// field is a field in the request's JSON body, form or query.
 func (o *creation) field(name string) (v any, ok bool) {
 	if body, is := parsed(o.request.Body); is {
 		found := scalars(body, steps(name))

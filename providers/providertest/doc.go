@@ -114,7 +114,7 @@
 //
 // # Events
 //
-// [Server.Events] sends the events of the table to a URL, signed in the provider's scheme, until it gets a 2xx.
+// [Server.Events] sends the table's events to a URL, signed in the provider's scheme, until it gets a 2xx.
 // [Server.ScriptEvents] loses, delays, doubles, reorders, thins or forges events, changes their mode or account, or delivers
 // them before the response. [Server.Deliveries] lists the deliveries. [Sign] is for handlers alone.
 //

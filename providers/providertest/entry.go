@@ -13,7 +13,7 @@ type Effect struct {
 	// Seq counts the effects, from 1.
 	Seq int
 
-	// Request is the number of the causing request.
+	// Request is the causing request's number.
 	Request int
 
 	// Key is the idempotency key of the execution, without quotes, or empty.
@@ -27,13 +27,13 @@ type Effect struct {
 	// Status is the status of the handler's answer.
 	Status int
 
-	// At is the time of the effect on the server's clock.
+	// At is the effect's time on the server's clock.
 	At time.Time
 
 	// Account is the effect's account, and Mode the credential's mode, if the table distinguishes these.
 	Account, Mode string
 
-	// Object is the id of the created object. The id is the first that exists among the answer's id, the end of the
+	// Object is the created object's id. The id is the first that exists among the answer's id, the end of the
 	// answer's Location, and an id made by the server. The id in the answer is the member id, or the member that the
 	// table's ObjectID names. The member may belong to the answer's object or to the first object within.
 	Object string

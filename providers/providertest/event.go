@@ -45,7 +45,7 @@ type EventManner struct {
 
 // Delivery is one delivery of an event.
 type Delivery struct {
-	Event  string // the id of the event, the same for every repeat
+	Event  string // the event's id, the same for every repeat
 	Type   string
 	Effect int // the Seq of the effect that it tells of
 	Manner EventManner

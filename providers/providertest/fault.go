@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fault is the failure of one request. The zero Fault is none.
+// Fault is one request's failure. The zero Fault is none.
 //
 // HTTP/2 has no connection bytes to corrupt. A fault that ends the connection resets the stream instead,
 // after as much of the body as the fault lets through.

@@ -19,7 +19,7 @@ const panicked = "the handler panicked"
 
 func said(what string, a Answer) string { return fmt.Sprintf("%s: %d", what, a.Status) }
 
-// leave records the result of a request, once. leave runs before the client gets the answer, so the client finds the
+// leave records a request's result, once. leave runs before the client gets the answer, so the client finds the
 // result in the ledger.
 func (s *Server) leave(c *call, came string) {
 	s.mu.Lock()
@@ -55,7 +55,7 @@ func (s *Server) enter(c *call, a Answer) []*event {
 	return s.happens(o, what)
 }
 
-// Effects returns the ledger in the order of the effects. The caller must not change its headers and bodies.
+// Effects returns the ledger in the effects' order. The caller must not change its headers and bodies.
 func (s *Server) Effects() []Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *Server) table(shows func(*entry) bool) string {
 	return text.String()
 }
 
-// create returns the object of an effect. s.mu is held.
+// create returns an effect's object. s.mu is held.
 func (s *Server) create(c *call, seq int, a Answer) *creation {
 	o := &creation{
 		seq: seq, url: c.r.URL.Path, id: s.idOf(a), names: s.idNames, world: c.world, endpoint: c.route.Endpoint,
@@ -177,7 +177,7 @@ func (s *Server) create(c *call, seq int, a Answer) *creation {
 	return o
 }
 
-// idOf returns the id of an answer's object, from the body or the Location's end.
+// idOf returns an answer object's id, from the body or the Location's end.
 func (s *Server) idOf(a Answer) string {
 	body, _ := parsed(a.Body)
 	if id, found := identified(body, s.idNames); found != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// reservation is the state of a key when a request arrives.
+// reservation is a key's state when a request arrives.
 type reservation int
 
 const (
@@ -188,7 +188,7 @@ func (c *call) pointing(resource string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// resourceOf returns the id of an answer's object: the JSON object's member id, or that of the first inner object with
+// resourceOf returns an answer object's id: the JSON object's member id, or that of the first inner object with
 // such a member.
 func resourceOf(a Answer) string {
 	var body map[string]any

@@ -26,7 +26,7 @@ func (s *Server) list(c *call, ways []asked, base any) Answer {
 type paged struct {
 	next      providers.Paging
 	items, id string
-	base      any // the container of the list, or nil
+	base      any // the list's container, or nil
 	size, n   int // of a page; how many items there are
 	item      func(i int) any
 	cursor    func(i int) string // of the page behind an item

@@ -43,7 +43,7 @@ func (c *call) example(rule providers.Rule) Answer {
 	return a
 }
 
-// byStatus returns the answer of a status fault. If a rule recognises the status by a field in the body, the body has
+// byStatus returns the answer for a status fault. If a rule recognises the status by a field in the body, the body has
 // the field.
 func (c *call) byStatus(f Fault) Answer {
 	if strings.HasPrefix(f.header.Get("Content-Type"), "text/html") {

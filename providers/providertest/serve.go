@@ -115,7 +115,7 @@ func (s *Server) arrive(r *http.Request) *call {
 	return c
 }
 
-// assign draws the fault of a request, after its body was read.
+// assign draws a request's fault, after its body was read.
 func (s *Server) assign(c *call, looks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +257,7 @@ func (s *Server) pause(d time.Duration) {
 	}
 }
 
-// worldOf returns the account and mode of a request.
+// worldOf returns a request's account and mode.
 func (s *Server) worldOf(c *call) world {
 	w := world{account: ownAccount, mode: tables.Mode(&s.provider, c.r.Header)}
 	for _, name := range s.provider.AccountHeaders {
@@ -272,5 +272,5 @@ func (s *Server) worldOf(c *call) world {
 	return w
 }
 
-// ownAccount is the account of requests that name none.
+// ownAccount is the account for requests that name none.
 const ownAccount = "acct_own"

@@ -94,7 +94,7 @@ type Server struct {
 	effects   []Effect
 	made      []*creation // by effect
 	lag       func(seq int) time.Duration
-	looking   []Fault // the script of look-ups
+	looking   []Fault // the look-ups' script
 	everyLook *Fault
 	closed    bool
 
@@ -162,7 +162,7 @@ func (s *Server) Provider() providers.Provider {
 	return p
 }
 
-// Requests returns the number of requests that reached the server.
+// Requests returns how many requests reached the server.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func Sign(provider string, g Signing, h http.Header, body []byte) ([]byte, error
 	return signs(g, h, body)
 }
 
-// Signing has the inputs of a signature besides the body.
+// Signing has a signature's inputs besides the body.
 type Signing struct {
 	Secret string    // as for [Server.Events]
 	ID     string    // of the delivery, the same for every repeat of it

@@ -238,7 +238,7 @@ func (c *check) keys() {
 	}
 }
 
-// askers is the number of requests that are made at once.
+// askers is how many requests are made at once.
 const askers = 8
 
 func (c *check) atOnce() {
