@@ -38,7 +38,7 @@ func (w *waiting) also(other waiting) {
 	}
 }
 
-// claim claims and starts the operations of the walk that have a slot. It reports whether there may be more now. w
+// claim claims and starts the walk's operations that have a slot. It reports whether there may be more now. w
 // says which slot or time the other operations wait for.
 //
 // Each claim asks for no more operations than there are slots. So the journal need not read a backlog without a slot.
@@ -141,7 +141,7 @@ func (p *pass) over(err error) error {
 	return err
 }
 
-// recoverLostClaims offers the outcomes of claims that failed and landed all the same. This process holds these outcomes.
+// recoverLostClaims offers outcomes whose claims failed and landed all the same. This process holds these outcomes.
 func (p *pass) recoverLostClaims(ctx context.Context, session machine.Session) {
 	askers := p.worker.deliveries.InDoubt()
 	if len(askers) == 0 {
@@ -214,7 +214,7 @@ func (b *booking) undo(ctx context.Context, claim machine.Event, heard []machine
 	}
 }
 
-// today returns the terms of an operation's contract now. It returns false if the operation must not be claimed: the
+// today returns an operation's contract terms now. It returns false if the operation must not be claimed: the
 // process lacks the contract or the credential, or there is no slot.
 func (b *booking) today(op *journal.Operation) (machine.Today, bool) {
 	b.mu.Lock()
@@ -268,7 +268,7 @@ func (w *Worker) leftToOthers(op *journal.Operation, today journal.Terms) bool {
 	return machine.MaySend(q).Answer == machine.NotBefore
 }
 
-// permitOf hands over the permit of an operation for its run.
+// permitOf hands over an operation's permit for its run.
 func (b *booking) permitOf(res machine.Result) *throttle.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()

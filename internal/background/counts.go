@@ -20,7 +20,7 @@ type Counts struct {
 	Elapsed  time.Duration
 }
 
-// FlowCounts are the counts of flows.
+// FlowCounts are the flow counts.
 type FlowCounts struct {
 	Claimed, Finished, Waiting, SetAside, GivenUp, Unregistered int
 

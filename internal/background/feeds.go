@@ -37,7 +37,7 @@ const (
 	feedSpacing = time.Second         // between the first passes of two sources
 )
 
-// runFeeds does Run's work for lists of events.
+// runFeeds does Run's work for event lists.
 func (w *Worker) runFeeds(ctx context.Context) {
 	slots, began := map[string]chan struct{}{}, w.Now()
 	for i := range w.Feeds {
@@ -119,7 +119,7 @@ func (w *Worker) readFeed(ctx context.Context, f *Feed) (pause time.Duration, er
 	}
 	after := feed.Place{Last: now, Quiet: place.Quiet + 1, Gap: place.Gap, Noticed: place.Noticed, Types: place.Types, Closed: place.StillClosed(from)}
 	after.Reads(f.Types, now, 2*max(longestRest, f.Every))
-	if !after.IsAll(f.Types) { // a process with more types, such as those of a new release, has to make the pass too
+	if !after.IsAll(f.Types) { // a process with more types, such as those in a new release, has to make the pass too
 		after.Last = place.Last
 	}
 	after.ForgetGap(now)
@@ -160,7 +160,7 @@ func (w *Worker) setBookmark(ctx context.Context, marks journal.Bookmarks, f *Fe
 	}
 }
 
-// restAfter returns the pause from the beginning of a pass to the next one, after passes without an event.
+// restAfter returns the pause from one pass's beginning to the next one, after passes without an event.
 func (f *Feed) restAfter(quiet int) time.Duration {
 	pause := f.Every
 	for range quiet / quietPasses {

@@ -55,7 +55,7 @@ func (p *pass) runLookups(ctx context.Context) {
 	}
 }
 
-// startLookups starts the due look-ups. The operations of one endpoint are one task, and share the read lists.
+// startLookups starts the due look-ups. One endpoint's operations are one task, and share the read lists.
 func (p *pass) startLookups(ctx context.Context) error {
 	w := p.worker
 	now := w.Now()
@@ -95,7 +95,7 @@ func (p *pass) startLookups(ctx context.Context) error {
 	return err // the operations that came with it were looked for
 }
 
-// giveBack ends the leases of operations that were not looked for. The next process, or the next pass, need not wait until the
+// giveBack ends the leases on operations that were not looked for. The next process, or the next pass, need not wait until the
 // leases are over.
 func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
 	w := p.worker
@@ -136,7 +136,7 @@ func (p *pass) reopen(ctx context.Context) error {
 }
 
 // abandoned gives up operations that no process looks for, since no Config.Providers has the provider any more.
-// Otherwise no person would learn of them.
+// Otherwise no person would learn about them.
 func (p *pass) abandoned(ctx context.Context) error {
 	w := p.worker
 	now := w.Now()

@@ -35,7 +35,7 @@ type Worker struct {
 	enqueuing atomic.Bool // operations come from transactions
 }
 
-// New returns the worker of a client. progress gets what a pass has done so far; nil: nothing does.
+// New returns a client's worker. progress gets what a pass has done so far; nil: nothing does.
 func New(c *core.Core, e *engine.Engine, f *reconcile.Finder, d *delivery.Deliveries, progress func(Counts)) *Worker {
 	return &Worker{Core: c, engine: e, finder: f, deliveries: d, progress: progress}
 }
@@ -169,7 +169,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// untilNext returns how long Run has nothing to do, as far as is known, after a sweep of the operations that were due
+// untilNext returns how long Run has nothing to do, as far as is known, after a sweep over the operations that were due
 // at swept.
 func (w *Worker) untilNext(ctx context.Context, swept time.Time) time.Duration {
 	now, pause := w.Now(), w.pollEvery(ctx)
@@ -195,7 +195,7 @@ type pass struct {
 	slots   chan struct{} // one for each outcome being settled
 	tasks   sync.WaitGroup
 	runs    bool            // it is Run's
-	said    map[string]bool // messages that were logged of operations that are passed over
+	said    map[string]bool // messages that were logged about operations that are passed over
 	slow    map[string]time.Time
 	sealed  error     // why operations were passed over: a key is missing
 	apart   time.Time // until when hosts that no provider serves are asked for apart
@@ -309,7 +309,7 @@ func (p *pass) spawn(task func()) {
 // operation is parked by then.
 func (p *pass) survive() { p.worker.Survived(recover()) }
 
-// workOff acts on the decision of the journal about one operation. The run of the operation gives back the permit.
+// workOff acts on the journal's decision about one operation. The run of the operation gives back the permit.
 func (p *pass) workOff(ctx context.Context, res machine.Result, permit *throttle.Permit) {
 	op := &res.Operation
 	p.count(func(c *Counts) {
@@ -344,7 +344,7 @@ func (p *pass) workOff(ctx context.Context, res machine.Result, permit *throttle
 	}
 }
 
-// end counts what became of an operation and offers it.
+// end counts what an operation came to and offers the outcome.
 func (p *pass) end(ctx context.Context, op *journal.Operation, cause error) {
 	p.count(func(c *Counts) {
 		switch op.State {

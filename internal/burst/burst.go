@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Lasts is the time between two log lines of the same failure.
+// Lasts is the time between two log lines for the same failure.
 const Lasts = time.Minute
 
-// Lines limits the log lines of a failure that is repeated while the store is out: the first one is logged at once,
+// Lines limits the log lines for a failure that is repeated while the store is out: the first one is logged at once,
 // and then one in Lasts. The zero value is ready for use. It may be used concurrently.
 type Lines struct {
 	mu   sync.Mutex
@@ -21,7 +21,7 @@ type burst struct {
 	omitted int
 }
 
-// Logs reports whether to log a failure now, and how many lines of it were omitted since the last one.
+// Logs reports whether to log a failure now, and how many such lines were omitted since the last one.
 func (b *Lines) Logs(failure string, now time.Time) (omitted int, logged bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -4,7 +4,7 @@
 //   - background: Run and Resume, deliveries and throttling,
 //   - reconcile: look-ups, events and resolutions,
 //   - catchup: events that a provider lists,
-//   - missed: lost webhooks in a storm of kills, and the comparison afterwards,
+//   - missed: lost webhooks in a kill storm, and the comparison afterwards,
 //   - objects: objects that a provider lists, compared with a journal,
 //   - inbound: requests that arrive with a key,
 //   - promises: faults, crashes, clocks and the resend rule.

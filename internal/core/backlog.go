@@ -134,7 +134,7 @@ func (b *Backlog) tryOne(ctx context.Context, ref journal.Ref) error {
 	}
 }
 
-// dropDelivery drops the unsaved delivery to the caller of an operation that was withdrawn meanwhile, and reports
+// dropDelivery drops the unsaved delivery to the caller for an operation that was withdrawn meanwhile, and reports
 // whether there was one. The withdrawing process is not the caller.
 func (b *Backlog) dropDelivery(ref journal.Ref) bool {
 	b.mu.Lock()
@@ -195,7 +195,7 @@ func (b *Backlog) CatchUp(ctx context.Context, ref journal.Ref) (*journal.Operat
 	return &events[len(events)-1].op, err
 }
 
-// Len returns the number of events that are kept.
+// Len returns how many events are kept.
 func (b *Backlog) Len() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,7 @@ var (
 	ErrUnreadable   = errors.New("its recorded URL can't be read")
 )
 
-// Contract returns the contract of a frozen request.
+// Contract returns a frozen request's contract.
 func (c *Core) Contract(req *journal.Request, u *url.URL) tables.Route {
 	return c.Router.Route(req.Method, u).For(tables.Message{Header: req.Header, Query: u.RawQuery, Body: AsRead(req.Body)})
 }
@@ -32,7 +32,7 @@ func (c *Core) NeedsBody(op *journal.Operation) bool {
 	return u != nil && c.Router.Route(op.Request.Method, u).For(tables.Message{Header: op.Request.Header, Query: u.RawQuery}).Undecided
 }
 
-// SameContract reports whether the contract of an operation is still the one from its begin. Under another contract,
+// SameContract reports whether an operation's contract is still the one from its begin. Under another contract,
 // the credentials could go elsewhere.
 func SameContract(op *journal.Operation, route tables.Route) bool {
 	if op.Provider == "" {
@@ -41,7 +41,7 @@ func SameContract(op *journal.Operation, route tables.Route) bool {
 	return route.Listed && op.Provider == route.Provider.KeysUnder
 }
 
-// ListedSince reports whether a provider serves the host of an operation now, and none did at the begin. Such an
+// ListedSince reports whether a provider serves an operation's host now, and none did at the begin. Such an
 // operation has no recorded terms for a resend.
 func ListedSince(op *journal.Operation, route tables.Route) bool {
 	return op.Provider == "" && route.Listed
@@ -71,7 +71,7 @@ func Parsed(rawURL string) *url.URL {
 	return u
 }
 
-// Target returns the name of a request's target in errors and logs.
+// Target returns a request target's name in errors and logs.
 func Target(method string, u *url.URL) string { return method + " " + secret.URL(u) }
 
 // Called returns the provider with the Name or KeysUnder, or nil.
@@ -92,7 +92,7 @@ func (c *Core) Recorded(name string) *providers.Provider {
 	return nil
 }
 
-// EndpointOf returns the endpoint of an operation, by the recorded pattern, or nil.
+// EndpointOf returns an operation's endpoint, by the recorded pattern, or nil.
 func (c *Core) EndpointOf(op *journal.Operation) *providers.Endpoint {
 	p := c.Recorded(op.Provider)
 	if p == nil {
@@ -111,7 +111,7 @@ func (c *Core) EndpointOf(op *journal.Operation) *providers.Endpoint {
 	return nil
 }
 
-// Budget returns the retry budget that all operations with the provider of a route share.
+// Budget returns the retry budget that all operations with a route's provider share.
 func (c *Core) Budget(route tables.Route) *retry.Bucket {
 	if route.Listed {
 		return c.Budgets[route.Provider.KeysUnder]
@@ -119,7 +119,7 @@ func (c *Core) Budget(route tables.Route) *retry.Bucket {
 	return c.Budgets[""]
 }
 
-// SiteOf returns the site that a request of a route to a host goes to.
+// SiteOf returns the site that a route's request to a host goes to.
 func SiteOf(route tables.Route, host string) throttle.Site {
 	if route.Listed {
 		return throttle.Site{Provider: route.Provider.KeysUnder}
@@ -127,7 +127,7 @@ func SiteOf(route tables.Route, host string) throttle.Site {
 	return throttle.Site{Host: strings.ToLower(host)}
 }
 
-// TargetOf returns the site, scope and account of an operation. Operations that have these in common are held back
+// TargetOf returns an operation's site, scope and account. Operations that have these in common are held back
 // together.
 func TargetOf(op *journal.Operation, route tables.Route, host string) throttle.Target {
 	to := throttle.Target{Site: SiteOf(route, host), Scope: op.Scope, Account: op.Account, Needs: wire.Withheld(&op.Request), Handle: op.Handle}
@@ -137,7 +137,7 @@ func TargetOf(op *journal.Operation, route tables.Route, host string) throttle.T
 	return to
 }
 
-// AccountHeaders returns the values of the headers that name a request's account, as listed in the provider's table.
+// AccountHeaders returns the header values that name a request's account, as listed in the provider's table.
 func AccountHeaders(p *providers.Provider, h http.Header) string {
 	var values []string
 	for _, name := range p.AccountHeaders {

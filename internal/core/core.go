@@ -70,7 +70,7 @@ type Settings struct {
 // go by this machine's clock.
 func (c *Core) Now() time.Time { return c.Clock() }
 
-// Until returns a context that ends at a time of Now's.
+// Until returns a context that ends at a time by Now's clock.
 func (c *Core) Until(ctx context.Context, t time.Time) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, t.Sub(c.Now()))
 }

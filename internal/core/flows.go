@@ -12,14 +12,14 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Flows has the Runner of a client's flows. It may be used concurrently.
+// Flows has the Runner for a client's flows. It may be used concurrently.
 type Flows struct {
 	mu       sync.Mutex
 	runner   seam.Background // nil: there is none
 	attached chan struct{}   // closed once there is one
 }
 
-// NewFlows returns those of a client without a Runner.
+// NewFlows returns the Flows for a client without a Runner.
 func NewFlows() *Flows { return &Flows{attached: make(chan struct{})} }
 
 // Attach takes the client's one Runner.
@@ -51,7 +51,7 @@ func (f *Flows) Wake() {
 	}
 }
 
-// FlowsOf yields the flow of an operation if the record or the parent names the flow. Otherwise it yields all flows in
+// FlowsOf yields an operation's flow if the record or the parent names the flow. Otherwise it yields all flows in
 // these states that the operation may belong to.
 func FlowsOf(ctx context.Context, store machine.Flows, op journal.Ref, of journal.FlowRef, states ...journal.FlowState) iter.Seq2[journal.Flow, error] {
 	name, isFlow := seam.FlowOf(op.Parent)

@@ -9,7 +9,7 @@ type Handle[O any] struct {
 	public func(*journal.Operation) O
 }
 
-// NewHandle returns a client's handle. public returns the public form of an operation's record.
+// NewHandle returns a client's handle. public returns an operation record's public form.
 func NewHandle[O any](c *Core, public func(*journal.Operation) O) Handle[O] {
 	return Handle[O]{core: c, public: public}
 }
@@ -20,7 +20,7 @@ func (h *Handle[O]) operationOf(op *journal.Operation) O { return h.public(op) }
 // Of returns an *onceward.Client's core.
 func Of(client interface{ reached() *Core }) *Core { return client.reached() }
 
-// OperationOf returns the public form of an operation's record, as the client's users see it.
+// OperationOf returns an operation record's public form, as the client's users see it.
 func OperationOf[O any](client interface{ operationOf(*journal.Operation) O }, op *journal.Operation) O {
 	return client.operationOf(op)
 }

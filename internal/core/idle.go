@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Idle remembers, by this process's own time, when the last attempt of each operation ended. A provider may work on two
+// Idle remembers, by this process's own time, when each operation's last attempt ended. A provider may work on two
 // requests at once. The journal's dates alone then do not prove that the stated handling time has passed: the dates may
 // come from another clock, or this clock may have been set since.
 type Idle struct {
@@ -15,21 +15,21 @@ type Idle struct {
 	at map[journal.Ref]idleSince
 }
 
-// idleSince holds the time since which no attempt of a generation is under way.
+// idleSince holds the time since which no attempt for a generation is under way.
 type idleSince struct {
 	generation int
 	ended      time.Time // the last one, as the journal has it: each that follows ends later
 	since      time.Time
 }
 
-// MaxIdle is the number of operations that Idle keeps. Beyond the limit, Idle drops all operations, and each waits
+// MaxIdle is how many operations Idle keeps. Beyond the limit, Idle drops all operations, and each waits
 // anew.
 const MaxIdle = 10_000
 
 // See notes an operation as it stands now.
 func (is *Idle) See(op *journal.Operation) { is.Note(op, time.Now()) }
 
-// Note notes since when no attempt of an operation, as it stands, is under way.
+// Note notes since when no attempt for an operation, as it stands, is under way.
 func (is *Idle) Note(op *journal.Operation, since time.Time) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
@@ -67,7 +67,7 @@ func isUnguarded(t journal.Terms) bool {
 	return !t.Guard && t.Handling > 0
 }
 
-// Len returns the number of operations whose idle time is known.
+// Len returns for how many operations the idle time is known.
 func (is *Idle) Len() int {
 	is.mu.Lock()
 	defer is.mu.Unlock()

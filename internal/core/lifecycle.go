@@ -23,14 +23,14 @@ type Lifecycle struct {
 
 // Run is a claim that is worked off.
 type Run interface {
-	// Pauses is the context of the pauses between its attempts.
+	// Pauses is the context for the pauses between its attempts.
 	Pauses() *PauseContext
 
 	// BreakOff ends the attempt that is under way.
 	BreakOff(cause error)
 }
 
-// NewLifecycle returns that of a client which has nothing under way.
+// NewLifecycle returns the Lifecycle for a client which has nothing under way.
 func NewLifecycle() *Lifecycle {
 	l := &Lifecycle{closing: make(chan struct{}), done: make(chan struct{}), runs: map[Run]struct{}{}}
 	l.life, l.kill = context.WithCancelCause(context.Background())
@@ -118,7 +118,7 @@ func (l *Lifecycle) Begin(r Run) {
 	l.runs[r] = struct{}{}
 }
 
-// End lets go of a run.
+// End releases a run.
 func (l *Lifecycle) End(r Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *Lifecycle) End(r Run) {
 	r.Pauses().end()
 }
 
-// Running returns the number of runs.
+// Running returns the run count.
 func (l *Lifecycle) Running() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -46,7 +46,7 @@ const (
 	LogAbandoned     LogEvent = "shutdown.abandoned"
 )
 
-// LogEvents are all of them.
+// LogEvents are all log events.
 var LogEvents = []LogEvent{
 	LogCompleted, LogPending, LogUnknown, LogCancelled, LogAttempt, LogConflict, LogResolved, LogNotClaimed,
 	LogLooked, LogFound, LogHeard, LogDead, LogContradicted, LogLookFailed, LogSettleFailed,

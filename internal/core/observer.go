@@ -15,11 +15,11 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Observer has the log, and the hooks of Trace, which package onceward documents. A nil hook is not called. Each hook gets a
+// Observer has the log, and the Trace hooks, which package onceward documents. A nil hook is not called. Each hook gets a
 // copy of the operation as it stands.
 type Observer struct {
 	Log    *slog.Logger
-	Logged func(op *journal.Operation) slog.Attr // what logs tell of an operation
+	Logged func(op *journal.Operation) slog.Attr // what logs tell about an operation
 
 	Parent         func(ctx context.Context) string
 	Started        func(ctx context.Context, op *journal.Operation, background bool) context.Context
@@ -92,7 +92,7 @@ func (c *Core) TraceParent(ctx context.Context, ofRequest string) string {
 	return seam.TraceParent(ofRequest)
 }
 
-// Started reports that a claim was recorded, and returns the context of the claim.
+// Started reports that a claim was recorded, and returns the claim's context.
 func (c *Core) Started(ctx context.Context, op *journal.Operation, background bool) context.Context {
 	if hook := c.Observer.Started; hook != nil {
 		if of := hook(ctx, copied(op), background); of != nil {
@@ -102,7 +102,7 @@ func (c *Core) Started(ctx context.Context, op *journal.Operation, background bo
 	return ctx
 }
 
-// AttemptStarted reports that the n-th attempt of a claim is next. The result is the hook's context, or nil without a
+// AttemptStarted reports that a claim's n-th attempt is next. The result is the hook's context, or nil without a
 // hook.
 func (c *Core) AttemptStarted(ctx context.Context, op *journal.Operation, n int) context.Context {
 	if hook := c.Observer.AttemptStarted; hook != nil {
@@ -140,7 +140,7 @@ func (c *Core) Conflicted(ctx context.Context, op *journal.Operation, status int
 	}
 }
 
-// Ended reports that a claim of an operation has ended.
+// Ended reports that a claim on an operation has ended.
 func (c *Core) Ended(ctx context.Context, op *journal.Operation, err error, replayed bool) {
 	switch op.State {
 	case journal.StateCompleted:

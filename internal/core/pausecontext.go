@@ -24,13 +24,13 @@ func (l *Lifecycle) NewPauses(ctx context.Context) PauseContext {
 	return PauseContext{ctx: ctx, lifecycle: l}
 }
 
-// Under moves the run to another context. It must be called before the first call of Done.
+// Under moves the run to another context. It must be called before the first call to Done.
 func (c *PauseContext) Under(ctx context.Context) { c.ctx = ctx }
 
-// Deadline returns the deadline of the run's context.
+// Deadline returns the run context's deadline.
 func (c *PauseContext) Deadline() (time.Time, bool) { return c.ctx.Deadline() }
 
-// Value returns the value of the run's context.
+// Value returns the run context's value.
 func (c *PauseContext) Value(key any) any { return c.ctx.Value(key) }
 
 // Err returns why the pause is over, or nil if it is not.

@@ -25,7 +25,7 @@ type Session struct {
 	ready   func(context.Context) error
 }
 
-// NewSession returns the session of a client that has not joined the journal yet. It calls ready before the join, and
+// NewSession returns the session for a client that has not joined the journal yet. It calls ready before the join, and
 // lost for each session that turns out to be lost.
 func NewSession(j machine.Store, ready func(context.Context) error, lost func(context.Context)) *Session {
 	return &Session{journal: j, joining: make(chan struct{}, 1), lost: lost, ready: ready}
@@ -166,7 +166,7 @@ func (s *Session) End(ctx context.Context) error {
 	}
 }
 
-// Rank returns the rank of this process, from 0, among the processes with a session, and their number. It does no I/O.
+// Rank returns this process's rank, from 0, among the processes with a session, and their number. It does no I/O.
 // A session without ranks counts as the only one.
 func (s *Session) Rank() (rank, of int) {
 	if present := s.current.Load(); present != nil {

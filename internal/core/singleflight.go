@@ -30,7 +30,7 @@ func (f *Flight) Done() <-chan struct{} { return f.done }
 // Operation returns the operation at the flight's end, or nil if unknown.
 func (f *Flight) Operation() *journal.Operation { return f.op }
 
-// Join joins the flight of ref, or leads a new one. A leader must Finish it. A new flight is own, unless own is nil or was
+// Join joins ref's flight, or leads a new one. A leader must Finish it. A new flight is own, unless own is nil or was
 // led before: others may still hold that one.
 func (fs *Singleflight) Join(ref journal.Ref, own *Flight) (f *Flight, leader bool) {
 	fs.mu.Lock()
@@ -52,7 +52,7 @@ func (fs *Singleflight) Join(ref journal.Ref, own *Flight) (f *Flight, leader bo
 	return f, true
 }
 
-// Finished returns a channel that is closed at the end of ref's flight, or nil without a flight.
+// Finished returns a channel that is closed when ref's flight ends, or nil without a flight.
 func (fs *Singleflight) Finished(ref journal.Ref) <-chan struct{} {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

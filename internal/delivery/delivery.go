@@ -25,13 +25,13 @@ type Hooks struct {
 	Printed func(*journal.Operation) string // what logs call an operation whose hook has panicked
 }
 
-// Settles reports whether a hook takes the outcomes of operations.
+// Settles reports whether a hook takes operations' outcomes.
 func (h *Hooks) Settles() bool { return h.Handle != nil || h.HandleTx != nil }
 
 // Tells reports whether any hook gets operations.
 func (h *Hooks) Tells() bool { return h.Settles() || h.OnUnknown != nil }
 
-// Deliveries are the outcomes of one client's operations on their way to their recipients. They may be used
+// Deliveries are one client's operation outcomes on their way to their recipients. They may be used
 // concurrently.
 type Deliveries struct {
 	*core.Core
@@ -40,10 +40,10 @@ type Deliveries struct {
 
 	mu      sync.Mutex
 	waiting map[journal.Ref]*Delivery
-	inDoubt []int64 // the askers of claims that failed and may have landed all the same, and then got outcomes
+	inDoubt []int64 // the askers for claims that failed and may have landed all the same, and then got outcomes
 }
 
-// New returns those of a client.
+// New returns a client's Deliveries.
 func New(c *core.Core, f *reconcile.Finder, h Hooks) *Deliveries {
 	return &Deliveries{Core: c, finder: f, Hooks: h}
 }
@@ -137,7 +137,7 @@ func delivered(op *journal.Operation) machine.Event {
 func (d *Deliveries) note(ev machine.Event) error {
 	ev.At = d.Now()
 	if d.Backlog.Follow(ev) {
-		return nil // the delivery of an outcome that is not recorded can't be noted
+		return nil // the delivery for an outcome that is not recorded can't be noted
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace.Period)
 	defer cancel()

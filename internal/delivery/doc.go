@@ -1,4 +1,4 @@
-// Package delivery delivers the outcome of each operation: to the caller, the flow, or the hooks Outcomes.Handle,
+// Package delivery delivers each operation's outcome: to the caller, the flow, or the hooks Outcomes.Handle,
 // Outcomes.HandleTx and OnUnknown.
 //
 // The package knows which receiver gets which outcome, and queues the outcomes that a hook has still to take. The

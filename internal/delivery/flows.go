@@ -42,7 +42,7 @@ func (d *Deliveries) EndFlowsTurn() {
 	}
 }
 
-// isForward reports whether the flow of an operation runs, and does not undo its steps. If such a flow is undone later, it undoes
+// isForward reports whether an operation's flow runs, and does not undo its steps. If such a flow is undone later, it undoes
 // the operation too.
 func (d *Deliveries) isForward(ctx context.Context, op *journal.Operation) bool {
 	store, ok := d.Journal.(machine.Flows)
@@ -68,7 +68,7 @@ func opensItsFlow(op *journal.Operation) bool {
 
 var errBeingUndone = errors.New("its flow is being undone just now, and may have passed it over")
 
-// reopenFlowOf makes a flow that was given up undo an operation of the flow that took effect after all. A flow that has
+// reopenFlowOf makes a flow that was given up undo an operation in the flow that took effect after all. A flow that has
 // forgotten its steps, or ended otherwise, stays unchanged, and Outcomes.Handle gets the operation. After an error the
 // caller tries again.
 func (d *Deliveries) reopenFlowOf(ctx context.Context, op *journal.Operation) error {

@@ -25,7 +25,7 @@ type Delivery struct {
 	due    time.Time
 	busy   bool
 	delays *retry.Delays
-	// anew: another outcome of the operation came up meanwhile, or the same once more. The journal says which.
+	// anew: another outcome for the operation came up meanwhile, or the same once more. The journal says which.
 	anew     bool
 	waited   bool // since it was queued, so that the journal may say otherwise by now
 	left     bool // to its flow, which had its turn
@@ -47,14 +47,14 @@ func (d *Deliveries) Add(op *journal.Operation) {
 	}
 }
 
-// Len returns the number of queued outcomes.
+// Len returns how many outcomes are queued.
 func (d *Deliveries) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.waiting)
 }
 
-// AddInDoubt takes the asker of a claim that failed and may have landed all the same.
+// AddInDoubt takes the asker for a claim that failed and may have landed all the same.
 func (d *Deliveries) AddInDoubt(asker int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +68,7 @@ func (d *Deliveries) InDoubt() []int64 {
 	return slices.Clone(d.inDoubt)
 }
 
-// ResolveInDoubt drops the askers of claims whose outcomes are all known now.
+// ResolveInDoubt drops the askers for claims whose outcomes are all known now.
 func (d *Deliveries) ResolveInDoubt(askers []int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +114,7 @@ func (d *Deliveries) done(o *Delivery) (again bool) {
 	return false
 }
 
-// longestDelay is the longest wait of a failed delivery.
+// longestDelay is a failed delivery's longest wait.
 const longestDelay = 10 * time.Minute
 
 // later puts a failed delivery back into the queue.
@@ -203,7 +203,7 @@ func (d *Deliveries) settleInTx(ctx context.Context, op *journal.Operation) erro
 	return err
 }
 
-// call calls a hook. A panic of the hook is an error.
+// call calls a hook. A panic in the hook is an error.
 func (d *Deliveries) call(ctx context.Context, name string, op *journal.Operation, hook func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,7 +17,7 @@ func (e *Engine) begin(k *call.Call) (*run.Run, exchange.Answer, error) {
 	if err := k.Prepare(); err != nil {
 		return nil, exchange.Answer{}, err
 	}
-	var res machine.Result // filled in below: a copy of it at each return would take longer
+	var res machine.Result // filled in below: a copy at each return would take longer
 	if k.IsNew() {
 		if err := k.Apply(&res); err != nil {
 			return nil, exchange.Answer{}, err

@@ -2,7 +2,7 @@
 // answer. [Engine.Do] reads in this order.
 //
 // Package call has the stages before the claim, and package run the stages after the claim. Neither knows the other:
-// only begin knows both, and hands the request of a [call.Call] to a [run.Run]. Both use the types of package
+// only begin knows both, and hands a [call.Call]'s request to a [run.Run]. Both use the types of package
 // exchange.
 //
 // The engine knows a request, its contract, its operation's claim, and the claim's attempts. The engine begins or

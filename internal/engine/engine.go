@@ -17,7 +17,7 @@ import (
 // Engine makes requests for one client. It may be used concurrently.
 type Engine struct{ *call.Factory }
 
-// New returns the engine of a client.
+// New returns a client's engine.
 func New(c *exchange.Client, s call.Settings) *Engine { return &Engine{call.NewFactory(c, s)} }
 
 // Do takes a request through all stages.
@@ -58,7 +58,7 @@ func (e *Engine) ask(k *call.Call) (a exchange.Answer, err error) {
 		return exchange.Answer{Forwarded: true, Response: resp, Err: err}, nil
 	}
 
-	// Name: an unnamed call under a parent is one of its steps. See step.go of package call.
+	// Name: an unnamed call under a parent is one of its steps. See step.go in package call.
 	leaveStep, err := k.NameStep()
 	if err != nil {
 		return a, err
@@ -89,7 +89,7 @@ func (e *Engine) Resume(ctx context.Context, claimed machine.Result, f *core.Fli
 	return run.Resume(ctx, e.Client, claimed, f, permit)
 }
 
-// Recover gets the missing answer of a completed operation, for a person. It returns the resulting operation, and the
+// Recover gets a completed operation's missing answer, for a person. It returns the resulting operation, and the
 // reason if the answer is still missing.
 func (e *Engine) Recover(ctx context.Context, op *journal.Operation, actor string) (journal.Operation, error) {
 	return run.Recover(ctx, e.Client, op, actor)

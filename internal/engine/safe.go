@@ -67,7 +67,7 @@ func (e *Engine) sendSafe(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// safeBudget returns the retry budget of a request that may be sent again at any time, or nil for other requests.
+// safeBudget returns the retry budget for a request that may be sent again at any time, or nil for other requests.
 func (e *Engine) safeBudget(req *http.Request) *retry.Bucket {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -112,7 +112,7 @@ func (e *Engine) repeatsSafe(req *http.Request, resp *http.Response, err error, 
 	return wait, true
 }
 
-// maxDrained and drainTime limit the read of a discarded response. After a whole read, the connection can be used
+// maxDrained and drainTime limit a discarded response's read. After a whole read, the connection can be used
 // again.
 const (
 	maxDrained = 64 << 10

@@ -40,7 +40,7 @@ func MarkNotSent(err error) error {
 	return &notSent{err}
 }
 
-// IsMarkedNotSent reports whether err has the mark. An error of the kind ErrNotSent without it does not count.
+// IsMarkedNotSent reports whether err has the mark. An ErrNotSent error without it does not count.
 func IsMarkedNotSent(err error) bool {
 	var mark *notSent
 	return errors.As(err, &mark)

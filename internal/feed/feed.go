@@ -1,4 +1,4 @@
-// Package feed reads a provider's list of events, as [providers.Feed] describes the list. [Compile] makes a [Plan] of a
+// Package feed reads a provider's event list, as [providers.Feed] describes the list. [Compile] makes a [Plan] of a
 // table. [Plan.Pages] has the requests for one window, and the events in their answers. [CompileListing] makes a plan
 // for an object list, whose entries stand for events.
 //
@@ -34,12 +34,12 @@ var (
 	ErrWindowTooLong = fmt.Errorf("the list has more than %d pages", lookup.MaxPages)
 )
 
-// Error is the error of an answer that shows no events.
+// Error is the error for an answer that shows no events.
 type Error struct {
 	// Status is the answer's status.
 	Status int
 
-	// Why says what is wrong, and what to do next. It holds no text of the answer.
+	// Why says what is wrong, and what to do next. It holds no text from the answer.
 	Why string
 }
 
@@ -55,7 +55,7 @@ type Plan struct {
 	before, after string // what is around the event in a webhook's body
 }
 
-// Compile prepares the feed of a validated table. It returns nil if the provider lists no events. The table must not
+// Compile prepares a validated table's feed. It returns nil if the provider lists no events. The table must not
 // change afterwards.
 func Compile(p *providers.Provider) (*Plan, error) {
 	if p.Feed.Path == "" {
@@ -82,13 +82,13 @@ func compile(p *providers.Provider, f *providers.Feed) (*Plan, error) {
 	return plan, nil
 }
 
-// Feed returns the facts that the plan was made of. They must not be changed.
+// Feed returns the facts that the plan was made from. They must not be changed.
 func (p *Plan) Feed() *providers.Feed { return p.feed }
 
-// Host returns the host of the list.
+// Host returns the list's host.
 func (p *Plan) Host() string { return p.host }
 
-// Limit returns the largest limit of a window, or 0 if requests have none.
+// Limit returns a window's largest limit, or 0 if requests have none.
 func (p *Plan) Limit() int {
 	if p.feed.Limit == "" {
 		return 0
@@ -96,7 +96,7 @@ func (p *Plan) Limit() int {
 	return p.feed.Next.Size
 }
 
-// Batches returns types in parts that one window may have each. No types are one part, of all types.
+// Batches returns types in parts that one window may have each. No types are one part, for all types.
 func (p *Plan) Batches(types []string) [][]string {
 	if len(types) == 0 || p.feed.TypesAtOnce == 0 {
 		return [][]string{types}
@@ -115,7 +115,7 @@ type Window struct {
 	// Account is sent in the account header if the list is [providers.OfAccountHeader]. Empty sends no such header.
 	Account string
 
-	// After is the id of the last event that was read before. It is for [providers.ByCursor].
+	// After is the id from the last event that was read before. It is for [providers.ByCursor].
 	After string
 
 	// Undelivered reads only events that no endpoint accepted. The feed must have such a list.
@@ -154,7 +154,7 @@ type Pages struct {
 	err    error
 }
 
-// Pages returns the pages of a window.
+// Pages returns a window's pages.
 func (p *Plan) Pages(w Window) *Pages {
 	g := &Pages{plan: p, window: w}
 	g.pages, g.err = g.open()
@@ -212,7 +212,7 @@ func (g *Pages) open() (*lookup.Pages, error) {
 	return lookup.NewPages(g.plan.provider, list), nil
 }
 
-// Next returns the request to send next, without a credential and with a context of its own, or nil after the last
+// Next returns the request to send next, without a credential and with a separate context, or nil after the last
 // page. Send it to no other host, follow no redirect, and pass the response to [Pages.Read].
 func (g *Pages) Next() (*http.Request, error) {
 	if g.err != nil || g.ended {
@@ -232,9 +232,9 @@ func (g *Pages) Next() (*http.Request, error) {
 	return r, nil
 }
 
-// Read returns the wanted events of an answer, in the list's order. body is decoded, and at most [lookup.MaxBody] and a
+// Read returns an answer's wanted events, in the list's order. body is decoded, and at most [lookup.MaxBody] and a
 // byte more. The error is [ErrPageTooLarge], [ErrWindowTooLong] or an [*Error]. After an error, begin the window again.
-// With ErrWindowTooLong, the events of the page are returned too.
+// With ErrWindowTooLong, the page's events are returned too.
 func (g *Pages) Read(status int, header http.Header, body []byte) ([]Item, error) {
 	if status/100 == 2 && len(body) > lookup.MaxBody {
 		g.err = ErrPageTooLarge

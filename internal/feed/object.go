@@ -9,11 +9,11 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Object is the content of an object list's entry. Empty texts are not shown.
+// Object is an object list entry's content. Empty texts are not shown.
 type Object struct {
 	ID, Kind, Key, Reference string
 	Amount, Currency         string
-	Decimal                  bool // Amount is a decimal number, and not one of the smallest unit
+	Decimal                  bool // Amount is a decimal number, and not in the smallest unit
 	State                    providers.Outcome
 }
 
@@ -39,7 +39,7 @@ func CompileListing(p *providers.Provider, l *providers.Listing) (*Plan, *Object
 	return plan, &Objects{l, tables.NewFields(paths...)}, nil
 }
 
-// Read returns the object of an entry. An entry about no object in the table is a separate object, with the entry's id
+// Read returns an entry's object. An entry about no object in the table is a separate object, with the entry's id
 // and type.
 func (r *Objects) Read(entry *Item) (Object, error) {
 	texts, at := r.fields.Read(entry.Body), ""

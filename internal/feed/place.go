@@ -24,7 +24,7 @@ type FailedEvent struct {
 
 const bookmarkPrefix = "events "
 
-// BookmarkOf names the bookmark of a source.
+// BookmarkOf names a source's bookmark.
 func BookmarkOf(provider, scope, account string) string {
 	name := bookmarkPrefix + url.QueryEscape(provider) + " " + url.QueryEscape(scope) + " " + url.QueryEscape(account)
 	if len(name) > journal.MaxBookmarkName {
@@ -51,19 +51,19 @@ func SourceOf(bookmark string) (source string, is bool) {
 	return source, is
 }
 
-// Place is the note of a source's bookmark. The bookmark's time is the next pass's From.
+// Place is a source bookmark's note. The bookmark's time is the next pass's From.
 type Place struct {
 	Last   time.Time     `json:"last"`            // when the last pass began
 	Quiet  int           `json:"quiet,omitempty"` // passes without an event since the last event
 	Failed []FailedEvent `json:"failed,omitempty"`
 
-	// Types are the types that processes read, with the time of the last pass. "*" stands for all types.
+	// Types are the types that processes read, with the last pass's time. "*" stands for all types.
 	Types map[string]time.Time `json:"types,omitempty"`
 
 	Gap     [2]time.Time `json:"gap,omitzero"`     // the time whose events can't be read; of several gaps, from the first to the last
 	Noticed time.Time    `json:"noticed,omitzero"` // when a pass found the latest gap
 
-	// Closed are the events that a person has dealt with, with the time of each. No pass hands them over.
+	// Closed are the events that a person has dealt with, each with its time. No pass hands them over.
 	Closed map[string]time.Time `json:"closed,omitempty"`
 }
 
@@ -81,7 +81,7 @@ func (p *Place) Reads(types []string, now time.Time, forgets time.Duration) {
 	p.Types = read
 }
 
-// IsRead reports whether a pass has read all of the types.
+// IsRead reports whether a pass has read all types.
 func (p *Place) IsRead(types []string) bool {
 	return !slices.ContainsFunc(types, func(name string) bool { _, read := p.Types[name]; return !read })
 }
@@ -157,7 +157,7 @@ func (p *Place) StillClosed(from time.Time) map[string]time.Time {
 	return still
 }
 
-// PlaceOf reads the note of a bookmark. It returns a new source's place for an unreadable note.
+// PlaceOf reads a bookmark's note. It returns a new source's place for an unreadable note.
 func PlaceOf(b *journal.Bookmark) (p Place) {
 	if json.Unmarshal(b.Note, &p) != nil {
 		return Place{}
@@ -165,7 +165,7 @@ func PlaceOf(b *journal.Bookmark) (p Place) {
 	return p
 }
 
-// Note returns the place as a bookmark's note. It cuts the list of failed events to what a note can hold.
+// Note returns the place as a bookmark's note. It cuts the failed-event list to what a note can hold.
 func (p Place) Note() []byte {
 	for {
 		text, err := json.Marshal(p)

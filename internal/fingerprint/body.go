@@ -94,7 +94,7 @@ func writeMultipart(d *digester, in *Input, form string, write func(d *digester,
 
 var errNoForm = errors.New("not multipart/form-data")
 
-// writeParts hashes the parts of a body, in their order. It leaves out the boundary, which clients make up anew for each
+// writeParts hashes a body's parts, in their order. It leaves out the boundary, which clients make up anew for each
 // request.
 func writeParts(d *digester, in *Input, write func(d *digester, in *Input, part *multipart.Part) error) error {
 	_, params, err := mime.ParseMediaType(in.ContentType)
@@ -152,7 +152,7 @@ func writeFormPart(d *digester, in *Input, part *multipart.Part) error {
 	return nil
 }
 
-// writePart hashes the header fields and the content of a part.
+// writePart hashes a part's header fields and content.
 func writePart(d *digester, _ *Input, part *multipart.Part) error {
 	content, err := io.ReadAll(part)
 	if err != nil {

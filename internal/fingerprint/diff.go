@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// The versions of a fingerprint. Anyone who has the request can compute the digests of a plain one. Those of the
-// others are made under a salt of the fingerprint's own. Those of a keyed one are made under a secret kept elsewhere,
-// too. A blind one is salted and has no digest of the body: trying all card numbers with the salt beside it would
+// A fingerprint's versions. Anyone who has the request can compute the digests of a plain one. Those of the
+// others are made under the fingerprint's own salt. Those of a keyed one are made under a secret kept elsewhere,
+// too. A blind one is salted and has no body digest: trying all card numbers with the salt beside it would
 // find the number.
 const (
 	plainVersion  = "v1"
@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	// ErrVersion is returned for a fingerprint of a version unknown to this release.
+	// ErrVersion is returned for a fingerprint with a version unknown to this release.
 	ErrVersion = errors.New("fingerprint: unknown version")
 	// ErrMalformed is returned for a string that is no fingerprint.
 	ErrMalformed = errors.New("fingerprint: malformed")
@@ -63,13 +63,13 @@ func (p *Print) Fingerprint() string {
 	return f.String()
 }
 
-// Same reports whether a fingerprint is one of the print.
+// Same reports whether a fingerprint belongs to the print.
 func (p *Print) Same(stored string) bool {
 	differ, err := p.Diff(stored)
 	return err == nil && len(differ) == 0
 }
 
-// Diff returns the names of the parts in which a stored fingerprint's request differs from the print: "method", "URL",
+// Diff returns the part names in which a stored fingerprint's request differs from the print: "method", "URL",
 // "account" and "body", in this order. It returns none if they are the same request. The error is [ErrVersion],
 // [ErrMalformed] or [ErrKey].
 func (p *Print) Diff(stored string) ([]string, error) {

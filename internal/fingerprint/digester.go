@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// digester hashes one part after another as a list of strings, each after its length, so no two lists have the same
+// digester hashes one part after another as a string list, each after its length, so no two lists have the same
 // input.
 type digester struct {
 	h       hash.Hash

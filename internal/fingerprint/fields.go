@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// field is one name=value of a query or a form.
+// field is one name=value in a query or a form.
 type field struct {
 	raw     string
 	name    string // unescaped, as is the value; as it stands where it can't be
 	value   string
 	garbled bool   // one of them can't be unescaped
-	group   string // fields of one group keep their order
+	group   string // fields in one group keep their order
 	at      int    // its place among all
 }
 
-// split returns the fields of a query or form that are not left out, in their order. Empty ones, as in a=1&&b=2, mean
+// split returns the fields in a query or form that are not left out, in their order. Empty ones, as in a=1&&b=2, mean
 // nothing to anyone. Once the watch has ended some may be missing.
 func split(raw string, omit func(name string) bool, w *watch) []field {
 	n := 0

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Input holds the parts of a request that make the fingerprint. None of it is changed or kept.
+// Input holds the request parts that make the fingerprint. None of it is changed or kept.
 type Input struct {
 	// Method is compared with its case (RFC 9110 section 9.1); "" is GET, as for net/http.
 	Method string
@@ -28,14 +28,14 @@ type Input struct {
 	// by parts, any other type by bytes. A body that cannot be read, or only with loss, is also compared by bytes.
 	// ContentType is not itself compared.
 	ContentType string
-	// ContentEncoding is the coding of Body; with any but "" and identity, Body is compared by its bytes.
+	// ContentEncoding is Body's coding; with any but "" and identity, Body is compared by its bytes.
 	ContentEncoding string
 	// Body is the whole body. An empty one is the same whatever its type and coding.
 	Body []byte
 	// OmitQuery reports which query parameters are left out, by their unescaped names; nil leaves out none.
 	OmitQuery func(name string) bool
 	// Counted is an encoded query with withheld parameters that belong to the request all the same. Their values tell
-	// two requests apart, as their URL does, and no two fingerprints of them are alike.
+	// two requests apart, as their URL does, and no two fingerprints for them are alike.
 	Counted string
 	// Secret says that the body is a secret. With a Key it tells two requests apart.
 	Secret bool
@@ -70,7 +70,7 @@ func New(ctx context.Context, in Input) (Print, error) {
 	p := Print{secret: in.Secret, key: in.Key}
 	for i, part := range parts {
 		d.start(part)
-		switch part { // rather than through a table of functions, which in would escape to
+		switch part { // rather than through a function table, which in would escape to
 		case "method":
 			writeMethod(d, &in)
 		case "URL":
@@ -117,7 +117,7 @@ func Of(in Input) string {
 	return p.Fingerprint()
 }
 
-// parts are the parts of a fingerprint, in the fingerprint's and Diff's order.
+// parts are a fingerprint's parts, in the fingerprint's and Diff's order.
 var parts = [...]string{"method", "URL", "account", "body"}
 
 func writeMethod(d *digester, in *Input) {

@@ -42,7 +42,7 @@ func (s *scanner) canonical(body []byte, omit []string, w *watch) (form string, 
 	return formJSONBytes, s.withoutCuts()
 }
 
-// scanner walks a JSON document once, strictly by the grammar of RFC 8259. On its way it notes the positions of omitted
+// scanner walks a JSON document once, strictly by RFC 8259's grammar. On its way it notes the positions of omitted
 // members and whether RFC 8785 would lose anything.
 //
 // As long as the document is plain (names in ASCII and no escapes), it also writes the canonical form, a matter of
@@ -59,7 +59,7 @@ type scanner struct {
 
 	plain   bool
 	out     []byte
-	members []member // of all open objects, a stack
+	members []member // for all open objects, a stack
 	sorting []byte
 	sorted  int // how many bytes were moved into order
 }
@@ -199,7 +199,7 @@ func (s *scanner) object(depth int, omit []string) bool {
 	s.emit('{')
 	outer, body := len(s.members), len(s.out)
 	cut := -1          // where a run of omitted members began, up to the next member that is kept
-	keptUntil := s.pos // the end of the last member that is kept
+	keptUntil := s.pos // the last kept member's end
 	s.space()
 	closed := s.take('}')
 	for !closed {
@@ -250,7 +250,7 @@ func (s *scanner) object(depth int, omit []string) bool {
 }
 
 func (s *scanner) emitName(name []byte) {
-	// RFC 8785 section 3.2.3 sorts by UTF-16 code units, which is the order of bytes in ASCII only.
+	// RFC 8785 section 3.2.3 sorts by UTF-16 code units, which is byte order in ASCII only.
 	if slices.ContainsFunc(name, func(c byte) bool { return c >= utf8.RuneSelf }) {
 		s.plain = false
 	}
@@ -295,7 +295,7 @@ func (s *scanner) closeObject(outer, body int) {
 	s.out = append(s.out, '}')
 }
 
-// fewMembers is the largest number of members whose names are compared in pairs, which takes no memory.
+// fewMembers is the most members whose names are compared in pairs, which takes no memory.
 const fewMembers = 32
 
 // hasAlike reports whether two members have names that differ in case alone, or not at all.
@@ -323,7 +323,7 @@ func hasAlike(members []member) bool {
 	return false
 }
 
-// folded returns a form of a name that ignores case, like bytes.EqualFold.
+// folded returns a name's form that ignores case, like bytes.EqualFold.
 func folded(name []byte) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -334,7 +334,7 @@ func folded(name []byte) string {
 	}, string(name))
 }
 
-// unescaped returns the text of a name, or the name unchanged if nothing is escaped.
+// unescaped returns a name's text, or the name unchanged if nothing is escaped.
 func unescaped(name []byte) []byte {
 	if bytes.IndexByte(name, '\\') < 0 {
 		return name

@@ -12,7 +12,7 @@ import (
 // is below 2^53, up to which a float64 holds every integer.
 const maxPlainInteger = 15
 
-// canonicalNumber returns a JSON number in the form of RFC 8785, and whether that is the same number. It is not if a
+// canonicalNumber returns a JSON number in RFC 8785's form, and whether that is the same number. It is not if a
 // float64 holds only a near value: 9007199254740993, or 0.1000000000000000055, which would read as 0.1. Two numbers
 // that are each the same as their canonical form thus never share one unless they are equal.
 func canonicalNumber(token string) (canonical string, same bool) {

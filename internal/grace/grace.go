@@ -1,4 +1,4 @@
-// Package grace limits what still has to be done once the time of its caller is up.
+// Package grace limits what still has to be done once its caller's time is up.
 package grace
 
 import (
@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Period is the time left to a read or a write of the store after the caller's time is up. A store that is out keeps no
+// Period is the time left to a store read or write after the caller's time is up. A store that is out keeps no
 // caller for longer.
 const Period = time.Second
 
-// After returns a context with the values of ctx that ends a Period after ctx has ended. If ctx has ended already, it
+// After returns a context with ctx's values that ends a Period after ctx has ended. If ctx has ended already, it
 // ends a Period from now. Reads and writes that belong together share one. If ctx never ends, neither does the context.
 func After(ctx context.Context) (context.Context, context.CancelFunc) {
 	whole := context.WithoutCancel(ctx)

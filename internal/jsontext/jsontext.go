@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// Ordinary returns the number of bytes before the first one that means something in a JSON string: a quote, a backslash
+// Ordinary returns how many bytes come before the first one that means something in a JSON string: a quote, a backslash
 // or a control character. It takes eight bytes at a time, which is four times as fast as one.
 func Ordinary(text []byte) int {
 	i := 0

@@ -1,4 +1,4 @@
-// Package keyheader reads the Idempotency-Key header of a request that was received.
+// Package keyheader reads a received request's Idempotency-Key header.
 package keyheader
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// Name is the header of draft-ietf-httpapi-idempotency-key-header.
+// Name is the header in draft-ietf-httpapi-idempotency-key-header.
 const Name = "Idempotency-Key"
 
-// Parse returns the value of the header, or "" if there is none. malformed ends a sentence about the key that
+// Parse returns the header's value, or "" if there is none. malformed ends a sentence about the key that
 // says what is wrong with it. It is empty for a key. The value is the key itself, or a structured field string (RFC 9651 section 3.3.3),
 // whose parameters are ignored. Two header lines, and a comma or a semicolon outside of quotes, are malformed: a proxy may
 // have joined two lines.

@@ -1,4 +1,4 @@
-// Package lifeline ends the child processes of tests with the starting test, in whatever way the test ends.
+// Package lifeline ends tests' child processes with the starting test, in whatever way the test ends.
 package lifeline
 
 import (
@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// variable has the number of the child's file that ends with the parent.
+// variable has the number for the child's file that ends with the parent.
 const variable = "ONCEWARD_TEST_LIFELINE"
 
 // pipe is open for as long as this process lives. The children get the end for reading.

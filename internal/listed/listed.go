@@ -3,7 +3,7 @@ package listed
 
 import "time"
 
-// MessageKey is the context key of a request's webhook.Message.
+// MessageKey is the context key for a request's webhook.Message.
 type MessageKey struct{}
 
 // Once is a handler that does each message once, as long as it remembers the message.

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Identify returns the request for the account of the operation's credential, or nil if the provider cannot be asked.
+// Identify returns the request for the operation credential's account, or nil if the provider cannot be asked.
 // [Account] reads the response.
 func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*http.Request, error) {
 	if p.Identity.Path == "" {
@@ -23,7 +23,7 @@ func Identify(p *providers.Provider, e *providers.Endpoint, about *Subject) (*ht
 	return newRequest(e, about, http.MethodGet, PathOf(about.URL, expanded), query, "")
 }
 
-// Account reads the answer of [Identify]'s request: the account, or why it does not tell.
+// Account reads the answer to [Identify]'s request: the account, or why it does not tell.
 func Account(p *providers.Provider, status int, header http.Header, body []byte) (account, why string) {
 	if why := answerUnfit(p, status, header, body, p.Identity.Needs); why != "" {
 		return "", "the credential's account could not be read: " + why

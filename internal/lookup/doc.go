@@ -1,5 +1,5 @@
 // Package lookup finds out, by reading, whether a request without an answer took effect, and whether an event proves
-// the effect. [Plan] makes a [Sweep] from a table's look-up: the requests, page by page, and the items of the answers.
+// the effect. [Plan] makes a [Sweep] from a table's look-up: the requests, page by page, and the answers' items.
 // [Sweep.Match] says which item is an operation's object. [ReadEvents] returns the facts that an event proves.
 //
 // The package does not trust a provider's filter: an item counts only if the fields compared by the table are the same.

@@ -18,7 +18,7 @@ type Heard struct {
 	// Rule is the rule.
 	Rule *providers.EventRule
 
-	// ID identifies the event: the event's own id, or else a digest of the content, the same for each delivery.
+	// ID identifies the event: the event's own id, or else the content's digest, the same for each delivery.
 	ID string
 
 	// Key, Reference and Object identify the operation. Each is "" if the event does not have it.
@@ -37,7 +37,7 @@ type Heard struct {
 }
 
 // ReadEvents returns the events in a body that a rule reads: for each endpoint the first matching rule. A body that is
-// not JSON has no events. A body with a list of events is no event itself, since a scheme may sign the items alone. The
+// not JSON has no events. A body with an event list is no event itself, since a scheme may sign the items alone. The
 // caller must have checked by the signature that the body is the provider's.
 //
 // problem says why a body cannot be read for its events though a rule may read the body. It is "" otherwise.
@@ -108,7 +108,7 @@ func readEvent(p *providers.Provider, list string, texts tables.Texts) (heard []
 	return heard
 }
 
-// digest returns a digest of texts. Each text is told from the next.
+// digest returns the texts' digest. Each text is told from the next.
 func digest(texts ...string) string {
 	sum := sha256.New()
 	for _, text := range texts {
@@ -124,7 +124,7 @@ func literal(same providers.Same) bool {
 	return len(names) == 0
 }
 
-// states reports whether the event says what the rule asks of it whatever the request.
+// states reports whether the event says what the rule asks whatever the request.
 func states(rule *providers.EventRule, texts tables.Texts) bool {
 	return !slices.ContainsFunc(rule.Also, func(same providers.Same) bool { return literal(same) && !says(texts, same, same.Is) })
 }
@@ -135,7 +135,7 @@ func says(texts tables.Texts, same providers.Same, want string) bool {
 
 // Of reports whether the event fits the operation, which was sent to the endpoint. It compares the key, the reference
 // or the known object, times, and everything that the rule compares. A caller's own reference counts only together with
-// the object's time of creation and another equal value. exact reports whether a mark of this operation alone
+// the object's creation time and another equal value. exact reports whether a mark of this operation alone
 // identifies the event. why says which comparison failed.
 func (h *Heard) Of(e *providers.Endpoint, about *Subject) (fits, exact bool, why string) {
 	if h.Rule.Endpoint != "" && h.Rule.Endpoint != e.Pattern {

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Kind is the result of a look-up.
+// Kind is a look-up's result.
 type Kind uint8
 
 const (
@@ -39,17 +39,17 @@ var kindNames = [...]string{Inconclusive: "inconclusive", Found: "found", Nothin
 // String returns the kind in a word, "found" for Found.
 func (k Kind) String() string { return words.Of("kind", kindNames[:], k) }
 
-// Finding is the result of a look-up for one operation.
+// Finding is a look-up's result for one operation.
 type Finding struct {
 	Kind Kind
 
 	// Objects are the ids of the objects that may be the operation's: one, if Found; "" alone, if they show none.
 	Objects []string
 
-	// Outcome is the meaning of a Found object's state. Before a Fetch, the state is the item's.
+	// Outcome is what a Found object's state means. Before a Fetch, the state is the item's.
 	Outcome providers.Outcome
 
-	// Fresh says that the object has the shape and state of the create's answer. Body is then the operation's answer.
+	// Fresh says that the object has the create answer's shape and state. Body is then the operation's answer.
 	// Otherwise the id alone settles the operation.
 	Fresh bool
 
@@ -67,7 +67,7 @@ type Finding struct {
 	Why string
 }
 
-// Match says which of the items is the operation's object. The object shows a mark of the operation, the key or the
+// Match says which item is the operation's object. The object shows a mark of the operation, the key or the
 // reference. The one object that the request names needs no mark. taken reports whether an object id proves another
 // operation already.
 func (s *Sweep) Match(about Subject, taken func(id string) bool) Finding {
@@ -87,7 +87,7 @@ func (s *Sweep) Match(about Subject, taken func(id string) bool) Finding {
 	return s.match(&about, wants, taken)
 }
 
-// object holds the facts that the items of one id state.
+// object holds the facts that items with the same id state.
 type object struct {
 	item    int // the one that says most
 	outcome providers.Outcome
@@ -99,7 +99,7 @@ type object struct {
 // rank orders outcomes: a later or more final one ranks higher.
 var rank = map[providers.Outcome]int{providers.InProgress: 1, providers.Refused: 2, providers.TookEffect: 3, providers.Reversed: 4}
 
-// objects returns the objects of the items, by their ids.
+// objects returns the items' objects, by their ids.
 func (s *Sweep) objects() map[string]*object {
 	objects := map[string]*object{}
 	for i, item := range s.items {
@@ -122,7 +122,7 @@ func (s *Sweep) objects() map[string]*object {
 	return objects
 }
 
-// OutcomeOf says what the state of an object means. One whose state the table does not have
+// OutcomeOf says what an object's state means. One whose state the table does not have
 // took effect, since it is there, but is not fresh.
 func OutcomeOf(look *providers.Lookup, texts tables.Texts) (outcome providers.Outcome, fresh bool) {
 	for _, means := range look.Means {
@@ -152,13 +152,13 @@ const untold providers.Outcome = 0
 
 const whyUntold = "the object is there, in a state that says nothing of this request"
 
-// want is the wanted value of a comparison.
+// want is a comparison's wanted value.
 type want struct {
 	providers.Same
 	text    string
 	skipped bool // the request does not have it
 	mark    bool // it is the key or the reference
-	literal bool // it says of what kind the item is
+	literal bool // it says the item's kind
 }
 
 func (s *Sweep) wants(about *Subject) (wants []want, why string) {
@@ -172,7 +172,7 @@ func (s *Sweep) wants(about *Subject) (wants []want, why string) {
 	return wants, ""
 }
 
-// shows reports whether an item has a mark of the operation, and whether the other compared fields agree. alike reports
+// shows reports whether an item has the operation's mark, and whether the other compared fields agree. alike reports
 // whether a request value agrees. stated reports whether the item has the operation's kind.
 func (s *Sweep) shows(item *Item, wants []want) (mark, agrees, alike, stated bool) {
 	marks := s.look.Items == "" && (s.look.By == providers.ByParent || identifies(providers.Same{Is: s.look.Path}))
@@ -195,7 +195,7 @@ func (s *Sweep) shows(item *Item, wants []want) (mark, agrees, alike, stated boo
 	return marks && mark, agrees, alike, stated
 }
 
-// maxCandidates is the largest number of objects that are kept because they only agree with a request.
+// maxCandidates is the most objects that are kept because they only agree with a request.
 const maxCandidates = 10
 
 // match sorts the objects into three groups. The first have a mark. The second have it and cannot be the operation's.

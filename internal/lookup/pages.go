@@ -14,12 +14,12 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Pages is one list, read page by page: the requests for the pages and the items of the answers.
+// Pages is one list, read page by page: the requests for the pages and the answers' items.
 type Pages struct {
 	provider *providers.Provider
 	list     List
 	param    string // that asks for the next page; empty on the first page
-	link     string // the query of a link, in place of all
+	link     string // a link's query, in place of all
 	number   int    // of pages that were read
 	offset   int    // how many items they had
 	asked    map[string]bool
@@ -34,7 +34,7 @@ type List struct {
 	URL         *url.URL
 	Query, Body string
 
-	// Items, Next and Needs are those of [providers.Lookup].
+	// Items, Next and Needs are the fields in [providers.Lookup].
 	Items string
 	Next  providers.Paging
 	Needs string
@@ -42,7 +42,7 @@ type List struct {
 	// LastID is the path, in an item, to the id that requests the next page, for PageLastID.
 	LastID string
 
-	// First is the parameter of the first page, or "".
+	// First is the first page's parameter, or "".
 	First string
 
 	// Long reads more than MaxPages. The reader ends then.
@@ -63,7 +63,7 @@ const (
 	Cut
 )
 
-// NewPages returns the pages of a list.
+// NewPages returns a list's pages.
 func NewPages(p *providers.Provider, list List) *Pages {
 	g := &Pages{
 		provider: p, list: list, param: list.First,
@@ -78,7 +78,7 @@ func NewPages(p *providers.Provider, list List) *Pages {
 	return g
 }
 
-// Request returns the query and the body of the next page's request.
+// Request returns the next page request's query and body.
 func (g *Pages) Request() (query, body string, err error) {
 	query, body = g.list.Query, g.list.Body
 	switch {
@@ -94,7 +94,7 @@ func (g *Pages) Request() (query, body string, err error) {
 	return With(query, body, g.list.Next.Param, value)
 }
 
-// Items returns the items of an answer, or the reason for unusable ones. body is decoded, and at most [MaxBody] and a
+// Items returns an answer's items, or the reason for unusable ones. body is decoded, and at most [MaxBody] and a
 // byte more.
 func (g *Pages) Items(status int, header http.Header, body []byte) (items [][]byte, why string) {
 	if why := answerUnfit(g.provider, status, header, body, g.list.Needs); why != "" {
@@ -195,7 +195,7 @@ func (g *Pages) turn(header http.Header, body []byte, items [][]byte) (more More
 	return Another, ""
 }
 
-// linkFields are those of a link.
+// linkFields are a link's fields.
 var linkFields = tables.NewFields("rel")
 
 // goesOn reports whether the answer says by More that the list goes on.
@@ -217,7 +217,7 @@ func (g *Pages) goesOn(header http.Header, body []byte) (told bool, why string) 
 	return false, "the answer does not say in " + more + " whether the list goes on"
 }
 
-// cursor returns what the answer says of the next page.
+// cursor returns what the answer says about the next page.
 func (g *Pages) cursor(header http.Header, body []byte) (cursor string, clear bool) {
 	if g.list.Next.Style != providers.PageHeader {
 		return tables.Member(body, g.list.Next.Cursor)

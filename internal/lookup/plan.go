@@ -20,10 +20,10 @@ const (
 	// look-up asks for windows.
 	MaxPages = 20
 
-	// MaxRequests is the largest number of requests that a sweep makes in all.
+	// MaxRequests is the most requests that a sweep makes in all.
 	MaxRequests = 100
 
-	// MaxID is the longest usable id of an object, in bytes. A longer text does not count as an id, since the journal and
+	// MaxID is the longest usable object id, in bytes. A longer text does not count as an id, since the journal and
 	// logs would hold the text.
 	MaxID = 500
 
@@ -31,11 +31,11 @@ const (
 	// recognised.
 	MaxBody = 4 << 20
 
-	// maxHeld bounds what a sweep keeps of all its pages.
+	// maxHeld bounds what a sweep keeps from all its pages.
 	maxHeld = 64 << 20
 )
 
-// PassedOver is the error of a look-up that cannot serve an operation, whatever the result would be.
+// PassedOver is the error for a look-up that cannot serve an operation, whatever the result would be.
 type PassedOver struct{ Why string }
 
 // Error returns why.
@@ -52,7 +52,7 @@ type Sweep struct {
 
 	windows  []Window // that are still to be read, the present one first
 	pages    *Pages   // of the present window
-	from     int      // the first of the present window's items
+	from     int      // the present window's first item
 	requests int
 	items    []Item
 	held     int
@@ -77,7 +77,7 @@ func Shared(look *providers.Lookup) bool {
 	return !slices.ContainsFunc(asks(look), func(name string) bool { return name != "since" && name != "until" })
 }
 
-// asks returns the placeholders of a look-up's request.
+// asks returns a look-up request's placeholders.
 func asks(look *providers.Lookup) []string {
 	names, _ := template.Names(look.Path, template.Path)
 	inQuery, _ := template.Names(look.Query, template.Query)
@@ -90,7 +90,7 @@ func asks(look *providers.Lookup) []string {
 }
 
 // Plan returns the sweep by one of e's look-ups for an operation that was sent to e. A [Shared] look-up serves all
-// operations of a window by one account. Tables are a client's, validated, and not changed. A [*PassedOver] says why
+// operations in a window by one account. Tables are a client's, validated, and not changed. A [*PassedOver] says why
 // this look-up does not serve the operation. Another look-up may.
 func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, about Subject, window Window) (*Sweep, error) {
 	if why := unfit(e, look, &about); why != "" {
@@ -118,7 +118,7 @@ func Plan(p *providers.Provider, e *providers.Endpoint, look *providers.Lookup, 
 	return s, nil
 }
 
-// LastID returns the path, in an item, to the id that requests the next page. id is the path of the item's own id.
+// LastID returns the path, in an item, to the id that requests the next page. id is the path to the item's own id.
 func LastID(next providers.Paging, id string) string {
 	if next.Style == providers.PageLastID && next.Cursor != "" {
 		return next.Cursor
@@ -134,7 +134,7 @@ func unfit(e *providers.Endpoint, look *providers.Lookup, about *Subject) string
 	case look.By == providers.ByReference && about.Reference == "":
 		return "the request carried no reference"
 	}
-	for _, same := range look.Same { // to read a list that nothing can match is of no use
+	for _, same := range look.Same { // to read a list that nothing can match is useless
 		if _, err := template.Expand(same.Is, template.Text, about.value); err != nil && !(same.Optional && missing(err)) {
 			return reason(err)
 		}
@@ -168,7 +168,7 @@ func exact(look *providers.Lookup, about *Subject) bool {
 	return look.Items == "" && ours(look.Path) || slices.ContainsFunc(look.Same, func(same providers.Same) bool { return ours(same.Is) })
 }
 
-// CanShowAMark reports whether an object that the look-up reads can show a mark of an operation, which has
+// CanShowAMark reports whether an object that the look-up reads can show an operation's mark, which has
 // a reference or not.
 func CanShowAMark(look *providers.Lookup, reference bool) bool {
 	return look.By == providers.ByKey || look.By == providers.ByParent && look.Items == "" ||
@@ -199,7 +199,7 @@ func missing(err error) bool {
 	return ok && refused.Missing
 }
 
-// open begins with the first of the windows that are left.
+// open begins with the first window that is left.
 func (s *Sweep) open() (err error) {
 	w := s.windows[0]
 	value := func(name string) (string, bool) {
@@ -236,7 +236,7 @@ func PathOf(host *url.URL, path string) *url.URL {
 	return u
 }
 
-// Written returns a time in the layout of [providers.Lookup.TimeLayout].
+// Written returns a time in [providers.Lookup.TimeLayout]'s layout.
 func Written(t time.Time, layout string) string {
 	switch t = t.UTC(); layout {
 	case "unix":
@@ -287,7 +287,7 @@ func (s *Sweep) Serves(about *Subject) (why string) {
 	return ""
 }
 
-// Next returns the request to send next, with a context of its own, or nil when all is read or the sweep is
+// Next returns the request to send next, with a separate context, or nil when all is read or the sweep is
 // inconclusive. Send the request to no other host, and follow no redirect. Pass the response to [Sweep.Read], or a
 // failure to [Sweep.Fail].
 func (s *Sweep) Next() *http.Request {
@@ -318,7 +318,7 @@ func (s *Sweep) request() (*http.Request, error) {
 	return newRequest(s.endpoint, &s.about, s.look.Method, s.pages.list.URL, query, body)
 }
 
-// newRequest makes a request of a look-up, with the operation's headers except headers about the write.
+// newRequest makes a look-up's request, with the operation's headers except headers about the write.
 func newRequest(e *providers.Endpoint, about *Subject, method string, at *url.URL, query, body string) (*http.Request, error) {
 	r, err := NewRequest(method, at, query, body)
 	if err != nil {

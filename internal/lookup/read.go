@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Fail ends the sweep after a request of Next without a usable answer. why gives the reason, without a secret.
+// Fail ends the sweep after a request from Next without a usable answer. why gives the reason, without a secret.
 func (s *Sweep) Fail(why string) {
 	if s.why == "" {
 		s.why = why
@@ -34,7 +34,7 @@ func (s *Sweep) Why() string {
 
 func (s *Sweep) tooLong() { s.windows, s.long = nil, true }
 
-// Read takes the answer to a request of Next: the decoded body, up to [MaxBody] and a byte more.
+// Read takes the answer to a request from Next: the decoded body, up to [MaxBody] and a byte more.
 func (s *Sweep) Read(status int, header http.Header, body []byte) {
 	if s.why != "" || len(s.windows) == 0 {
 		return

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Subject holds the known facts of an operation that is looked for.
+// Subject holds the known facts about an operation that is looked for.
 type Subject struct {
 	// URL is the request's. The look-up goes to the same host.
 	URL *url.URL
 
-	// Header holds the headers of the request, without its credential.
+	// Header holds the request's headers, without its credential.
 	Header http.Header
 
 	// Values are the request's values named by [tables.Compared]. The subject keeps Values without the body.
@@ -28,10 +28,10 @@ type Subject struct {
 	// Account is the credential's account from [Account], or "" if unknown.
 	Account string
 
-	// Object is the id of the operation's object, or "" if that is not known.
+	// Object is the operation's object id, or "" if that is not known.
 	Object string
 
-	// First is the time of the first send. Last is the last attempt's end or, if unknown, the outcome's time.
+	// First is the first send's time. Last is the last attempt's end or, if unknown, the outcome's time.
 	First, Last time.Time
 }
 
@@ -50,7 +50,7 @@ func (s *Subject) value(name string) (text string, ok bool) {
 }
 
 const (
-	// slack is how far the clocks of a provider may be off, for objects that time identifies.
+	// slack is how far a provider's clocks may be off, for objects that time identifies.
 	slack = 5 * time.Minute
 
 	// doubt is a further span before that. An object of that span is taken neither for another operation's nor for this
@@ -66,7 +66,7 @@ const (
 	after = time.Hour
 )
 
-// Window is a span of time that objects were created in.
+// Window is a time span that objects were created in.
 type Window struct{ Since, Until time.Time }
 
 // Window returns the window in which the operation's object can have been created, as seen now. It begins twenty

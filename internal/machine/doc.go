@@ -1,7 +1,7 @@
-// Package machine has the rules of the journal, and what a store and a client exchange by them.
+// Package machine has the journal's rules, and what a store and a client exchange by them.
 //
 // Next is the state machine and MaySend the resend rule. Both are pure. Every store calls Next inside its transaction.
-// A store knows nothing of HTTP clients or providers. Package journaltest tests a store by the promises of [Store].
+// A store knows nothing of HTTP clients or providers. Package journaltest tests a store by [Store]'s promises.
 //
 // # What the rules rest on
 //

@@ -60,7 +60,7 @@ var eventNames = [...]string{"", "begin", "claim", "complete", "park", "doubt", 
 
 func (k EventKind) String() string { return words.Of("EventKind", eventNames[:], k) }
 
-// Intent is the request of a Begin to record an operation.
+// Intent is a Begin's request to record an operation.
 type Intent struct {
 	Naming        journal.Naming
 	BodyWithheld  bool // Request lacks its body, a secret
@@ -155,7 +155,7 @@ func YieldsTo(op, holder *journal.Operation) bool {
 	return holder.Handle != op.Handle && (op.State == journal.StateAbsent || holder.State != journal.StateCancelled)
 }
 
-// Event is one input of the state machine.
+// Event is one input to the state machine.
 type Event struct {
 	Kind   EventKind
 	Ref    journal.Ref
@@ -190,11 +190,11 @@ type Event struct {
 	Answer     *journal.Answer
 	LastAnswer *journal.Answer // Park, Doubt, Cancel: the provider's last answer, which decided nothing
 
-	// Due of a Park, a Cancel or an Enqueue is the earliest time to send the operation. Zero means at once. Due in a
+	// Due in a Park, a Cancel or an Enqueue is the earliest time to send the operation. Zero means at once. Due in a
 	// MarkUnknown, or in a Complete by a refusal that does not stand, is the earliest time for a repeat. Due in a Claim
 	// limits pending operations' WakeAt, and zero means At.
 	//
-	// Due in a Look is the lease's end. Due of a Hint is the earliest look-up, and zero means at once. Due of Evidence
+	// Due in a Look is the lease's end. Due in a Hint is the earliest look-up, and zero means at once. Due of Evidence
 	// is the next look-up if the operation stays unknown, and zero keeps the present one.
 	Due      time.Time
 	DueOwn   bool      // Park, Cancel: Onceward chose Due
@@ -267,7 +267,7 @@ type Event struct {
 	LookAfter time.Duration
 	// Asked says that a person or caller asks for a Look. The Look is due early then, but at most once in AskedLook.
 	Asked bool
-	// GivesBack ends the lease of a Look that no client has made. Due is the end of the lease. The next client may look.
+	// GivesBack ends the lease on a Look that no client has made. Due is the lease's end. The next client may look.
 	GivesBack bool
 	// Looking says that the claiming client looks for unknown operations. Their outcome is then offered only once they
 	// need attention. Claim.
@@ -280,7 +280,7 @@ const MaxTrace = 55
 // AskedLook is the least interval between look-ups on demand.
 const AskedLook = time.Minute
 
-// Today is the present contract of an operation that was begun before.
+// Today is the present contract for an operation that was begun before.
 type Today struct {
 	Terms journal.Terms // claims narrow by these, as begins do
 	Form  string        // of the key on the wire

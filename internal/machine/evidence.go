@@ -66,7 +66,7 @@ func hint(op *journal.Operation, ev *Event) (Decision, error) {
 	return Recorded, nil
 }
 
-// evidence applies a finding of a look-up or an event.
+// evidence applies a finding from a look-up or an event.
 func evidence(op *journal.Operation, ev *Event) (Decision, error) {
 	e := ev.Evidence
 	switch {
@@ -306,14 +306,14 @@ func attention(op *journal.Operation, ev *Event, why string) {
 	dispute(op, false, why)
 }
 
-// dispute ends the look-ups of an operation if evidence contradicts other evidence, a decision or an outcome. A later
+// dispute ends the look-ups for an operation if evidence contradicts other evidence, a decision or an outcome. A later
 // look-up without a decision leaves the reason unchanged.
 func dispute(op *journal.Operation, delivered bool, why string) {
 	giveUp(op, delivered, why)
 	op.Disputed = op.State == journal.StateUnknown
 }
 
-// giveUp ends the look-ups of an operation, so that a person decides. It offers the outcome, whether or not a caller
+// giveUp ends the look-ups for an operation, so that a person decides. It offers the outcome, whether or not a caller
 // has the outcome.
 func giveUp(op *journal.Operation, delivered bool, why string) {
 	op.Attention, op.LookAt = why, time.Time{}

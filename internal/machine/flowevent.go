@@ -45,7 +45,7 @@ var flowEventNames = [...]string{"", "begin", "claim", "record", "park", "fail",
 
 func (k FlowEventKind) String() string { return words.Of("FlowEventKind", flowEventNames[:], k) }
 
-// FlowEvent is one input of the flows' state machine.
+// FlowEvent is one input to the flows' state machine.
 type FlowEvent struct {
 	Kind   FlowEventKind
 	Ref    journal.Ref
@@ -65,7 +65,7 @@ type FlowEvent struct {
 	// InboundEndpoint names the endpoint of the inbound request around the flow. A FlowEventBegin or FlowEventEnqueue from
 	// another endpoint is Misuse. Empty means no comparison.
 	InboundEndpoint string
-	Trace           string // like Intent.Trace, of a new flow
+	Trace           string // like Intent.Trace, for a new flow
 	Sooner          bool   // it may go on before it is due, since its operation has its outcome
 
 	// Steps are recorded with an event that is made under a claim and takes place. A Seq that is recorded already
@@ -82,7 +82,7 @@ type FlowEvent struct {
 	Keep      time.Duration          // Reap
 }
 
-// FlowResult is the result of a FlowEvent.
+// FlowResult is a FlowEvent's result.
 type FlowResult struct {
 	Flow journal.Flow
 	// Decision is Execute, Replay (finished), Wait, Later, Misuse, Stop (given up or

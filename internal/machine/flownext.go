@@ -10,7 +10,7 @@ import (
 // maxFlowHistory limits the failures that a flow keeps.
 const maxFlowHistory = 10
 
-// NextFlow is the state machine of flows: it returns f after ev, and what the caller is to do. It is pure and total.
+// NextFlow is the state machine for flows: it returns f after ev, and what the caller is to do. It is pure and total.
 // live reports whether the session in f.Holder is alive. The zero Flow stands for one that the journal does not have.
 // With an error, or the decisions Ignored, Stale, Wait, Later, Replay, Misuse, Stop and Gone, the flow is unchanged.
 // The store appends ev.Steps if the decision is Recorded.

@@ -21,7 +21,7 @@ type Flows interface {
 
 	// ClaimFlows applies ev, of kind FlowEventClaim and without Ref, in one commit to at most limit claimable flows with a
 	// function in ev.Functions. Claimable at ev.At are flows with a dead session, and waiting flows that are due. Flows
-	// that are due longest come before others, and the results are in the order of creation.
+	// that are due longest come before others, and the results are in creation order.
 	//
 	// If fewer than limit are claimable, claimable flows with another function may follow, unchanged, with the decision
 	// Ignored.
@@ -30,7 +30,7 @@ type Flows interface {
 	// GetFlow returns the whole flow, with steps, or ErrNotFound.
 	GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow, error)
 
-	// ListFlows yields flows with their steps but without input and results, in the order of creation. It passes over
+	// ListFlows yields flows with their steps but without input and results, in creation order. It passes over
 	// damaged flows, and yields the error of one at the end. The sequence ends after an error.
 	ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error]
 
@@ -44,7 +44,7 @@ type Flows interface {
 type LocalFlows interface {
 	Flows
 
-	// BeginTx starts a writing transaction of the journal's database. Other writers may have to wait for its end. Keep the
+	// BeginTx starts a writing transaction on the journal's database. Other writers may have to wait for its end. Keep the
 	// transaction short, and use the journal for nothing else meanwhile.
 	BeginTx(ctx context.Context) (journal.Tx, error)
 

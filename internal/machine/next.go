@@ -351,7 +351,7 @@ func termsBy(op *journal.Operation, in *Intent) journal.Terms {
 	return op.Terms.Narrow(in.Terms)
 }
 
-// nextKey returns the key of the operation's next generation.
+// nextKey returns the key for the operation's next generation.
 func (in *Intent) nextKey(op *journal.Operation) string {
 	switch {
 	case in.NextKey != nil:

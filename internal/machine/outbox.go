@@ -17,7 +17,7 @@ import (
 type Outbox interface {
 	Store
 
-	// BeginTx starts a writing transaction of the journal's database, durable after the commit.
+	// BeginTx starts a writing transaction on the journal's database, durable after the commit.
 	BeginTx(ctx context.Context) (journal.Tx, error)
 
 	// EnqueueTx applies ev, of kind EventEnqueue, within tx. Others see the result once tx commits. If tx is rolled

@@ -10,7 +10,7 @@ import (
 // ReceiptEventKind says what happens to a receipt.
 type ReceiptEventKind uint8
 
-// The kinds of receipt events.
+// The receipt event kinds.
 const (
 	// ReceiptReserve: a request begins. It needs Place, Fingerprint, Same and Keep.
 	ReceiptReserve ReceiptEventKind = iota + 1
@@ -48,7 +48,7 @@ type ReceiptEvent struct {
 	Claim  int64
 	Answer *journal.Answer
 	// Reserved is the receipt that ReceiptReserve returned to the transaction. It is optional, for ReceiptComplete, and
-	// saves the store a read of the row.
+	// saves the store a row read.
 	Reserved *journal.Receipt
 
 	Resolution journal.Resolution // Executed or NotExecuted

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// NextReceipt is the state machine of receipts: it returns r after ev, and the decision for the caller. NextReceipt is
+// NextReceipt is the state machine for receipts: it returns r after ev, and the decision for the caller. NextReceipt is
 // pure, except for ev.Same, and total. The zero Receipt stands for one that the journal lacks. The decisions are
 // Execute, Replay, Misuse, Stop, Gone, Recorded, Stale and Ignored. With any but Execute and Recorded, and with an
 // error, the receipt is unchanged. NextReceipt shares data of r and ev with the result and writes to none.

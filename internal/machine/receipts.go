@@ -19,7 +19,7 @@ type Receipts interface {
 	// then on. The error wraps ErrVersion if a newer release's tables have a form that this release can't write.
 	MakeReceipts(ctx context.Context, naming string) error
 
-	// BeginTx starts a writing transaction of the journal's database, durable after the commit.
+	// BeginTx starts a writing transaction on the journal's database, durable after the commit.
 	BeginTx(ctx context.Context) (journal.Tx, error)
 
 	// ReceiveTx applies ev, of any kind but ReceiptReap, within tx. After the decision Wait, roll tx back and ask later:

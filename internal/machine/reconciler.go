@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// MaxEvidenceAnswer is the largest body of an answer kept with evidence until the claim ends, in bytes. A larger one
+// MaxEvidenceAnswer is the largest answer body kept with evidence until the claim ends, in bytes. A larger one
 // makes the answer Omitted.
 const MaxEvidenceAnswer = 64 << 10
 
@@ -44,7 +44,7 @@ type Match struct {
 	Generation int
 }
 
-// Heard identifies an event of a provider.
+// Heard identifies a provider's event.
 type Heard struct {
 	Provider, Account string
 	ID                string // the event's own, or a digest that stands for it

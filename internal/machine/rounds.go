@@ -15,7 +15,7 @@ func left(op *journal.Operation, generation int) bool {
 	return len(op.Rounds) == maxRounds && generation < op.Rounds[0].Generation || slices.ContainsFunc(op.Rounds, func(r journal.Round) bool { return r.Generation == generation })
 }
 
-// referenceOf returns the reference of a generation, or "" if it is not kept.
+// referenceOf returns a generation's reference, or "" if it is not kept.
 func referenceOf(op *journal.Operation, generation int) string {
 	for _, r := range op.Rounds {
 		if r.Generation == generation {

@@ -16,7 +16,7 @@ func leapMargin(t journal.Terms) time.Duration {
 	return t.Margin()
 }
 
-// Question is the input of the resend rule.
+// Question is the input to the resend rule.
 type Question struct {
 	MayHaveRun   bool
 	Failed       bool // an attempt may have been answered by a failure that had an effect
@@ -73,7 +73,7 @@ func MayRepeat(op *journal.Operation, today Today, clock, last, unconfirmed time
 
 const otherForm = "the key was sent in another place or form, and would not be recognised"
 
-// Progress has the knowledge of a claim's holder beside the claimed record. Durations are by the process's own time,
+// Progress has a claim holder's knowledge beside the claimed record. Durations are by the process's own time,
 // which no clock changes.
 type Progress struct {
 	Open, Failed bool // as in Event

@@ -56,7 +56,7 @@ type Session interface {
 	End(ctx context.Context) error
 }
 
-// Result is the result of an event.
+// Result is an event's result.
 type Result struct {
 	// Operation is the operation after the event. With Execute, Replay, Offer, Stop, Look, Weighed or SecondEffect, the
 	// request and answer have their bodies. Otherwise bodies may be missing. The whole request may be missing from a
@@ -71,7 +71,7 @@ type Result struct {
 
 // ClockResetter is a Journal whose latest time can be set back, after the journal believed a clock that ran ahead.
 type ClockResetter interface {
-	// ResetClock sets the latest time of the journal to now. The caller asserts that now is right. Operations whose first
+	// ResetClock sets the journal's latest time to now. The caller asserts that now is right. Operations whose first
 	// send was dated by a clock ahead of now are no longer resent by their window. All other windows stay. ResetClock waits
 	// until all operations were corrected. After ctx ends, the time may be set, and other calls correct the rest.
 	ResetClock(ctx context.Context, now time.Time) error
@@ -87,7 +87,7 @@ type Clock interface {
 
 // Expirer is a Journal whose sessions expire unless they are renewed. It is optional.
 type Expirer interface {
-	// AwaitExpired waits for sessions of other processes with operations or flows, if the sessions' leases are over.
+	// AwaitExpired waits for other processes' sessions with operations or flows, if the sessions' leases are over.
 	// Each of them then ends, or its process renews it. The wait has a limit of its own. Claim finds the operations of
 	// the ended sessions.
 	AwaitExpired(ctx context.Context) error

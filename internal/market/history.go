@@ -224,7 +224,7 @@ func (w *world) away(place func()) {
 	}
 }
 
-// process is a process of the marketplace.
+// process is a marketplace process.
 type process struct {
 	world *world
 	*exec.Cmd
@@ -285,7 +285,7 @@ func (w *world) place(o order, dies *process) {
 	}
 }
 
-// transaction calls do in a transaction of the journal's database.
+// transaction calls do in a transaction on the journal's database.
 func transaction(t *testing.T, db Database, do func(ctx context.Context, tx any)) {
 	t.Helper()
 	ctx := t.Context()

@@ -47,7 +47,7 @@ var tables = []string{
 	"CREATE TABLE {booked} (name TEXT NOT NULL, effect TEXT NOT NULL)", // without a key, so that a second booking shows
 }
 
-// Point is a moment in the life of an order.
+// Point is a moment in an order's life.
 type Point string
 
 // The points at which a process kills itself.
@@ -64,15 +64,15 @@ const (
 // Points are all points, in their order.
 var Points = []Point{Taken, Sending, Executed, Heard, Answered, Recorded, Booking}
 
-// Plan is what a process of the marketplace does.
+// Plan is what a marketplace process does.
 type Plan struct {
 	Database      string // for the store's test
-	Stripe, Adyen string // the URLs of the providers
+	Stripe, Adyen string // the providers' URLs
 	Doomed        string // the order at which the process kills itself
 	At            Point
 }
 
-// planVariable holds the plan of a process that a test has started.
+// planVariable holds the plan for a process that a test has started.
 const planVariable = "ONCEWARD_TEST_MARKET"
 
 // Planned returns the process's plan, if a test has started the process for a marketplace.
@@ -115,7 +115,7 @@ func (s *service) reach(at Point, text string) {
 	select {}
 }
 
-// Serve is one process of the marketplace. It prints the listening address, and serves until the parent ends.
+// Serve is one marketplace process. It prints the listening address, and serves until the parent ends.
 func (plan Plan) Serve(ctx context.Context, db Database) error {
 	go func() { // it outlives no test
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -137,7 +137,7 @@ func (plan Plan) Serve(ctx context.Context, db Database) error {
 	return (&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}).Serve(listener)
 }
 
-// begin makes the service, and returns the handler of its orders and webhooks.
+// begin makes the service, and returns the handler for its orders and webhooks.
 func (s *service) begin(ctx context.Context, soon backoff.Policy, looks onceward.Reconcile) (http.Handler, error) {
 	cards, bank := providers.Stripe(), providers.Adyen("")
 	cards.Hosts, bank.Hosts = []string{hostOf(s.Stripe)}, []string{hostOf(s.Adyen)}
@@ -216,7 +216,7 @@ func (s *service) take(w http.ResponseWriter, r *http.Request) {
 	}
 	tx, err := server.JournalTx(r.Context())
 	if err != nil {
-		return // the answer is made of the error
+		return // the answer is made from the error
 	}
 	err = s.db.Exec(r.Context(), tx.Driver(), "INSERT INTO {orders} VALUES ($1, 'taken')", o.ID)
 	if err == nil {

@@ -115,7 +115,7 @@ func writeLength(h hash.Hash, n int) {
 	h.Write(b[:])
 }
 
-// uuidV8 takes the first 128 bits of the digest.
+// uuidV8 takes the digest's first 128 bits.
 func uuidV8(h hash.Hash) string {
 	var id uuid.UUID
 	copy(id[:], h.Sum(nil))

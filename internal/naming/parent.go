@@ -21,7 +21,7 @@ type Parent struct {
 	Endpoint string // of an inbound request: its steps are refused at any other; "": not compared
 
 	Scope   string                          // the scope that its steps have; "": any
-	Derive  func(scope, step string) string // the key of a step
+	Derive  func(scope, step string) string // a step's key
 	Steps   *Ordinals                       // makes up the steps of unnamed calls
 	Invalid error                           // why its key can't be one; nil: it can
 
@@ -42,7 +42,7 @@ func OwnParent(key string) *Parent {
 	return &Parent{Ref: key, Derive: derive, Steps: &Ordinals{}}
 }
 
-// whose returns the function that names the tenant of the operations below, or nil if none does.
+// whose returns the function that names the tenant for the operations below, or nil if none does.
 func (p *Parent) whose() func() (string, error) {
 	if p.Tenant == nil && p.Scope != "" {
 		return func() (string, error) { return p.Scope, nil }

@@ -81,10 +81,10 @@ func Answers(status int, body string) *http.Response {
 // Blinded is a journal that can't read for a while.
 type Blinded struct {
 	*memory.Journal
-	Finds      int    // the number of reads that fail
-	Evidence   int    // the number of events with evidence that fail
-	Hints      int    // the number of hints that fail
-	FailsLooks int    // the number of look-up events that fail
+	Finds      int    // how many reads fail
+	Evidence   int    // how many events with evidence fail
+	Hints      int    // how many hints fail
+	FailsLooks int    // how many look-up events fail
 	Unread     string // the name of the operation that can't be read
 }
 
@@ -111,7 +111,7 @@ func (j *Blinded) Apply(ctx context.Context, ev machine.Event) (machine.Result, 
 	return j.Journal.Apply(ctx, ev)
 }
 
-// ErrBlinded is the error of a [Blinded] journal.
+// ErrBlinded is the error from a [Blinded] journal.
 var ErrBlinded = errors.New("disk I/O error")
 
 func (j *Blinded) FindBy(ctx context.Context, provider string, by machine.By, value string) ([]machine.Match, error) {
@@ -178,7 +178,7 @@ func (l *Teller) EvidenceOf(name, object string) {
 	require.NoError(l.T, err)
 }
 
-// Order1 is the body of a transfer.
+// Order1 is a transfer's body.
 const Order1 = `{"amount":10,"external_id":"order-1"}`
 
 // TellerOfFlows returns a process that runs flows.
@@ -197,7 +197,7 @@ func TellerOfFlows(t *testing.T, srv *providertest.Server, with ...onceward.Conf
 	return &Teller{Process: StartFlows(t, via, cfg, flow.Config{}), Box: srv, Via: via}
 }
 
-// Posts does the work of a step. It returns an error if there is no answer.
+// Posts does a step's work. It returns an error if there is no answer.
 func (l *Teller) Posts(ctx context.Context, path, text string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.Box.URL+path, strings.NewReader(text))
 	if err != nil {
@@ -211,7 +211,7 @@ func (l *Teller) Posts(ctx context.Context, path, text string) error {
 	return resp.Body.Close()
 }
 
-// Charges returns a flow of one step, a payment that is given back by a transfer.
+// Charges returns a one-step flow, a payment that is given back by a transfer.
 func Charges(l *Teller) *flow.Func[string, string] {
 	return flow.Define("ship", 1, func(ctx context.Context, _ string) (string, error) {
 		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) { return "paid", l.Posts(ctx, "/payments", `{"amount":10}`) },
@@ -241,7 +241,7 @@ func (l *Teller) Charge() (charge onceward.Operation) {
 	return charge
 }
 
-// Bank returns the table of an API that forgets keys right after the answer, so a lost answer leaves an operation
+// Bank returns the table for an API that forgets keys right after the answer, so a lost answer leaves an operation
 // unknown. Its payments can be found by their key and by the caller's reference. Its transfers take no key, and can be
 // found by their fields.
 func Bank() providers.Provider {
@@ -309,7 +309,7 @@ type Teller struct {
 	Seen    []onceward.Evidence
 }
 
-// TellerToken is the credential of a teller.
+// TellerToken is a teller's credential.
 const TellerToken = "Bearer t0ken"
 
 // AtBank opens a bank and a process that pays there.
@@ -422,7 +422,7 @@ func (l *Teller) Effects() int { return len(l.Box.Effects()) }
 // Truly compares the journal with the bank's ledger.
 func (l *Teller) Truly() { l.Box.AssertSettledTruly(l.T, l.Journal.Store) }
 
-// Told returns the calls of OnUnknown.
+// Told returns the calls to OnUnknown.
 func (l *Teller) Told() []onceward.Looked {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -455,7 +455,7 @@ func (l *Teller) Hears(answer int) *atomic.Int64 {
 	return got
 }
 
-// Unlooked removes the look-ups of a bank's payments.
+// Unlooked removes the look-ups for a bank's payments.
 func Unlooked(p *providers.Provider) { p.Endpoints[0].Lookups = nil }
 
 // Happened returns an event of the bank's about an operation's payment.

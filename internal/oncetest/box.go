@@ -44,7 +44,7 @@ func Calling(t *testing.T, srv *providertest.Server, cfg onceward.Config) *Proce
 	return Start(t, srv.Client().Transport, cfg)
 }
 
-// Charging returns the option of a charge at srv.
+// Charging returns the option for a charge at srv.
 func Charging(srv *providertest.Server) Option { return To(http.MethodPost, srv.URL+"/v1/charges") }
 
 // Pays answers everything with [Paid].

@@ -36,7 +36,7 @@ type Failing struct {
 	Noted atomic.Int64 // of these, deliveries
 }
 
-// ErrDiskFull is the error of a [Failing] journal.
+// ErrDiskFull is the error from a [Failing] journal.
 var ErrDiskFull = errors.New("the disk is full")
 
 // Fails makes the journal fail on events of these kinds. If lands is set, it records them all the same.
@@ -67,7 +67,7 @@ func (j *Failing) Apply(ctx context.Context, ev machine.Event) (machine.Result, 
 	return res, err
 }
 
-// CarriedRef returns the reference of an unnamed operation with a carried key, at Stripe.
+// CarriedRef returns the reference for an unnamed operation with a carried key, at Stripe.
 func CarriedRef(key string) onceward.Ref {
 	return onceward.Ref{Parent: "key at api.stripe.com", ID: key}
 }
@@ -150,7 +150,7 @@ func LeftInFlight(t *testing.T, api providers.Provider, cfg onceward.Config, opt
 	return srv, dead.Journal.Store
 }
 
-// RequireUUID requires a UUID of this version.
+// RequireUUID requires a UUID with this version.
 func RequireUUID(t *testing.T, version int, key string) {
 	t.Helper()
 	id, err := uuid.Parse(key)
@@ -161,7 +161,7 @@ func RequireUUID(t *testing.T, version int, key string) {
 // TestSecret is a Config.Secret.
 var TestSecret = []byte("0123456789abcdef")
 
-// ToOwn sends a request to the API of [Own].
+// ToOwn sends a request to [Own]'s API.
 var ToOwn = To(http.MethodPost, OwnURL)
 
 // Settler is an Outcomes.Handle that remembers each outcome, and fails on some.
@@ -200,7 +200,7 @@ func NoGuard(handling time.Duration) func(*providers.Endpoint) {
 // NoRetention removes the retention.
 func NoRetention(e *providers.Endpoint) { e.Retention = 0 }
 
-// NoKey leaves only the pattern of an endpoint.
+// NoKey leaves only an endpoint's pattern.
 func NoKey(e *providers.Endpoint) {
 	*e = providers.Endpoint{Pattern: e.Pattern}
 }
@@ -245,7 +245,7 @@ func (j *ClaimsNot) Looks(ctx context.Context, ev machine.Event, limit int) ([]m
 	return due, err
 }
 
-// ErrLooks is the error of looks at a [ClaimsNot] journal.
+// ErrLooks is the error from looks at a [ClaimsNot] journal.
 var ErrLooks = errors.New("looks can't be read")
 
 func (j *ClaimsNot) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
@@ -279,7 +279,7 @@ func (c closingBody) Close() error {
 	return nil
 }
 
-// Cards returns the table of an API whose requests may hold a card number. It remembers all answers for as long as
+// Cards returns the table for an API whose requests may hold a card number. It remembers all answers for as long as
 // [Own] does.
 func Cards() providers.Provider {
 	return Own(Remembers(providers.Everything), func(e *providers.Endpoint) {

@@ -77,7 +77,7 @@ func SeesTheClock(t *testing.T, j machine.Store, at time.Time) {
 	require.NoError(t, s.End(context.Background()))
 }
 
-// Ring returns a ring of keys with these IDs, the same in each process. Nil means no keys.
+// Ring returns a key ring with these IDs, the same in each process. Nil means no keys.
 func Ring(ids ...string) *seal.Ring {
 	if len(ids) == 0 {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/internal/tempfiles"
 )
 
-// childVariable holds the plan of a process that a crash test has started.
+// childVariable holds the plan for a process that a crash test has started.
 const childVariable = "ONCEWARD_TEST_CRASH_CHILD"
 
 // Main is the TestMain of a package whose tests start processes with [StartChild]. Such a process carries out its plan,
@@ -52,7 +52,7 @@ type Child struct {
 }
 
 // StartChild starts the test's own program again, which carries out the plan as [Main] says. The plan has to survive
-// JSON. The process is killed at the end of ctx.
+// JSON. The process is killed when ctx ends.
 func StartChild(ctx context.Context, plan any) (*Child, error) {
 	encoded, err := json.Marshal(plan)
 	if err != nil {
@@ -107,7 +107,7 @@ func OutliveNobody() {
 	os.Exit(2)
 }
 
-// Point is a moment in the life of an operation.
+// Point is a moment in an operation's life.
 type Point string
 
 // The points on the wire, and in the program's own Outcomes.Handle.
@@ -133,7 +133,7 @@ type Doom struct {
 	Stop     bool // the process is stopped instead, until it gets a signal to continue
 }
 
-// Fate is the doom of this process.
+// Fate is this process's doom.
 type Fate struct {
 	Doom
 	passed  atomic.Int64
@@ -170,7 +170,7 @@ func (f *Fate) Reach(p Point) {
 	}
 }
 
-// RestartAfter is the time from the death of a process to its successor.
+// RestartAfter is the time from a process's death to its successor.
 const RestartAfter = 100 * time.Millisecond
 
 // StormWorkers is the number of callers in each process during a storm of kills.

@@ -31,7 +31,7 @@ type Sent struct {
 	At                     time.Time
 }
 
-// Reply is the scripted end of one request.
+// Reply is one request's scripted end.
 type Reply struct {
 	Unsent bool // no connection: the request never gets as far as the line
 	Answer func(*http.Request) (*http.Response, error)
@@ -128,7 +128,7 @@ func (l *Line) Keys() (keys []string) {
 	return keys
 }
 
-// Descriptions returns the descriptions of the requested charges, which follow description= in each body.
+// Descriptions returns the requested charges' descriptions, which follow description= in each body.
 func (l *Line) Descriptions() (all []string) {
 	for _, s := range l.Sent() {
 		all = append(all, strings.TrimPrefix(s.Body, "description="))
@@ -136,14 +136,14 @@ func (l *Line) Descriptions() (all []string) {
 	return all
 }
 
-// Now returns the number of requests that are at the provider.
+// Now returns how many requests are at the provider.
 func (l *Line) Now() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now
 }
 
-// Most returns the largest number of requests that were at the provider at the same time.
+// Most returns the most requests that were at the provider at the same time.
 func (l *Line) Most() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +179,7 @@ func Cuts(status int, body string, header ...string) Reply {
 // BrokenBody is a body whose connection has ended.
 var BrokenBody = iotest.ErrReader(io.ErrUnexpectedEOF)
 
-// ErrReset is the error of [Loses].
+// ErrReset is [Loses]'s error.
 var ErrReset = errors.New("connection reset by peer")
 
 // Loses returns a reply without an answer: the caller cannot know whether the request was executed.

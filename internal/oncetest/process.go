@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Process is a client with a journal of its own or a shared one. It can be cut off from the journal as by a crash.
+// Process is a client with its own journal or a shared one. It can be cut off from the journal as by a crash.
 type Process struct {
 	*onceward.Client
 	Flows   *flow.Runner // nil: it runs none

@@ -19,7 +19,7 @@ const (
 // OwnURL is served by [Own].
 const OwnURL = "https://own.example/orders"
 
-// Own returns the table of an API at https://own.example. The table is providers.Raw for a week, with stored failures,
+// Own returns the table for an API at https://own.example. The table is providers.Raw for a week, with stored failures,
 // and one endpoint that a test adjusts.
 func Own(adjust ...func(*providers.Endpoint)) providers.Provider {
 	p := providers.Raw(7*24*time.Hour, "own.example").WithStoredFailures()

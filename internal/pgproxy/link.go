@@ -28,7 +28,7 @@ type link struct {
 
 	// The facts that the request reader knows about the connection.
 	exchanges  int
-	statements map[string]string // SQL by the name of a prepared statement
+	statements map[string]string // SQL by a prepared statement's name
 	portals    map[string]string // … by the name of a portal
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Proxy listens at an address of its own and passes on what clients and server say. Its methods are
+// Proxy listens at a separate address and passes on what clients and server say. Its methods are
 // safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
@@ -106,7 +106,7 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// Links returns the number of clients' open connections.
+// Links returns how many open connections clients have.
 func (p *Proxy) Links() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *Proxy) Links() int {
 // Exchange is a client's messages up to the point at which the server has to answer: a pipeline with its Sync, or one
 // simple query. The startup is not an exchange.
 type Exchange struct {
-	Link   int      // the number of its connection, from 1
+	Link   int      // its connection's number, from 1
 	Number int      // its place in the connection, from 1
 	SQL    []string // of each statement that is executed, in their order; "" where the proxy has not seen it parsed
 	Bytes  int      // its length
@@ -133,7 +133,7 @@ type Fault struct {
 	Byte int
 	// Then is the action at that point.
 	Then Action
-	// Tag picks a statement of the exchange for Doubt. "": COMMIT.
+	// Tag picks a statement in the exchange for Doubt. "": COMMIT.
 	Tag string
 }
 
@@ -149,7 +149,7 @@ const (
 // End, as Fault.Byte, is after all of it.
 const End = 1 << 30
 
-// Action is the effect of a fault on its connection.
+// Action is a fault's effect on its connection.
 type Action int
 
 // The actions.
@@ -163,7 +163,7 @@ const (
 	// client may have gone away meanwhile.
 	Hold
 	// Doubt lets the server execute COMMIT, or the first statement whose tag begins with Fault.Tag, and answers it by
-	// 40003 (statement completion unknown). Later statements of the exchange get no answer, whatever their result. It
+	// 40003 (statement completion unknown). Later statements in the exchange get no answer, whatever their result. It
 	// replaces an answer, whatever Byte is.
 	Doubt
 )
@@ -217,7 +217,7 @@ func (f *Fired) Release() {
 	f.a.once.Do(func() { close(f.a.released) })
 }
 
-// fault takes the fault of an exchange from the armed faults; nil: none.
+// fault takes an exchange's fault from the armed faults; nil: none.
 func (p *Proxy) fault(ex Exchange) *armed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +275,7 @@ func (p *Proxy) pass(l *link) bool {
 	return false // a link that was open during the cut-off is reset
 }
 
-// dial connects to the server of the moment.
+// dial connects to the present server.
 func (p *Proxy) dial() (net.Conn, error) {
 	p.mu.Lock()
 	address := p.address

@@ -43,7 +43,7 @@ func Scope(tenant, consumer string) string {
 	return tenantScope + tenant
 }
 
-// NameOf returns the name of a receipt. A message whose ID is long has a digest instead of ID, source and replay.
+// NameOf returns a receipt's name. A message whose ID is long has a digest instead of ID, source and replay.
 func NameOf(r journal.ReceiptKey) Name {
 	consumer, is := strings.CutPrefix(r.Scope, consumerScope)
 	if !is {

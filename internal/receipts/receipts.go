@@ -17,7 +17,7 @@ import (
 const (
 	reapEvery = 10 * time.Minute
 
-	// AtATime is the number of receipts that a transaction reaps.
+	// AtATime is how many receipts a transaction reaps.
 	AtATime = 100
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// identity is the owner of a look-up's credential.
+// identity is a look-up credential's owner.
 type identity struct {
 	account string // as Operation.Account has it, if it is proven to be the operation's; else ""
 	named   string // the provider's own name of it, if it was asked
@@ -125,7 +125,7 @@ func (is *identities) credentialOf(req *http.Request, p *providers.Provider, to 
 	return wire.CredentialDigest(is.salted(), wire.BeyondQuery(req, to), wire.Owner{Exact: p.CredentialScoped})
 }
 
-// whose returns the cached owner of a credential.
+// whose returns a credential's cached owner.
 func (is *identities) whose(req *http.Request, p *providers.Provider, to *url.URL) identity {
 	return identity{key: is.keyOf(req, p), credential: is.credentialOf(req, p, to)}
 }
@@ -211,7 +211,7 @@ func (f *Finder) AccountOf(ctx context.Context, caller *http.Request, query stri
 	return f.identities.of(ctx, l, lookFor(op, route), u, f.identities.whose(signed, route.Provider, u))
 }
 
-// Identifies reports whether a route's provider shows the account of a credential.
+// Identifies reports whether a route's provider shows a credential's account.
 func Identifies(route tables.Route) bool {
 	return route.Listed && route.Provider.Identity.Path != ""
 }

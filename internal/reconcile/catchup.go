@@ -36,7 +36,7 @@ type Source struct {
 	Deliver func(ctx context.Context, e *feed.Item, proven bool) error
 }
 
-// CaughtUp is the result of a pass. Package onceward documents it.
+// CaughtUp is a pass's result. Package onceward documents it.
 type CaughtUp struct {
 	Next          time.Time
 	Read, Handled int
@@ -65,10 +65,10 @@ func CatchUpOf(ctx context.Context) (scope, account string, lists bool) {
 	return s.Scope, s.Account, true
 }
 
-// ErrAccount is the error of a source whose credential is not proven to be its account's.
+// ErrAccount is the error for a source whose credential is not proven to be its account's.
 var ErrAccount = errors.New("nothing was read, since the credential is not proven to be the account's")
 
-// catchUp is one pass over a provider's list of events. It belongs to one goroutine.
+// catchUp is one pass over a provider's event list. It belongs to one goroutine.
 type catchUp struct {
 	finder  *Finder
 	pass    *Pass
@@ -146,7 +146,7 @@ func (f *Finder) onClosing(ctx context.Context, onClose func()) (stop func()) {
 	return func() { close(ended) }
 }
 
-// listFor returns the purpose of a request for a list.
+// listFor returns a list request's purpose.
 func listFor(p *providers.Provider, list *providers.Feed, s *Source) purpose {
 	frozen := &journal.Request{Header: http.Header{}}
 	if s.Account != "" && list.Owner == providers.OfAccountHeader {

@@ -30,10 +30,10 @@ const (
 	maxUnread     = 20 // events that can't be read, so that a pass does not move on over a list of another form
 )
 
-// ErrAhead is the error of a pass whose first event lies in the future. Nothing was read.
+// ErrAhead is the error for a pass whose first event lies in the future. Nothing was read.
 var ErrAhead = errors.New("the time of the first event lies in the future: see that From and the clock of this machine are right")
 
-// listedEvent is an event of a page.
+// listedEvent is an event on a page.
 type listedEvent struct {
 	feed.Item
 	proven bool
@@ -96,7 +96,7 @@ func (u *catchUp) passOver(ctx context.Context, end time.Time) {
 		"provider", u.to.route.Provider.Name, "from", u.reached, "until", end)
 }
 
-// list returns the events of a window, the oldest first. If a second is too much to read, it returns the events read so
+// list returns a window's events, the oldest first. If a second is too much to read, it returns the events read so
 // far with the error.
 func (u *catchUp) list(ctx context.Context, w feed.Window, types []string) (events []listedEvent, err error) {
 	w.Account = u.source.Account
@@ -191,7 +191,7 @@ func (u *catchUp) page(ctx context.Context, pages *feed.Pages) (*got, error) {
 	}
 }
 
-// handOver hands over the events of a slice.
+// handOver hands over a slice's events.
 func (u *catchUp) handOver(ctx context.Context, events []listedEvent) error {
 	for i := range events {
 		if err := u.handOne(ctx, &events[i]); err != nil {

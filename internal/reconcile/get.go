@@ -26,7 +26,7 @@ type purpose struct {
 	tells  func(context.Context) context.Context
 }
 
-// lookFor returns the purpose of a look-up.
+// lookFor returns a look-up's purpose.
 func lookFor(op *journal.Operation, route tables.Route) purpose {
 	return purpose{route, &op.Request, op.Mode, func(ctx context.Context) context.Context {
 		return context.WithValue(ctx, lookKey{}, op.Ref)

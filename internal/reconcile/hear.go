@@ -31,7 +31,7 @@ type endpoint struct{ scope, account string }
 
 // RecordEvent records a provider's event. calledBy is the program's name of the provider. The scope and the account of
 // ctx belong to the receiving endpoint. RecordEvent returns the event's operations as they are afterwards. With an error,
-// RecordEvent returns the operations of earlier events.
+// RecordEvent returns earlier events' operations.
 func (f *Finder) RecordEvent(ctx context.Context, p *providers.Provider, calledBy string, e Event) ([]journal.Operation, error) {
 	header := e.Header
 	if header.Get("Content-Type") == "" {

@@ -12,13 +12,13 @@ import (
 // minDelay keeps a draw near zero from becoming a second attempt on the heels of the first.
 const minDelay = 10 * time.Millisecond
 
-// Delays are the waits of one operation, one after another. They are not safe for concurrent use: each operation
+// Delays are one operation's waits, one after another. They are not safe for concurrent use: each operation
 // has its own.
 type Delays struct {
 	ceilings *exponential.ExponentialBackOff
 }
 
-// NewDelays returns the delays of one operation, from the first on. The policy is one that [backoff.Policy.Validate]
+// NewDelays returns one operation's delays, from the first on. The policy is one that [backoff.Policy.Validate]
 // takes.
 func NewDelays(p backoff.Policy) *Delays {
 	p = p.WithDefaults()

@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 )
 
-// LongestPause limits the pauses of our own.
+// LongestPause limits our own pauses.
 const LongestPause = time.Hour
 
 // Pause returns how long an operation rests once a call has used up its attempts. attempts counts from the operation's
@@ -27,7 +27,7 @@ func Pause(policy backoff.Policy, attempts int, age time.Duration, busy bool) ti
 // UpperHalf returns a time drawn from the upper half of the longest.
 func UpperHalf(longest time.Duration) time.Duration { return longest - rand.N(longest/2+1) }
 
-// Patience returns the policy's delay after the attempts of one call. For so long after the last attempt, a caller does
+// Patience returns the policy's delay after one call's attempts. For so long after the last attempt, a caller does
 // not go ahead of our pause. A vendor's SDK takes no longer for its own retries, so such retries make no calls.
 func Patience(policy backoff.Policy) time.Duration {
 	policy = policy.WithDefaults()

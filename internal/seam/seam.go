@@ -67,7 +67,7 @@ type Parent struct {
 	Background bool // Resume or Run runs it: its calls wait their turn, as others of the background
 }
 
-// Step lets the calls of a step be made. It may be used concurrently.
+// Step lets a step's calls be made. It may be used concurrently.
 type Step interface {
 	// ID is the name for the step's unnamed operation, and the prefix for the other operations' names.
 	ID() string
@@ -83,7 +83,7 @@ type Step interface {
 	Begin() error
 	Begun()
 
-	// Left records the result of the call.
+	// Left records the call's result.
 	Left(Left)
 }
 
@@ -150,7 +150,7 @@ func IsUndo(op *journal.Operation) bool {
 	return IsOfFlow(op.Parent) && strings.HasPrefix(op.ID, "undo/")
 }
 
-// FlowOf returns the name of the flow in a Ref.Parent, if there is one.
+// FlowOf returns the flow's name in a Ref.Parent, if there is one.
 func FlowOf(parent string) (name string, ok bool) { return strings.CutPrefix(parent, flowParent+" ") }
 
 // Inbound begins the Ref.Parent of operations that an inbound request with a key begins. The key follows, and with

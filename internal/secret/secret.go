@@ -32,7 +32,7 @@ const (
 	propagates                       // it says which trace a call belongs to
 )
 
-// judgedOf returns the judgement of a name.
+// judgedOf returns a name's judgement.
 func judgedOf(name string) judgement {
 	judged.RLock()
 	is, known := judged.names[name]

@@ -90,7 +90,7 @@ var credentialForms = []form{
 	formOf(`()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)`, "-----BEGIN "),
 }
 
-// cutURLs leaves scheme, host and path of each URL in a text.
+// cutURLs leaves each URL's scheme, host and path in a text.
 func cutURLs(s string) string {
 	var b strings.Builder
 	for {

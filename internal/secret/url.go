@@ -68,7 +68,7 @@ func Counted(withheld string) string {
 	return strings.Join(counted, "&")
 }
 
-// CutURLs returns the value of a header without the credentials in its URLs. It cuts userinfo and withheld parameters.
+// CutURLs returns a header's value without the credentials in its URLs. It cuts userinfo and withheld parameters.
 // CutURLs cuts the whole fragment if the header is made for URLs (Location, Content-Location, Referer, Link, Refresh),
 // and in other headers a fragment with a withheld parameter. cut reports whether anything was cut.
 func CutURLs(header, value string) (kept string, cut bool) { return cutIn(header, value, true) }

@@ -20,7 +20,7 @@ import (
 // Mask stands for a value that is not shown.
 const Mask = "•••"
 
-// Field is a line of a body's shape.
+// Field is a line in a body's shape.
 type Field struct {
 	Path string // where it is, such as card.number or items[].id
 	Type string // of its value: text, number, boolean, null, object, list

@@ -60,7 +60,7 @@ func (f Failure) Count() string {
 	return fmt.Sprintf("%d times in a row", f.Times)
 }
 
-// Failures returns the failures of a flow, oldest first. Equal errors in a row are one.
+// Failures returns a flow's failures, oldest first. Equal errors in a row are one.
 func Failures(f *journal.Flow) (all []Failure) {
 	for _, h := range f.History {
 		if n := len(all) - 1; n >= 0 && all[n].Error == secret.Text(h.Error) {

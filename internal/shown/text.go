@@ -69,7 +69,7 @@ func ID(op *journal.Operation) string {
 	return Text(op.ID)
 }
 
-// Parent returns the parent of an operation: a flow by its name, else a shortened key. It returns "" if no caller has
+// Parent returns an operation's parent: a flow by its name, else a shortened key. It returns "" if no caller has
 // named a parent.
 func Parent(op *journal.Operation) (kind, name string) {
 	flow, isFlow := seam.FlowOf(op.Parent)
@@ -131,7 +131,7 @@ func InboundKey(parent string, whole bool) string {
 	return Key(key)
 }
 
-// Steps selects the operations of a flow, by the flow's name or a handle such as #12, or the operations below an
+// Steps selects a flow's operations, by the flow's name or a handle such as #12, or the operations below an
 // inbound key. "" selects all.
 type Steps struct{ Flow, InboundKey string }
 

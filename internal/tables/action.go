@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// answer is the known result of a condition.
+// answer is a condition's known result.
 type answer uint8
 
 const (

@@ -45,7 +45,7 @@ func isEmpty(value []byte) bool {
 // branchWalk reads a JSON text once, and follows all branches of a path.
 type branchWalk struct {
 	jsonText
-	value  func(value []byte) // receives the value at the end of each branch
+	value  func(value []byte) // receives the value at each branch's end
 	broken bool               // a branch has no such value, or an object has several members on the path
 }
 

@@ -19,7 +19,7 @@ type Compared struct {
 	patterns *http.ServeMux // knows the pattern; nil: no wildcard is compared
 }
 
-// NewCompared compiles the templates of an endpoint.
+// NewCompared compiles an endpoint's templates.
 func NewCompared(p *providers.Provider, e *providers.Endpoint) *Compared {
 	names := map[string]bool{}
 	add := func(text string, place template.Place) {
@@ -78,7 +78,7 @@ func (c *Compared) Values(method string, u *url.URL, m Message) map[string]strin
 		return values
 	}
 	req := &http.Request{Method: method, URL: u}
-	c.patterns.ServeHTTP(deaf{}, req) // fills in the values of the wildcards
+	c.patterns.ServeHTTP(deaf{}, req) // fills in the wildcards' values
 	for _, wildcard := range c.inPath {
 		if value := req.PathValue(wildcard); value != "" {
 			values["path."+wildcard] = value

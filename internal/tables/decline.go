@@ -2,7 +2,7 @@ package tables
 
 import "github.com/onceward/onceward/providers"
 
-// maxDeclined is the largest body of a decline, in bytes.
+// maxDeclined is the largest decline body, in bytes.
 const maxDeclined = 64 << 10
 
 // Declined reports whether an answer is a provider's success that, by p.Declines, had no effect. body is the answer's,

@@ -67,7 +67,7 @@ func (r *reading) says(f found, text string) bool {
 	return scalarSays(r.text.in[f.value.from:f.value.to], text)
 }
 
-// scalarSays reports whether a scalar of a JSON text is the text.
+// scalarSays reports whether a scalar in a JSON text is the text.
 func scalarSays(scalar []byte, text string) bool {
 	if scalar[0] == '"' {
 		return isName(scalar, text)

@@ -135,7 +135,7 @@ type gqlDirective struct {
 	arguments []gqlArgument
 }
 
-// gqlArgument is an argument, or a field of an input object.
+// gqlArgument is an argument, or a field in an input object.
 type gqlArgument struct {
 	name  string
 	value gqlValue
@@ -155,7 +155,7 @@ type gqlParser struct {
 	ok    bool
 }
 
-// parseGraphQL returns the operations of a document, and false for an unreadable document.
+// parseGraphQL returns a document's operations, and false for an unreadable document.
 func parseGraphQL(document string) ([]gqlOperation, bool) {
 	p := &gqlParser{lexer: gqlLexer{in: document}, ok: true}
 	p.advance()

@@ -139,7 +139,7 @@ func (t *jsonText) scalar() bool {
 	return t.number()
 }
 
-// members consumes an object. value has to consume the value of each member,
+// members consumes an object. value has to consume each member's value,
 // whose name it is given as a string literal.
 func (t *jsonText) members(value func(name []byte) bool) bool {
 	if !t.take('{') {

@@ -36,9 +36,9 @@ type Answer struct {
 	OwnKey bool
 }
 
-// Judgement is the meaning of an [Answer].
+// Judgement is an [Answer]'s meaning.
 type Judgement struct {
-	// Verdict is the meaning of the answer for the operation.
+	// Verdict is the answer's meaning for the operation.
 	Verdict providers.Verdict
 
 	// Replayed says that the answer carries the provider's replay mark.

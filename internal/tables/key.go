@@ -42,7 +42,7 @@ func (k Key) Check(key string) error {
 	return k.invalid("it is not a UUID of version %d", k.UUIDVersion)
 }
 
-// Form returns the place and form of the key on the wire.
+// Form returns the key's place and form on the wire.
 func (k Key) Form() string {
 	name := k.Name
 	if k.Place == providers.KeyRawHeader || k.Place == providers.KeyQuotedHeader {

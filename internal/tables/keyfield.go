@@ -108,5 +108,5 @@ func (k Key) clearJSON(m *Message) error {
 	return nil
 }
 
-// field returns the last name of the path.
+// field returns the path's last name.
 func (k Key) field() string { return k.Name[strings.LastIndexByte(k.Name, '.')+1:] }

@@ -169,7 +169,7 @@ func (r *gqlRequest) find(name string) (place gqlPlace, problem string) {
 	}
 }
 
-// uses counts the places of a variable other than the definition: in the operation and in all fragments.
+// uses counts a variable's places other than the definition: in the operation and in all fragments.
 func (r *gqlRequest) uses(variable string) (n int) {
 	l := gqlLexer{in: r.document}
 	others := r.others

@@ -16,7 +16,7 @@ const NoList = "the body does not have the list "
 // MaxListItems is the most items that are read from a body.
 const MaxListItems = 10_000
 
-// Items returns the items of a list, each a JSON text as in the body. Otherwise it returns the problem with the body,
+// Items returns a list's items, each a JSON text as in the body. Otherwise it returns the problem with the body,
 // without a word from the body. The path is a [providers.Lookup.Items]: "data[]", "[]", "orders[].refunds[]". If the
 // path is empty, the body is the one item. Wherever the path leads, there must be an array.
 //
@@ -124,7 +124,7 @@ type Fields struct {
 	paths   map[string]field
 }
 
-// field is the place of a path.
+// field is a path's place.
 type field struct{ reader, path int }
 
 // NewFields prepares paths. Empty ones are left out.
@@ -145,7 +145,7 @@ func NewFields(paths ...string) *Fields {
 	return f
 }
 
-// Texts are the values of a JSON text at the paths.
+// Texts are a JSON text's values at the paths.
 type Texts struct {
 	fields *Fields
 	reads  []reading
@@ -188,7 +188,7 @@ func (t Texts) Only(path string) (text string, ok bool) {
 	return t.reads[at.reader].onlyField(at.path)
 }
 
-// Sent returns the values of a request's fields, by dotted paths from a JSON body, or by name from a form. Without a
+// Sent returns a request's field values, by dotted paths from a JSON body, or by name from a form. Without a
 // body, it reads the query's parameters. It skips a field that occurs more than once, and all fields of a body that is
 // compressed or has another kind.
 func (f *Fields) Sent(m Message) map[string]string {

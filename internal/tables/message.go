@@ -67,7 +67,7 @@ func lines(h http.Header, name string) []string {
 	return found
 }
 
-// pair is one name=value of a query or a form.
+// pair is one name=value in a query or a form.
 type pair struct {
 	span        // in the text, without ampersands
 	value  span // the text behind the equals sign; empty if there is none

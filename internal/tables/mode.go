@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Mode returns the mode of a request's credential, by the prefix. It returns "" if the credential has none of the
+// Mode returns a request credential's mode, by the prefix. It returns "" if the credential has none of the
 // prefixes in p.CredentialModes, or p is nil. It reads Authorization first, in the forms Bearer, Basic (the user, then
 // the password) and a bare key, and then X-Api-Key and Api-Key. It neither returns nor keeps the credential itself.
 func Mode(p *providers.Provider, h http.Header) string {

@@ -29,7 +29,7 @@ type pathSet uint64
 // maxPaths is the number of paths that a pathSet has room for. [providers.Provider.Validate] refuses more.
 const maxPaths = 64
 
-// step is one name of a field's path.
+// step is one name in a field's path.
 type step struct {
 	name  string // "*": any
 	array bool   // its value is an array, any element of which goes on

@@ -12,12 +12,12 @@ import (
 // Reference reads and fills in references in the requests of a table.
 type Reference providers.Reference
 
-// key returns the Key of the same place.
+// key returns the Key for the same place.
 func (r Reference) key() Key {
 	return Key{Place: r.Place, Name: r.Name, MaxLength: r.MaxLength, Alphabet: r.Alphabet}
 }
 
-// Carried returns the reference of a request, in the caller's words, even if it is longer than the table allows.
+// Carried returns a request's reference, in the caller's words, even if it is longer than the table allows.
 // present is false if there is none. The error is a [*KeyError] for an ambiguous reference: one that occurs twice, is
 // not a text, or stands in a body of another kind. Such a request cannot be recognised by a reference, and none can be
 // added.

@@ -32,7 +32,7 @@ func (rt *Route) secretNames() *secretNames {
 	return &undecidedNames
 }
 
-// KeyForm returns the form of the endpoint's key.
+// KeyForm returns the endpoint key's form.
 func (rt *Route) KeyForm() string {
 	if rt.at != nil && rt.at.form != "" && rt.Endpoint == &rt.at.Endpoint {
 		return rt.at.form

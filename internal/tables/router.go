@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Router finds the contract of a request by host and path. It is safe for concurrent use.
+// Router finds a request's contract by host and path. It is safe for concurrent use.
 type Router struct {
 	exact map[string]*served // by host as in Provider.Hosts
 	below map[string]*served // "*.example.com" under "example.com"
@@ -29,7 +29,7 @@ type served struct {
 	mux      *http.ServeMux
 }
 
-// listed is an endpoint of a table, with its rules prepared.
+// listed is a table's endpoint, with its rules prepared.
 type listed struct {
 	providers.Endpoint
 	form     string // of its key; "": it was not prepared
@@ -39,7 +39,7 @@ type listed struct {
 	row      string // see Route.Row
 }
 
-// Route holds the facts of a request that are known before the send.
+// Route holds the facts about a request that are known before the send.
 type Route struct {
 	// Provider serves the host; nil if none does. It must not be changed.
 	Provider *providers.Provider
@@ -187,7 +187,7 @@ func byPattern(p *providers.Provider) (groups [][]*listed) {
 	return groups
 }
 
-// digestOf returns a short digest of an endpoint. Tables have no value that JSON can't hold.
+// digestOf returns an endpoint's short digest. Tables have no value that JSON can't hold.
 func digestOf(e *providers.Endpoint) string {
 	text, _ := json.Marshal(e)
 	sum := sha256.Sum256(text)

@@ -36,7 +36,7 @@ type Secrets struct {
 	values      [][]byte // of the fields that were found, unescaped
 }
 
-// search looks for secrets in the body of a request.
+// search looks for secrets in a request's body.
 func (n *secretNames) search(m Message) (found Secrets) {
 	if len(m.Body) == 0 {
 		return found
@@ -296,7 +296,7 @@ func (s *secretSearch) enter(name []byte) (depth int, isSecret bool) {
 	return depth, true
 }
 
-// step adds the parts of a name to the path.
+// step adds a name's parts to the path.
 func (s *secretSearch) step(name []byte) {
 	if bytes.IndexByte(name, '.') < 0 && bytes.IndexByte(name, '[') < 0 {
 		s.at = append(s.at, name)
@@ -508,7 +508,7 @@ func (s *secretSearch) form(body []byte) bool {
 	return ok
 }
 
-// formFields returns the names and values of a form, escaped.
+// formFields returns a form's names and values, escaped.
 func formFields(body []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for len(body) > 0 {
@@ -525,7 +525,7 @@ func formFields(body []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// lastStep cuts the name of a form field before its last part: fields[0][name] into fields[0] and name.
+// lastStep cuts a form field's name before its last part: fields[0][name] into fields[0] and name.
 func lastStep(name []byte) (lead, last []byte) {
 	at := bytes.LastIndexAny(name, "[.")
 	if at < 0 {
@@ -550,7 +550,7 @@ func oneOf(names []string, name []byte) int {
 	return slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, text) })
 }
 
-// add notes a member of an object.
+// add notes an object's member.
 func (p *namedValue) add(s *secretSearch, name, literal []byte) {
 	if i := oneOf(pairValues[:], name); i >= 0 {
 		p.values[i] = literal
@@ -623,7 +623,7 @@ func unescapedBytes(text []byte) ([]byte, bool) {
 	return []byte(plain), true
 }
 
-// xml reads the names of elements and attributes. It returns false for a document type, which may define entities.
+// xml reads element and attribute names. It returns false for a document type, which may define entities.
 func (s *secretSearch) xml(body []byte) bool {
 	d := xml.NewDecoder(bytes.NewReader(body))
 	type open struct {

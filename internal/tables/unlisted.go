@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// unlisted is the contract of a host or path that no provider describes.
+// unlisted is the contract for a host or path that no provider describes.
 var unlisted = func() listed {
 	e := providers.Endpoint{
 		Key: providers.Key{Place: providers.KeyRawHeader, Name: "Idempotency-Key", MaxLength: 255},

@@ -42,7 +42,7 @@ const (
 	GraphQL
 )
 
-// PlaceOf returns the place of a look-up's body: a form, JSON, or a GraphQL request, which has a document.
+// PlaceOf returns a look-up body's place: a form, JSON, or a GraphQL request, which has a document.
 func PlaceOf(body string) Place {
 	switch {
 	case !strings.HasPrefix(body, "{"):
@@ -202,7 +202,7 @@ func pairs(template string, value func(string) (string, bool)) (string, error) {
 	return expand(template, true, value, func(said string) (string, string) { return url.QueryEscape(said), "" })
 }
 
-// body expands the strings of a JSON text. Those without a placeholder stay as they are spelt.
+// body expands a JSON text's strings. Those without a placeholder stay as they are spelt.
 func body(template string, place Place, value func(string) (string, bool)) (string, error) {
 	if !json.Valid([]byte(template)) {
 		return "", &Error{Reason: "it is not JSON: placeholders stand within strings"}

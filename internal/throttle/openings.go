@@ -56,7 +56,7 @@ func (t *Throttle) Openings(now time.Time) Openings {
 	return o
 }
 
-// free returns the number of slots that a provider has now.
+// free returns how many slots a provider has now.
 func (l *limiter) free(now time.Time, most, left int) int {
 	switch {
 	case l.ask(now, most) != Admitted:

@@ -11,7 +11,7 @@ import (
 // Site is the destination of operations: a provider or, if no table serves it, a host.
 type Site struct{ Provider, Host string }
 
-// Target is the destination of one operation, with the scope, the account and the needed credentials.
+// Target is one operation's destination, with the scope, the account and the needed credentials.
 type Target struct {
 	Site
 	Scope, Account string
@@ -19,16 +19,16 @@ type Target struct {
 	Handle         int64    // of the operation, by which those take turns as probes that are due; 0: it does not
 }
 
-// Settings are the settings of a Throttle.
+// Settings are a Throttle's settings.
 type Settings struct {
 	Backoff     backoff.Policy
 	Providers   []string
-	Concurrency int                   // slots of a site
+	Concurrency int                   // a site's slots
 	Fleet       int                   // slots of a provider in all processes; 0: Concurrency alone
 	Rank        func() (rank, of int) // which process this is of how many
 }
 
-// Throttle limits the sending of one client. It may be used concurrently.
+// Throttle limits one client's sending. It may be used concurrently.
 type Throttle struct {
 	settings Settings
 
@@ -71,10 +71,10 @@ func (t *Throttle) forget(now time.Time) {
 	maps.DeleteFunc(t.limiters, func(_ key, l *limiter) bool { return l.idle(now) })
 }
 
-// totalSites is the number of sites that can have all their slots taken at once.
+// totalSites is how many sites can have all their slots taken at once.
 const totalSites = 8
 
-// slots returns the number of operations that are sent at once to a site.
+// slots returns how many operations are sent at once to a site.
 func (t *Throttle) slots(at Site) int {
 	n := t.settings.Concurrency
 	if t.settings.Fleet == 0 || at.Provider == "" {
@@ -181,7 +181,7 @@ func (t *Throttle) Freed() <-chan struct{} {
 	return t.freed
 }
 
-// Known returns the number of sites and scopes with a state.
+// Known returns how many sites and scopes have a state.
 func (t *Throttle) Known(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

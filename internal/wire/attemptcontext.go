@@ -24,7 +24,7 @@ var (
 		"remove the retries or redirects of that layer. Config.Backoff is the policy of retries")
 )
 
-// AttemptContext is the context of one attempt: the run's, but that it names no
+// AttemptContext is one attempt's context: the run's, but that it names no
 // operation, and ends at the attempt's deadline or sooner. It may be used concurrently.
 type AttemptContext struct {
 	context.Context

@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Composer makes the requests of one operation from its frozen request and the credentials, which are not frozen. It
+// Composer makes one operation's requests from its frozen request and the credentials, which are not frozen. It
 // has no state.
 type Composer struct {
 	Authorize func(*http.Request) error // Config.Authorize; nil: nothing is added
@@ -62,7 +62,7 @@ func (d *Composed) Sent(ctx context.Context) *http.Request {
 	return req
 }
 
-// Compose makes the request of one attempt. It adds to the frozen request the caller's credentials, the key, and the
+// Compose makes one attempt's request. It adds to the frozen request the caller's credentials, the key, and the
 // additions of Authorize, which may be a signature over the whole. Authorize sees ctx.
 func (c *Composer) Compose(ctx context.Context, to *url.URL) (*Composed, error) {
 	f := c.frame(ctx, c.Frozen.Method, to)
@@ -214,7 +214,7 @@ func (c *Composer) sameKey(before, after string) bool {
 	return errors.Join(err, err2) == nil && is == was
 }
 
-// SetBody gives each attempt a reader of its own. GetBody stays nil, and an empty body is not http.NoBody. Otherwise
+// SetBody gives each attempt a separate reader. GetBody stays nil, and an empty body is not http.NoBody. Otherwise
 // net/http would itself resend a request with an Idempotency-Key if a kept-alive connection turns out dead, and over
 // HTTP/2 after a PROTOCOL_ERROR. If net/http proves a request unprocessed, the next try is an attempt of ours: see
 // unsent.go.

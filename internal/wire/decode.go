@@ -68,7 +68,7 @@ func Begun(answer tables.Answer, body []byte, whole bool, route tables.Route) ta
 	return answer
 }
 
-// maxBeginning is the length of a beginning, in bytes.
+// maxBeginning is a beginning's length, in bytes.
 const maxBeginning = 4 << 10
 
 // plainHeader returns the header of an answer whose body is decoded.
@@ -111,7 +111,7 @@ var (
 	errTooLong       = errors.New("the decoded body is above the limit")
 )
 
-// decoded removes the codings of a body, the last first. With an error, decoded returns the readable beginning of the
+// decoded removes a body's codings, the last first. With an error, decoded returns the readable beginning of the
 // decoded body.
 func decoded(body []byte, codings []string) ([]byte, error) {
 	names := strings.Split(strings.ToLower(strings.Join(codings, ",")), ",")

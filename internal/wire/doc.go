@@ -1,6 +1,6 @@
 // Package wire has requests and answers as bytes.
 //
-//   - Composer makes the request of an attempt from the recorded one.
+//   - Composer makes an attempt's request from the recorded one.
 //   - FreezeHeader and RecordedHeader keep credentials and traces out of records.
 //   - ReadUpTo and Legible read and decode bodies up to a limit.
 //   - AttemptContext ends an attempt, and proves that no server has processed the attempt.

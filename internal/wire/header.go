@@ -26,7 +26,7 @@ func isMark(name string) bool {
 // something for each. An answer that is no attack has a hundredth.
 const maxKeptHeader = 64 << 10
 
-// maxCutNames is the largest number of headers that the mark names. "…" stands for the others.
+// maxCutNames is the most headers that the mark names. "…" stands for the others.
 const maxCutNames = 16
 
 // RecordedHeader returns the headers or trailers of an answer that are recorded, the shortest first as far as they

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// WithoutQuery removes the query of u, which may hold a credential, from an error's text. Errors of a transport often
+// WithoutQuery removes u's query, which may hold a credential, from an error's text. Errors of a transport often
 // repeat the URL.
 func WithoutQuery(err error, u *url.URL) error {
 	for {

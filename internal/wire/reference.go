@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// referenceAt returns the place of a recorded reference, from the text returned by [tables.Key.Form].
+// referenceAt returns a recorded reference's place, from the text returned by [tables.Key.Form].
 func referenceAt(form string) (at tables.Reference, ok bool) {
 	for place := providers.KeyRawHeader; place <= providers.KeyGraphQL; place++ {
 		if name, is := strings.CutPrefix(form, place.String()+" "); is {

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Answer gives the caller what the journal says of an operation that is not to be
+// Answer gives the caller what the journal says about an operation that is not to be
 // sent.
 func (k *Call) Answer(op *journal.Operation, decision machine.Decision) (exchange.Answer, error) {
 	switch decision {
@@ -57,7 +57,7 @@ func (k *Call) Answer(op *journal.Operation, decision machine.Decision) (exchang
 	return exchange.Answer{}, k.failWith(op, fault.ErrJournal, fmt.Errorf("an answer that this release does not know: %v", decision))
 }
 
-// otherMode reports whether an operation was sent under a credential of another mode: a
+// otherMode reports whether an operation was sent under a credential with another mode: a
 // test for a live one.
 func (k *Call) otherMode(op *journal.Operation) bool {
 	return op.Mode != "" && k.intent.Mode != "" && op.Mode != k.intent.Mode

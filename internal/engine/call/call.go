@@ -1,5 +1,5 @@
-// Package call turns a caller's request into the intent of an operation: identify, read, name and sign. It puts the intent to the
-// journal, and makes answers of the journal's decisions. It sends no attempt, and does not know package run.
+// Package call turns a caller's request into an operation's intent: identify, read, name and sign. It puts the intent to the
+// journal, and makes answers from the journal's decisions. It sends no attempt, and does not know package run.
 package call
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Factory makes the calls of one client. It may be used concurrently.
+// Factory makes one client's calls. It may be used concurrently.
 type Factory struct {
 	*exchange.Client
 	settings Settings
@@ -33,7 +33,7 @@ type Settings struct {
 	CheckKey     func(key string) error // says why a carried key can't be one
 }
 
-// NewFactory returns the factory of a client's calls.
+// NewFactory returns the factory for a client's calls.
 func NewFactory(c *exchange.Client, s Settings) *Factory { return &Factory{Client: c, settings: s} }
 
 // Call is one mutating request that a caller makes under an operation. One goroutine makes a call.
@@ -45,7 +45,7 @@ type Call struct {
 	route   tables.Route
 	name    naming.Naming
 	ref     journal.Ref
-	account http.Header // the headers that name the account of the request
+	account http.Header // the headers that name the request's account
 	carried string      // the key that the request already had
 
 	intent   machine.Intent
@@ -61,7 +61,7 @@ type Call struct {
 	composed *wire.Composed // with the intent's key and credential; nil: there is no credential
 
 	Regained *exchange.Answer // of a completed operation, if the journal can't record it
-	Missing  exchange.Missing // the answer of a completed operation
+	Missing  exchange.Missing // a completed operation's answer
 
 	flight core.Flight      // the first that it leads
 	Permit *throttle.Permit // of a flow's in the background, while it has one
@@ -70,13 +70,13 @@ type Call struct {
 
 	closing  sync.Once // of the request's body
 	lookedUp bool      // a look-up has found a fact that may change the journal's decision
-	enqueues bool      // it is recorded in a transaction of the caller's, which is open
+	enqueues bool      // it is recorded in the caller's transaction, which is open
 }
 
 // Shut closes the request's body, once.
 func (k *Call) Shut() { k.closing.Do(func() { exchange.CloseBody(k.req) }) }
 
-// Request returns the request for the run of its operation.
+// Request returns the request for its operation's run.
 func (k *Call) Request() exchange.Request {
 	return exchange.Request{
 		Context: k.ctx, Caller: k.req, Ends: k.ends, Intent: &k.intent, Body: k.body, Route: &k.route, Target: &k.clean, Query: k.query,
@@ -84,10 +84,10 @@ func (k *Call) Request() exchange.Request {
 	}
 }
 
-// IsNew reports whether no other call can mean the same operation: it has neither a name nor a key of the caller's.
+// IsNew reports whether no other call can mean the same operation: it has neither a name nor a caller's key.
 func (k *Call) IsNew() bool { return k.intent.Naming == journal.Generated }
 
-// NotBefore notes the times of Run.NotBefore for the call's step.
+// NotBefore notes the times in Run.NotBefore for the call's step.
 func (k *Call) NotBefore(asked, wake time.Time) {
 	k.asked = core.Later(k.asked, asked)
 	if k.isBackground() {
@@ -103,13 +103,13 @@ func (k *Call) isBackground() bool {
 	return k.name.Parent != nil && k.name.Parent.Flow != nil && k.name.Parent.Flow.Background
 }
 
-// Fail returns the failure of a call whose operation is not known.
+// Fail returns the failure for a call whose operation is not known.
 func (k *Call) Fail(kind, cause error) *exchange.Failure {
 	return &exchange.Failure{Kind: kind, Cause: cause, Target: core.Target(k.req.Method, k.req.URL),
 		Operation: journal.Operation{Ref: k.ref, Flow: k.intent.Flow, Naming: k.intent.Naming}}
 }
 
-// failWith returns the failure of a call whose operation stands as op says.
+// failWith returns the failure for a call whose operation stands as op says.
 func (k *Call) failWith(op *journal.Operation, kind, cause error) *exchange.Failure {
 	f := k.Fail(kind, cause)
 	f.Operation = *op

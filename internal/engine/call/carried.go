@@ -29,7 +29,7 @@ func (k *Call) ByItsKey(res *machine.Result) bool {
 	return true
 }
 
-// keyHeld returns the error for a request whose key another operation has. It reveals nothing of an operation in
+// keyHeld returns the error for a request whose key another operation has. It reveals nothing about an operation in
 // another scope.
 func (k *Call) keyHeld(op *journal.Operation) *exchange.Failure {
 	if op.Scope != k.ref.Scope {
@@ -140,7 +140,7 @@ func (k *Call) get(ctx context.Context) (journal.Operation, error) {
 }
 
 // getByKey looks for an operation by its key: first by the reference of an unnamed operation, and then by the aliases.
-// It skips operations of another scope.
+// It skips operations in another scope.
 func getByKey(ctx context.Context, j machine.Store, refs []journal.Ref) (op journal.Operation, err error) {
 	for _, ref := range refs {
 		op, err = j.Get(ctx, ref)

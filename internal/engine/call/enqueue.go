@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Enqueue records the operation of a request in the caller's transaction, and sends nothing. It reads the request's
+// Enqueue records a request's operation in the caller's transaction, and sends nothing. It reads the request's
 // body, and gives callers a body with the same bytes. So a transaction that is tried again may enqueue the request
 // again.
 func (f *Factory) Enqueue(outbox machine.Outbox, tx journal.Tx, req, callers *http.Request) (journal.Operation, error) {
@@ -84,7 +84,7 @@ func (k *Call) enqueueable(req *http.Request) error {
 	return nil
 }
 
-// enqueueIn records the intent, as begin does, in the caller's transaction. Nothing else is asked of
+// enqueueIn records the intent, as begin does, in the caller's transaction. Nothing else is asked from
 // the journal meanwhile, which may wait for it.
 func (k *Call) enqueueIn(outbox machine.Outbox, tx journal.Tx) (journal.Operation, error) {
 	c := k.client
@@ -115,14 +115,14 @@ func (k *Call) enqueueIn(outbox machine.Outbox, tx journal.Tx) (journal.Operatio
 		return journal.Operation{}, k.Fail(fault.ErrJournal, err)
 	case res.Decision != machine.Recorded && k.isEarlier(op):
 		f := k.failWith(op, fault.ErrKeyReused, errEarlier)
-		f.Operation.Answer, f.Differs = nil, []string{"inbound request"} // another request learns nothing of it
+		f.Operation.Answer, f.Differs = nil, []string{"inbound request"} // another request learns nothing about it
 		return journal.Operation{}, f
 	case res.Decision == machine.Misuse, res.Decision == machine.Withdrawn, res.Decision == machine.Gone:
 		_, err := k.Answer(op, res.Decision)
 		return journal.Operation{}, err
 	case op.State == journal.StateInFlight && op.Found.State != journal.StatePending:
 		return journal.Operation{}, k.failWith(op, fault.ErrInFlight, errNotByItself)
-	case op.State == journal.StatePending && !c.MayAdd(op, &k.clean): // a call with a credential of its own has begun it
+	case op.State == journal.StatePending && !c.MayAdd(op, &k.clean): // a call with a separate credential has begun it
 		return journal.Operation{}, k.failWith(op, fault.ErrCredentialMissing, errors.New(wire.MissingCredential(&op.Request, &http.Request{URL: &k.clean})))
 	}
 	return *op, nil

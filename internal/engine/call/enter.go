@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Enter gets a permit for a call of a flow in the background, or has the run held back. It waits for
+// Enter gets a permit for a flow's call in the background, or has the run held back. It waits for
 // a slot, for no longer than an attempt may take, and for no breaker.
 func (k *Call) Enter() {
 	if !k.isBackground() {

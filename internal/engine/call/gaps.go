@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// gaps are the protections that the configuration leaves out. The first gap of each host or endpoint is logged.
+// gaps are the protections that the configuration leaves out. Each host's or endpoint's first gap is logged.
 type gaps struct {
 	mu     sync.Mutex
 	warned map[string]bool
@@ -89,7 +89,7 @@ func (k *Call) misses() string {
 	return fmt.Sprintf("no endpoint of %s matches it, and it has no name: add one to the table (with NoEffect, if it has none), or name the request by WithOperation", route.Provider.Name)
 }
 
-// otherPort finds a host of the tables that is u's but for the port.
+// otherPort finds a host in the tables that is u's but for the port.
 func (k *Call) otherPort(u *url.URL) string {
 	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	for i := range k.client.Providers {
@@ -151,7 +151,7 @@ func resemblesKey(header string) bool {
 var errSecretInQuery = errors.New("the URL's query holds a secret, such as a card's number: give it in the body")
 
 // withholdBody keeps a secret body (a card's number) out of the journal. Only a caller with the body can have the
-// operation sent. If no table marks the body as a secret, the first one of an endpoint is logged.
+// operation sent. If no table marks the body as a secret, the first one for an endpoint is logged.
 func (k *Call) withholdBody() {
 	k.intent.BodyWithheld, k.intent.Request.Body = true, nil
 	field, host := k.secrets.Field, k.req.URL.Host

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/internal/tables"
 )
 
-// Identify finds the contract and the operation of a request. It returns nil for a request that passes straight
+// Identify finds a request's contract and operation. It returns nil for a request that passes straight
 // through.
 func (f *Factory) Identify(req *http.Request) (*Call, error) {
 	if req.URL == nil || req.URL.Host == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Lead waits until the call leads the flight of its name, or another call's flight has an answer.
+// Lead waits until the call leads its name's flight, or another call's flight has an answer.
 func (k *Call) Lead() (*core.Flight, exchange.Answer, error) {
 	for {
 		f, leader := k.client.Singleflight.Join(k.ref, &k.flight)
@@ -90,7 +90,7 @@ func (k *Call) follow(f *core.Flight) (*journal.Operation, error) {
 	}
 }
 
-// mayShare reports whether the outcome of another call is also this call's.
+// mayShare reports whether another call's outcome is also this call's.
 func (k *Call) mayShare(op *journal.Operation) bool {
 	if k.intent.Another(op) || op.Tombstone {
 		return false

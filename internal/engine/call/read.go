@@ -96,7 +96,7 @@ func (k *Call) Understand() (effect bool, err error) {
 	return true, nil
 }
 
-// No field of a request makes a named or keyed one pass. Otherwise a party that adds a field to a charge could have the
+// No request field makes a named or keyed one pass. Otherwise a party that adds a field to a charge could have the
 // charge sent unrecorded.
 
 // isTokenRequest reports whether a call without a name is a token request that is not an operation. Such a request
@@ -106,7 +106,7 @@ func (k *Call) isTokenRequest(m tables.Message, isCarried bool) bool {
 	return !named && !k.name.Named && !isCarried && wire.IsTidyTokenRequest(k.req.Method, m)
 }
 
-// message returns the parts of the request besides its method and path.
+// message returns the request's parts besides its method and path.
 func (k *Call) message() tables.Message {
 	return tables.Message{Header: k.req.Header, Query: k.req.URL.RawQuery, Body: core.AsRead(k.body)}
 }

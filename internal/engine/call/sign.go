@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// sign records in the intent a digest of the credential. It also records the mode, if the credential shows one, and the
+// sign records in the intent the credential's digest. It also records the mode, if the credential shows one, and the
 // account, if the provider shows one.
 func (k *Call) sign() error {
 	ctx := naming.Without(k.ctx)
@@ -51,7 +51,7 @@ func (k *Call) sign() error {
 	return nil
 }
 
-// modeOf returns the mode of a request's credential. A request that no table lists has none.
+// modeOf returns a request's credential mode. A request that no table lists has none.
 func (k *Call) modeOf(req *http.Request) string {
 	if !k.route.Listed {
 		return ""
@@ -59,14 +59,14 @@ func (k *Call) modeOf(req *http.Request) string {
 	return tables.Mode(k.route.Provider, req.Header)
 }
 
-// composer makes requests as the call's attempts would be, if the journal gives the operation the key of the intent.
+// composer makes requests as the call's attempts would be, if the journal gives the operation the intent's key.
 func (k *Call) composer() wire.Composer {
 	c := k.client.Composer(k.req, k.query, &k.route, &k.intent.Request)
 	c.Key, c.FirstSent = k.intent.Key, k.client.Now()
 	return c
 }
 
-// whoSends returns the account of a call, as far as the provider tells.
+// whoSends returns a call's account, as far as the provider tells.
 func (k *Call) whoSends(ctx context.Context, signed *http.Request) string {
 	if k.enqueues { // which waits for no provider
 		return journal.OwnCredential

@@ -55,7 +55,7 @@ func (k *Call) nameInboundStep() (leave func(*journal.Operation, error), err err
 	return leave, nil
 }
 
-// nameFlowStep gives a call within a flow the name of its step. The caller calls leave with the results of the call.
+// nameFlowStep gives a call within a flow its step's name. The caller calls leave with the results of the call.
 func (k *Call) nameFlowStep() (leave func(*journal.Operation, error), err error) {
 	flow := k.name.Parent.Flow
 	step := flow.Step
@@ -103,7 +103,7 @@ func (k *Call) nameFlowStep() (leave func(*journal.Operation, error), err error)
 	return leave, nil
 }
 
-// answerAgain returns when to ask again for the missing answer of a completed operation. Zero means that no further
+// answerAgain returns when to ask again for a completed operation's missing answer. Zero means that no further
 // request brings the answer.
 func (k *Call) answerAgain(op *journal.Operation) time.Time {
 	switch {
@@ -115,7 +115,7 @@ func (k *Call) answerAgain(op *journal.Operation) time.Time {
 	return time.Time{}
 }
 
-// isWhole reports whether a caller gets all of the operation's answer. It returns false without an operation.
+// isWhole reports whether a caller gets the operation's whole answer. It returns false without an operation.
 func isWhole(op *journal.Operation) bool {
 	return op != nil && op.State == journal.StateCompleted && op.Answer != nil && op.Answer.Whole()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Answer is the result of a request.
+// Answer is a request's result.
 type Answer struct {
 	Forwarded bool           // the request was no operation; the transport has answered it
 	Response  *http.Response // nil with an Err
@@ -31,10 +31,10 @@ const (
 	Shared                 // another call's that ran at the same time
 )
 
-// OperationKey is the operation's key in the context of a response's request. Package onceward puts it there.
+// OperationKey is the operation's key in a response's request context. Package onceward puts it there.
 var OperationKey = &struct{ name string }{"operation"}
 
-// IsAnswer reports whether a response is one of an operation.
+// IsAnswer reports whether a response belongs to an operation.
 func IsAnswer(resp *http.Response) bool {
 	return resp != nil && resp.Request != nil && resp.Request.Context().Value(OperationKey) != nil
 }
@@ -47,7 +47,7 @@ func IsReplayable(op *journal.Operation) bool {
 // byHandHeader marks a response whose answer was given to Resolve.
 const byHandHeader = "Onceward-Answer"
 
-// Replay makes a response of a recorded answer. It carries no Set-Cookie.
+// Replay makes a response from a recorded answer. It carries no Set-Cookie.
 func (c *Client) Replay(op *journal.Operation) Answer {
 	a, deliver := op.Answer, c.Deliveries.OnClose(op)
 	resp := &http.Response{
@@ -76,7 +76,7 @@ func (c *Client) Replay(op *journal.Operation) Answer {
 	return Answer{Response: resp, Operation: &stood, Replayed: true, Source: Recorded}
 }
 
-// cutShort returns the error at the end of a body that was cut off. The error says if the operation is completed all
+// cutShort returns the error where a body was cut off. The error says if the operation is completed all
 // the same.
 func (c *Client) cutShort(op *journal.Operation) error {
 	if op.State != journal.StateCompleted {
@@ -98,12 +98,12 @@ type answerBody struct {
 	memory  bytes.Reader // the Reader, where that is all of the body
 }
 
-// Stream returns the rest of a body that is too large for the memory.
+// Stream returns the rest from a body that is too large for the memory.
 func Stream(rest io.ReadCloser, deliver func()) io.ReadCloser {
 	return &answerBody{Reader: rest, closer: rest, deliver: deliver}
 }
 
-// CutBody returns the part of a body that came before the connection broke. At the end of the part comes an error.
+// CutBody returns the body part that came before the connection broke. At the end of the part comes an error.
 func (c *Client) CutBody(op *journal.Operation, part []byte, deliver func()) io.ReadCloser {
 	return &answerBody{Reader: io.MultiReader(bytes.NewReader(part), failing{c.cutShort(op)}), deliver: deliver}
 }

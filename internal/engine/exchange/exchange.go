@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/wire"
 )
 
-// Client has the parts of a client for calls and runs.
+// Client has a client's parts for calls and runs.
 type Client struct {
 	*core.Core
 	Finder     *reconcile.Finder
@@ -33,7 +33,7 @@ func (c *Client) Explain(err error) error {
 	return err
 }
 
-// Request is a caller's request, frozen by a call for the run of its operation.
+// Request is a caller's request, frozen by a call for its operation's run.
 type Request struct {
 	Context  context.Context // the caller's
 	Caller   *http.Request   // never modified
@@ -50,7 +50,7 @@ type Request struct {
 	HeldBack bool // a flow in the background makes the call, and has no permit
 }
 
-// Missing describes the search for the answer of a completed operation, if the journal lacks the answer.
+// Missing describes the search for a completed operation's answer, if the journal lacks the answer.
 type Missing struct {
 	Asked bool      // it was asked for in vain
 	Again time.Time // when to ask again; zero: no ask brings it

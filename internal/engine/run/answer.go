@@ -40,7 +40,7 @@ func (r *Run) Answer(res *machine.Result) (exchange.Answer, error) {
 		kind = e.kindFor(op.State)
 	case a.judged.Verdict == providers.AnswerGone: // nothing of the answer to the first attempt is left
 	case r.isOutcome(op):
-		r.op = *op // no code needs the record of the claim any more
+		r.op = *op // no code needs the claim's record any more
 		return exchange.Answer{Response: r.respond(op), Operation: &r.op, Replayed: a.judged.Replayed}, nil
 	}
 	a.discard()
@@ -72,7 +72,7 @@ func (r *Run) isOutcome(op *journal.Operation) bool {
 	return false
 }
 
-// respond hands the caller the response of its own last attempt.
+// respond hands the caller its own last attempt's response.
 func (r *Run) respond(op *journal.Operation) *http.Response {
 	a := &r.attempt
 	resp := a.resp
@@ -125,7 +125,7 @@ func (r *Run) hides(header http.Header, body []byte) bool {
 	return r.route.Endpoint.SecretResponse || r.secrets != nil && r.secrets.Shown(header, body)
 }
 
-// discard closes the rest of an answer that is not handed over.
+// discard closes the rest from an answer that is not handed over.
 func (a *attempt) discard() {
 	if a.partial && !a.closed {
 		a.resp.Body.Close()

@@ -225,7 +225,7 @@ func (r *Run) readAnswer() {
 	a.resp.Body = http.NoBody
 }
 
-// readOn reads more of a body longer than MaxResponseBody, if the answer's meaning depends on the body. The caller's
+// readOn reads more from a body longer than MaxResponseBody, if the answer's meaning depends on the body. The caller's
 // stream repeats those bytes.
 func (r *Run) readOn(body io.Reader) error {
 	a := &r.attempt
@@ -242,13 +242,13 @@ func (r *Run) readOn(body io.Reader) error {
 	return err
 }
 
-// answerHead returns the status and headers of the response in the form that the provider's table reads.
+// answerHead returns the response's status and headers in the form that the provider's table reads.
 func (r *Run) answerHead() tables.Answer {
 	resp := r.attempt.resp
 	return tables.Answer{Status: resp.StatusCode, Header: resp.Header, Later: r.mayHaveRun(), OwnKey: r.madeKey()}
 }
 
-// stream is the rest of an answer that is too large to record.
+// stream is the rest from an answer that is too large to record.
 type stream struct {
 	io.Reader
 	body io.Closer
@@ -261,7 +261,7 @@ func (s *stream) Close() error {
 	return err
 }
 
-// startContext makes the context of the attempt that was started. The context ends after the attempt's timeout, which
+// startContext makes the started attempt's context. The context ends after the attempt's timeout, which
 // leaves time for another attempt. If no other attempt would be allowed, the attempt may take all of the call's time
 // once it has a connection.
 func (r *Run) startContext() *wire.AttemptContext {

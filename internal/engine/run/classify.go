@@ -49,7 +49,7 @@ func (r *Run) declined() bool {
 	return read && tables.Declined(p, answer)
 }
 
-// finalByStatus reports whether the status line and headers of a cut answer alone
+// finalByStatus reports whether a cut answer's status line and headers alone
 // are the operation's answer. A success is not if it may be a decline.
 func (r *Run) finalByStatus() bool {
 	return r.attempt.judged.Verdict == providers.Final && !r.attempt.open && !r.hidesDecline()

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// compose makes the request of one attempt, if its credential is the operation's.
+// compose makes one attempt's request, if its credential is the operation's.
 // Authorize sees ctx, and the request is sent under sent. The first attempt takes the request whose credential the call
 // has recorded, if that request still fits.
 func (r *Run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, error) {
@@ -35,14 +35,14 @@ func (r *Run) compose(ctx, sent context.Context, to *url.URL) (*http.Request, er
 	return composed.Sent(sent), nil
 }
 
-// composer makes the requests of the run's attempts.
+// composer makes the run attempts' requests.
 func (r *Run) composer() wire.Composer {
 	c := r.client.Composer(r.caller, r.query, r.route, &r.op.Request)
 	c.Key, c.FirstSent, c.Reference = r.op.Key, r.op.FirstSentAt, wire.ReferenceOf(&r.op)
 	return c
 }
 
-// admit takes the results of the composer for a request to a URL. It returns an error if the operation must not have
+// admit takes the composer's results for a request to a URL. It returns an error if the operation must not have
 // the request's credential. It reports a missing credential to the permit.
 func (r *Run) admit(req *http.Request, to *url.URL, err error) (*http.Request, error) {
 	if err != nil {
@@ -86,13 +86,13 @@ func (r *Run) checkCredential(req *http.Request, to *url.URL) error {
 	return r.sign(req, same)
 }
 
-// wantsAccount reports whether the account of the operation's credential is still unrecorded and can be read. A
+// wantsAccount reports whether the operation credential's account is still unrecorded and can be read. A
 // caller's begin has asked for the account already. A transaction with an enqueued operation waited for no provider.
 func (r *Run) wantsAccount() bool {
 	return r.caller == nil && r.op.Account == journal.OwnCredential && reconcile.Identifies(*r.route)
 }
 
-// sign records the credential and the account of an attempt before it is sent.
+// sign records an attempt's credential and account before it is sent.
 func (r *Run) sign(req *http.Request, same bool) error {
 	credential, account := r.op.Credential, r.op.Account
 	if !same {

@@ -55,7 +55,7 @@ func (r *Run) askedUntil() time.Time {
 	return r.soonest()
 }
 
-// afterRefusal returns the next try of a refused operation that stays pending. own reports whether our policy, not the
+// afterRefusal returns the next try for a refused operation that stays pending. own reports whether our policy, not the
 // provider, set the time.
 func (r *Run) afterRefusal() (due time.Time, own bool) {
 	asked, now := r.soonest(), r.client.Now()

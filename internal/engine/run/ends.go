@@ -48,7 +48,7 @@ func (r *Run) complete() {
 }
 
 // interrupted ends a run between two attempts after the context's or the client's end. If the caller cancelled, the
-// operation is due at once, and otherwise at the time of the next attempt.
+// operation is due at once, and otherwise at the next attempt's time.
 func (r *Run) interrupted(due time.Time) {
 	if r.attempt.partial {
 		r.attempt.closed = true // for the next attempt

@@ -55,7 +55,7 @@ func (r *Run) fetch() {
 	a.resp, a.body = resp, body
 }
 
-// below returns the URL of a resource in a collection, or nil if a server may read the pointer as another path.
+// below returns a resource's URL in a collection, or nil if a server may read the pointer as another path.
 func below(u *url.URL, pointer string) *url.URL {
 	if pointer == "" || pointer == "." || pointer == ".." || strings.ContainsAny(pointer, "/\\\x00;") {
 		return nil

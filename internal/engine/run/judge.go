@@ -173,7 +173,7 @@ func (r *Run) judgeLocal(err error) {
 // and not cancelled, so that the flow is not undone.
 func (r *Run) isOfFlow() bool { return r.caller != nil && seam.IsOfFlow(r.op.Parent) }
 
-// retryOrEnd decides on another attempt. busy says that the provider still works on an earlier attempt of ours. Such
+// retryOrEnd decides on another attempt. busy says that the provider still works on our earlier attempt. Such
 // an attempt does not count, except against the budget.
 func (r *Run) retryOrEnd(busy bool, cause string, err error) {
 	policy := r.client.Backoff.WithDefaults()

@@ -12,7 +12,7 @@ import (
 // resend rule takes it while the claim lives.
 func (r *Run) mayHaveRun() bool { return r.op.Found.MayHaveRun || r.stats.mayHaveRun }
 
-// undated reports whether the provider has not registered the key by any attempt of the claim, so the window has not
+// undated reports whether the provider has not registered the key by any attempt under the claim, so the window has not
 // begun.
 func (r *Run) undated() bool {
 	return !r.stats.maybeSent || r.stats.departed == r.stats.refused && !r.stats.mayHaveRun && !r.stats.underWay

@@ -21,7 +21,7 @@ func (r *Run) begun() {
 	}
 }
 
-// record writes the end of the run to the journal. An event that the journal fails to record is kept and tried again,
+// record writes the run's end to the journal. An event that the journal fails to record is kept and tried again,
 // and the caller gets the same answer. result holds the recorded state even if a hook panics.
 func (r *Run) record(result *machine.Result) {
 	e, elsewhere := r.end, r.client.Hook.Elsewhere(r.ctx)
@@ -86,7 +86,7 @@ func (r *Run) record(result *machine.Result) {
 	r.recorded(result)
 }
 
-// answeredObject returns kind and id of the object that an attempt's answer shows, or "".
+// answeredObject returns kind and id for the object that an attempt's answer shows, or "".
 func (r *Run) answeredObject(answer *journal.Answer) string {
 	if r.attempt.judged.Verdict == providers.AnswerGone || !r.client.Finder.LooksFor(*r.route) {
 		return ""
@@ -94,7 +94,7 @@ func (r *Run) answeredObject(answer *journal.Answer) string {
 	return reconcile.AnsweredObject(r.route.Endpoint, answer, r.attempt.body)
 }
 
-// recorded logs the recorded end of the run, and calls the hooks for it.
+// recorded logs the run's recorded end, and calls the hooks for it.
 func (r *Run) recorded(res *machine.Result) {
 	op := &res.Operation
 	if r.end.answer != nil && (res.Decision == machine.Replay || res.Decision == machine.SecondEffect || res.Decision == machine.Gone) {

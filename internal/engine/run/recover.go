@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// recoverFor gets the missing answer of an operation that another source, such as a webhook, completed during the run.
+// recoverFor gets the missing answer for an operation that another source, such as a webhook, completed during the run.
 // A run in the background has no caller for the answer.
 func (r *Run) recoverFor(res *machine.Result) {
 	if r.caller == nil || res.Decision == machine.Recorded || !res.Operation.AnswerMissing() {
@@ -35,7 +35,7 @@ func (r *Run) recoverFor(res *machine.Result) {
 	r.Regained, r.Missing = again.Regained, again.Missing
 }
 
-// Recover gets the missing answer of a completed operation, for a person. It returns the resulting operation, and the
+// Recover gets a completed operation's missing answer, for a person. It returns the resulting operation, and the
 // reason if the answer is still missing.
 func Recover(ctx context.Context, c *exchange.Client, op *journal.Operation, actor string) (journal.Operation, error) {
 	r := newRun(ctx, c, &machine.Result{Operation: *op}, nil, c.EndOfWait(ctx))
@@ -51,7 +51,7 @@ func Recover(ctx context.Context, c *exchange.Client, op *journal.Operation, act
 	return stood, r.Missing.Why
 }
 
-// Recover gets the missing answer of a completed operation, and leaves the present operation in op. It repeats the
+// Recover gets a completed operation's missing answer, and leaves the present operation in op. It repeats the
 // request under the key, if the resend rule permits a repeat. Otherwise, or if the repeat brings no answer, it looks
 // for the object. All processes together ask at most once a minute.
 //
@@ -115,7 +115,7 @@ func (r *Run) renew(leased *machine.Result) error {
 	return nil
 }
 
-// askProvider repeats the request of r.op once, if the resend rule permits a repeat, and records the answer. The
+// askProvider repeats r.op's request once, if the resend rule permits a repeat, and records the answer. The
 // repeat needs no claim, since the operation counts as sent already. askProvider returns why there is no answer, or
 // nil. spent says that no later repeat brings an answer. Otherwise later is the time when the rule permits a repeat,
 // or zero.

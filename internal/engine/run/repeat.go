@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// repeater makes the further attempts of one run by go-retryablehttp, which waits before each. Most runs need none.
+// repeater makes one run's further attempts by go-retryablehttp, which waits before each. Most runs need none.
 // Besides, only sendSafe uses the library, for the policy alone. Package onceward knows the library's types, to refuse
 // them.
 //
@@ -32,7 +32,7 @@ type repeater struct {
 	last  try
 }
 
-// try is the result of an attempt: the transport's results, whether there is another attempt, and the pause before
+// try is an attempt's result: the transport's results, whether there is another attempt, and the pause before
 // it.
 type try struct {
 	resp  *http.Response
@@ -62,7 +62,7 @@ func (r *Run) next() try {
 	// Attempt: the frozen request is composed anew (wire.Composer) and sent.
 	resp, err := r.makeAttempt()
 
-	// Judge: the meaning of the answer by the provider's table, and then whether there is
+	// Judge: the answer's meaning by the provider's table, and then whether there is
 	// another attempt by the resend rule.
 	r.classify()
 	r.judge()
@@ -80,7 +80,7 @@ func (e *repeater) RoundTrip(*http.Request) (*http.Response, error) {
 	return e.last.resp, e.last.err
 }
 
-// noHeader is the empty header of the request that is never sent. No code writes to it.
+// noHeader is the empty header for the request that is never sent. No code writes to it.
 var noHeader = http.Header{}
 
 func answerRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

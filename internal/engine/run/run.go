@@ -1,4 +1,4 @@
-// Package run works off one claim of an operation: attempt, judge, record and answer. Package engine or background
+// Package run works off one claim on an operation: attempt, judge, record and answer. Package engine or background
 // gets the claim from the journal.
 package run
 
@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Run is one claim that is being worked off: the record at the time of the claim, the attempt under way, and the
+// Run is one claim that is being worked off: the record at the claim's time, the attempt under way, and the
 // operation's end. One goroutine works a run off. Shutdown reaches it by pauses and sending.
 type Run struct {
 	client *exchange.Client
@@ -85,7 +85,7 @@ type attempt struct {
 	judged  tables.Judgement
 }
 
-// attemptStats counts the attempts of one run, and holds their results so far.
+// attemptStats counts one run's attempts, and holds their results so far.
 type attemptStats struct {
 	made       int       // on the wire
 	counted    int       // those that count against the policy
@@ -109,10 +109,10 @@ func (t *attemptStats) breakOff() {
 	t.maybeSent = t.maybeSent || t.underWay
 }
 
-// ending is the end of a run, as it is recorded and returned to the caller.
+// ending is a run's end, as it is recorded and returned to the caller.
 type ending struct {
 	kind    machine.EventKind
-	own     bool // due is a pause of our own making
+	own     bool // due is our own pause
 	due     time.Time
 	wake    time.Time // Run and Resume leave it alone until then, if that is later than due
 	errKind error     // kind of Error instead of the response; nil: as the operation stands
@@ -130,7 +130,7 @@ func (e *ending) kindFor(state journal.State) error {
 	return e.errKind
 }
 
-// newRun makes the run of a claim. The caller fills in the route, the target and the request.
+// newRun makes a claim's run. The caller fills in the route, the target and the request.
 func newRun(ctx context.Context, c *exchange.Client, res *machine.Result, f *core.Flight, ends time.Time) *Run {
 	r := &Run{client: c, ctx: ctx, op: res.Operation, last: res.Last, unconfirmed: res.Unconfirmed, began: time.Now(), flight: f, ends: ends, notAfter: res.Operation.NotAfter}
 	r.idleSince = c.Idle.Since(&r.op, r.began)
@@ -138,7 +138,7 @@ func newRun(ctx context.Context, c *exchange.Client, res *machine.Result, f *cor
 	return r
 }
 
-// Start returns the run of a caller's operation that the journal has just allowed.
+// Start returns the run for a caller's operation that the journal has just allowed.
 func Start(c *exchange.Client, res *machine.Result, f *core.Flight, req *exchange.Request) *Run {
 	r := newRun(req.Context, c, res, f, req.Ends)
 	r.caller, r.route, r.target, r.query, r.secrets, r.permit, r.heldBack = req.Caller, req.Route, req.Target, req.Query, req.Secrets, req.Permit, req.HeldBack
@@ -151,7 +151,7 @@ func Start(c *exchange.Client, res *machine.Result, f *core.Flight, req *exchang
 	if r.op.BodyWithheld {
 		r.op.Request = wire.WithBody(r.op.Request, intent.Request, req.Body)
 	}
-	if r.op.Credential == intent.Credential { // which is salted: the record is of this call's request
+	if r.op.Credential == intent.Credential { // which is salted: the record is for this call's request
 		r.composed = req.Composed
 	}
 	r.replaced = req.Carried != "" && r.op.Key != "" && req.Carried != r.op.Key

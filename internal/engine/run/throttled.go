@@ -81,7 +81,7 @@ func (a *attempt) works() bool {
 	return a.resp.StatusCode < http.StatusTooManyRequests
 }
 
-// stopped reports whether the end of Run or Resume, and no deadline, broke the attempt off.
+// stopped reports whether Run's or Resume's end, and no deadline, broke the attempt off.
 func (r *Run) stopped() bool {
 	err := cmp.Or(r.attempt.err, r.attempt.cut)
 	return err != nil && r.ctx.Err() != nil && !errors.Is(err, context.DeadlineExceeded)

@@ -80,7 +80,7 @@ func (r *Run) Work(res *machine.Result) {
 		r.interrupted(due)
 	}
 
-	// Record: the end of the run, durably, before the caller or a hook gets it.
+	// Record: the run's end, durably, before the caller or a hook gets it.
 	r.record(res)
 	r.recoverFor(res)
 	returns = true
