@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Archived is an operation as a line of JSON, for a cold copy. A line has payloads in clear, also of a sealed journal. The command `onceward export` writes such lines. The
+// Archived is an operation as a JSON line, for a cold copy. A line has payloads in clear, also of a sealed journal. The command `onceward export` writes such lines. The
 // fields' names are stable. Later releases may add fields.
 type Archived struct {
 	Scope    string `json:"scope,omitempty"`
@@ -34,7 +34,7 @@ type Archived struct {
 	Answer  *ArchivedAnswer `json:"answer,omitempty"`
 }
 
-// ArchivedRequest is the request of an Archived.
+// ArchivedRequest is the request in an Archived.
 type ArchivedRequest struct {
 	Method string      `json:"method"`
 	URL    string      `json:"url"`
@@ -43,7 +43,7 @@ type ArchivedRequest struct {
 	Body   []byte      `json:"body,omitempty" doc:"base64, with --bodies"`
 }
 
-// ArchivedAnswer is the answer of an Archived.
+// ArchivedAnswer is the answer in an Archived.
 type ArchivedAnswer struct {
 	Generation int         `json:"generation"`
 	Status     int         `json:"status,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/internal/words"
 )
 
-// FlowState is the state of a flow.
+// FlowState is a flow's state.
 type FlowState uint8
 
 const (
@@ -51,7 +51,7 @@ type Flow struct {
 
 	State  FlowState
 	Holder string // the holding session; else ""
-	Claim  int64  // number of the latest claim; 0 before the first
+	Claim  int64  // the latest claim's number; 0 before the first
 
 	Undoing    bool   // the flow is being given up: recorded steps are undone, and no further step is made
 	GivenUpFor string // why
@@ -76,7 +76,7 @@ type Flow struct {
 	Steps []StepRecord // by Seq
 
 	// SealedBy names the key that the process lacks. The sealed fields are then zero: Input, InputDigest, GivenUpFor,
-	// Cause, History and the results of steps. Empty means that no key is missing.
+	// Cause, History and steps' results. Empty means that no key is missing.
 	SealedBy string
 }
 
@@ -106,9 +106,9 @@ var stepKindNames = [...]string{"", "done", "local", "time", "uuid", "failed", "
 
 func (k StepKind) String() string { return words.Of("StepKind", stepKindNames[:], k) }
 
-// StepRecord is one recorded event of a flow. Records without a step have neither name nor position.
+// StepRecord is one recorded event in a flow. Records without a step have neither name nor position.
 type StepRecord struct {
-	Seq      int // counts from 1 within the flow, in the order of recording
+	Seq      int // counts from 1 within the flow, in recording order
 	Kind     StepKind
 	Name     string
 	Position int    // place in the flow's sequence of steps, from 1

@@ -16,7 +16,7 @@ type Ref struct {
 	ID     string // the caller's name; for an unnamed operation the first key, under a parent that no caller can name
 }
 
-// State is the state of an operation.
+// State is an operation's state.
 type State uint8
 
 const (
@@ -63,7 +63,7 @@ type Request struct {
 	WithheldQuery   []string // names of query parameters with credentials, sorted
 }
 
-// Answer is the recorded answer of an operation.
+// Answer is an operation's recorded answer.
 type Answer struct {
 	Generation int // the answered generation
 	Status     int
@@ -118,7 +118,7 @@ type Operation struct {
 	Form string
 
 	Holder string // the session that holds the operation, or the undelivered outcome; else ""
-	Claim  int64  // number of the latest claim; 0 before the first
+	Claim  int64  // the latest claim's number; 0 before the first
 	Asker  int64  // number of the begin or claim that made the latest claim, or received the undelivered outcome; 0 if there is none
 
 	// The claim writes MayHaveRun and FirstSentAt before anything is sent. Found holds the earlier values. A park or a

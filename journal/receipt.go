@@ -16,10 +16,10 @@ type ReceiptKey struct {
 	Key   string // from the request, or the message's identity
 }
 
-// ReceiptState is the state of a receipt.
+// ReceiptState is a receipt's state.
 type ReceiptState uint8
 
-// The states of a receipt.
+// A receipt's states.
 const (
 	// ReceiptAbsent: there is no receipt. The zero value.
 	ReceiptAbsent ReceiptState = iota

@@ -197,7 +197,7 @@ func again(t *testing.T, c *caller) *caller {
 	return next
 }
 
-// atOnce runs do n times, each in a goroutine of its own.
+// atOnce runs do n times, each in a separate goroutine.
 func atOnce(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {

@@ -67,7 +67,7 @@ type Harness struct {
 	ForgetsAhead bool
 }
 
-// Run runs the suite, each test on a harness of its own.
+// Run runs the suite, each test on a separate harness.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, suite := range []struct {
 		name  string

@@ -63,7 +63,7 @@ func (b *box) hold(id string) journal.Operation {
 	return b.begin(named(id))
 }
 
-// enqueue enqueues in a transaction of its own.
+// enqueue enqueues in a separate transaction.
 func (b *box) enqueue(ev machine.Event) journal.Operation {
 	b.t.Helper()
 	tx := b.tx()

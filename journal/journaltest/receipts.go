@@ -70,7 +70,7 @@ func (r *receiver) in(tx journal.Tx, ev machine.ReceiptEvent, want machine.Decis
 	return result
 }
 
-// alone applies an event in a transaction of its own.
+// alone applies an event in a separate transaction.
 func (r *receiver) alone(ev machine.ReceiptEvent, want machine.Decision) machine.ReceiptResult {
 	r.t.Helper()
 	tx := r.tx()

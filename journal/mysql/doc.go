@@ -26,7 +26,7 @@
 //
 // # Transactions of the application
 //
-// EnqueueTx, ReceiveTx and similar methods write within a *sql.Tx of the application's (SQL, BeginTx). The application's
+// EnqueueTx, ReceiveTx and similar methods write within an application *sql.Tx (SQL, BeginTx). The application's
 // tables and the journal's must be on one server, and may be in different databases. The journal's own statements lock
 // only rows that exist, so REPEATABLE READ, the server's default, works. After a deadlock the server has rolled the whole
 // transaction back. The error is journal.ErrTxAborted then. A statement that commits by itself, such as CREATE TABLE, ends

@@ -167,7 +167,7 @@ func (j *Journal) ResetClock(ctx context.Context, now time.Time) error {
 	return explain("reset the clock", j.store.ResetClock(ctx, now))
 }
 
-// KeepHook records whether outcomes are for a hook, in a transaction of its own.
+// KeepHook records whether outcomes are for a hook, in a separate transaction.
 func (j *Journal) KeepHook(ctx context.Context, kept bool) error {
 	return explain("record that there is a hook", j.store.KeepHook(ctx, kept))
 }

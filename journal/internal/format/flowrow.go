@@ -40,7 +40,7 @@ type flowPrivate struct {
 	History    []journal.FlowFailure `json:"history,omitempty"`
 }
 
-// ofFlow is the subject of a flow's box.
+// ofFlow is a flow box's subject.
 func ofFlow(ref journal.Ref) subject { return subject{"flow", ref.Scope, ref.Parent, ref.ID, 0} }
 
 // StoredFlow are a flow's private parts as they are stored.
@@ -49,7 +49,7 @@ type StoredFlow struct {
 	Input []byte
 }
 
-// EncodeFlow returns the facts of a flow, with the checksum of its row, and the input. stored has the row's parts
+// EncodeFlow returns a flow's facts, with the checksum of its row, and the input. stored has the row's parts
 // before, when the flow was was. A part stays in the stored form, also without the part's key, unless the fields have
 // changed.
 func (c Codec) EncodeFlow(f, was *journal.Flow, stored StoredFlow) (encoded, input []byte) {
@@ -182,7 +182,7 @@ func ofStep(flow journal.Ref, seq int) subject {
 	return subject{"step", flow.Scope, flow.Parent, flow.ID, int64(seq)}
 }
 
-// EncodeStep returns the result of a flow's step as it is stored.
+// EncodeStep returns a flow step's result as it is stored.
 func (c Codec) EncodeStep(flow journal.Ref, s *journal.StepRecord) []byte {
 	if c.Ring == nil {
 		return s.Result
@@ -201,7 +201,7 @@ func besideStep(s *journal.StepRecord) []byte {
 	return e.buf
 }
 
-// DecodeStep decodes the result of a flow's step, in place. If the codec lacks a key, by is the key's ID, and the result
+// DecodeStep decodes a flow step's result, in place. If the codec lacks a key, by is the key's ID, and the result
 // is nil. No clear result, which is JSON, has the form of a box.
 func (c Codec) DecodeStep(flow journal.Ref, s *journal.StepRecord) (by string, err error) {
 	_, sealed := seal.KeyOf(s.Result)

@@ -146,7 +146,7 @@ type Totals struct {
 	FileBytes, WALBytes int64
 }
 
-// Name is the name of a row.
+// Name is a row's name.
 type Name struct {
 	Digest Digest
 	Handle int64

@@ -77,7 +77,7 @@ func (it *item) encode(c format.Codec) *Row {
 	return &r
 }
 
-// columns returns the columns of an operation's row.
+// columns returns an operation row's columns.
 func columns(op *journal.Operation) Row {
 	r := Row{Handle: op.Handle, State: uint8(op.State), Holder: op.Holder, Told: op.Delivered, Reaped: op.Tombstone, Provider: op.Provider}
 	if wake := format.Wake(op); !wake.IsZero() {

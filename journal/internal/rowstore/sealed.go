@@ -41,7 +41,7 @@ func (s *Store) hasKey(h *Head) error {
 	return format.Sealed(lastKey(h.Sealed))
 }
 
-// sealed is hasKey outside of a transaction.
+// sealed is hasKey outside a transaction.
 func (s *Store) sealed(ctx context.Context) error {
 	if s.codec.Ring != nil {
 		return nil
@@ -55,7 +55,7 @@ func (s *Store) sealed(ctx context.Context) error {
 // maySend returns ErrRestored or ErrSealed if nothing may be sent, or decided by records.
 func (b *batch) maySend() error { return cmp.Or(b.head.trusted(), b.s.hasKey(&b.head)) }
 
-// keysOf returns the IDs of the keys in Head.Sealed.
+// keysOf returns the key IDs in Head.Sealed.
 func keysOf(sealed string) (ids []string) {
 	for _, mark := range strings.Fields(sealed) {
 		ids = append(ids, format.MarkedKey(mark))

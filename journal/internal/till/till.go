@@ -39,7 +39,7 @@ func (s *Till) now() time.Time {
 	return time.Now()
 }
 
-// Order enqueues the operation of an order with it.
+// Order enqueues an order's operation with it.
 func (s *Till) Order(ctx context.Context, id string) error {
 	tx, err := s.Begin(ctx)
 	if err != nil {

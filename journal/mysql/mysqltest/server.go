@@ -36,7 +36,7 @@ type Server struct {
 	watch   *exec.Cmd
 }
 
-// Option is a setting of a server.
+// Option is a server setting.
 type Option func(*Server)
 
 // Setting sets a server variable from the beginning, as in a my.cnf: Setting("sync_binlog", "1").
@@ -206,7 +206,7 @@ func (s *Server) mine(t testing.TB) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// New starts a server for a program instead of a test. The server runs until Close or the end of the process.
+// New starts a server for a program instead of a test. The server runs until Close or the process's end.
 func New(opts ...Option) (*Server, error) {
 	s, err := newServer()
 	if err != nil {

@@ -37,7 +37,7 @@ type Cluster struct {
 	watch *exec.Cmd
 }
 
-// Option is a setting of a server.
+// Option is a server setting.
 type Option func(*settings)
 
 type settings struct {
@@ -75,7 +75,7 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// New starts a server for a program instead of a test. It runs until Close or the end of the process. If there is no
+// New starts a server for a program instead of a test. It runs until Close or the process's end. If there is no
 // PostgreSQL, the error says so.
 func New(opts ...Option) (*Cluster, error) { return start(opts) }
 

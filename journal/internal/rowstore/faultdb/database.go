@@ -82,7 +82,7 @@ func (db *Database) Head() (head rowstore.Head) {
 	return head
 }
 
-// Record returns the record of an operation as it was committed.
+// Record returns an operation's record as it was committed.
 func (db *Database) Record(handle int64) (record []byte) {
 	db.read(func(r rowstore.Reader) error {
 		found, err := r.Find(context.Background(), rowstore.Keys{Handles: []int64{handle}})
@@ -110,12 +110,12 @@ func (db *Database) edit(keys rowstore.Keys, changes func(tx rowstore.Tx, head *
 	}
 }
 
-// Damage flips a bit in the record of an operation.
+// Damage flips a bit in an operation's record.
 func (db *Database) Damage(handle int64) {
 	db.damage(handle, func(row *rowstore.Row) { row.Record = flipped(row.Record) })
 }
 
-// DamageRequest flips a bit in the request of an operation.
+// DamageRequest flips a bit in an operation's request.
 func (db *Database) DamageRequest(handle int64) {
 	db.damage(handle, func(row *rowstore.Row) {
 		row.Request = &rowstore.Part{Head: flipped(row.Request.Head), Body: row.Request.Body}

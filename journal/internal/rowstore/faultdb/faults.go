@@ -27,7 +27,7 @@ const (
 	LosesCommit
 )
 
-// NextCommits sets the fates of the next commits.
+// NextCommits sets the next commits' fates.
 func (db *Database) NextCommits(fates ...Fate) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

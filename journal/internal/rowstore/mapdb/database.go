@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// Database is the rows of a journal. Several drivers may use it at once, as processes use a server.
+// Database is a journal's rows. Several drivers may use it at once, as processes use a server.
 type Database struct {
 	mu       sync.Mutex
 	content                  // what was committed

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
-// theirs is a transaction of the application's.
+// theirs is an application transaction.
 type theirs struct {
 	t      *tx
 	margin time.Duration // the least that it has written; 0 means none

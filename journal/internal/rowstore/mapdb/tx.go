@@ -34,7 +34,7 @@ func (v *view) row(handle int64) *rowstore.Row { return get(v.changed.rows, v.db
 
 func (v *view) all() iter.Seq2[int64, *rowstore.Row] { return all(v.changed.rows, v.db.rows) }
 
-// indexed returns the handles of a name or a mark.
+// indexed returns a name's or a mark's handles.
 func (v *view) indexed(key any) (handles []int64) {
 	for handle := range all(v.changed.index[key], v.db.index[key]) {
 		handles = append(handles, handle)

@@ -22,11 +22,11 @@ type Database struct {
 	Open func(t *testing.T) *rowstore.Store
 	// Driver returns another process's driver.
 	Driver func(t *testing.T) rowstore.Driver
-	// Damage changes a bit of an operation's record.
+	// Damage changes a bit in an operation's record.
 	Damage func(t *testing.T, handle int64)
-	// DamageReceipt changes a bit of a receipt.
+	// DamageReceipt changes a bit in a receipt.
 	DamageReceipt func(t *testing.T, handle int64)
-	// DamageBookmark changes a bit of a bookmark.
+	// DamageBookmark changes a bit in a bookmark.
 	DamageBookmark func(t *testing.T, name string)
 	// Refuse makes the database refuse new rows for a provider, and changes to the row with the handle.
 	Refuse func(t *testing.T, provider string, handle int64)

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/seal"
 )
 
-// Ring returns a ring of keys with these IDs, the same in each process.
+// Ring returns a key ring with these IDs, the same in each process.
 func Ring(t testing.TB, ids ...string) *seal.Ring {
 	t.Helper()
 	var all []seal.Key

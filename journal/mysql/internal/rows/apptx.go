@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal/mysql/internal/server"
 )
 
-// FromSQL returns the journal.Tx of a transaction of the application's.
+// FromSQL returns the journal.Tx for an application transaction.
 func FromSQL(tx *sql.Tx) journal.Tx { return theirTx{tx: tx} }
 
 // theirTx is a journal.Tx.

@@ -35,7 +35,7 @@ const (
 	readers = 4
 	// sideConnections is how many connections there are for single statements beside a transaction.
 	sideConnections = 6
-	// commitTime limits the time of a transaction, with all its waits.
+	// commitTime limits a transaction's time, with all its waits.
 	commitTime = 30 * time.Second
 	// closePatience is how long Close waits for the server.
 	closePatience = 5 * time.Second

@@ -144,7 +144,7 @@ func (t *tx) RemoveSteps(ctx context.Context, handle int64) error {
 	return t.sendLater(ctx, p)
 }
 
-// sendLater leaves writes to the next read, or to COMMIT. In a transaction of the application's it sends them.
+// sendLater leaves writes to the next read, or to COMMIT. In an application transaction it sends them.
 func (t *tx) sendLater(ctx context.Context, p *pipeline) error {
 	if t.lane != nil {
 		t.later = p

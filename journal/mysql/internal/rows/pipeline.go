@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 )
 
-// runner runs statements: a connection, a pool, or a transaction of the application's.
+// runner runs statements: a connection, a pool, or an application transaction.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

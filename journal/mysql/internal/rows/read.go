@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/mysql/internal/server"
 )
 
-// reader reads on a connection, or in a transaction of the application's.
+// reader reads on a connection, or in an application transaction.
 type reader struct {
 	d     *Driver
 	c     runner
@@ -71,7 +71,7 @@ func (d *Driver) Snapshot(ctx context.Context, f func(rowstore.Reader) error) er
 	return d.read(ctx, true, f)
 }
 
-// beginSnapshot begins a transaction that sees one state of the database.
+// beginSnapshot begins a transaction that sees one database state.
 const beginSnapshot = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 func (d *Driver) read(ctx context.Context, snapshot bool, f func(rowstore.Reader) error) error {
@@ -124,7 +124,7 @@ func (d *Driver) readOnce(ctx context.Context, snapshot bool, f func(rowstore.Re
 // Find implements rowstore.Reader.
 func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
 	f := newFinding(keys)
-	if r.alone { // one state of the database
+	if r.alone { // one database state
 		conn := r.c.(*sql.Conn)
 		if _, err := conn.ExecContext(ctx, beginSnapshot); err != nil {
 			return rowstore.Found{}, err

@@ -109,7 +109,7 @@ func conditionOf(s *rowstore.Scan) condition {
 	return condition{"PRIMARY", "handle < ?", []any{before}}
 }
 
-// Count implements rowstore.Reader. It is one statement, which sees one state of the database.
+// Count implements rowstore.Reader. It is one statement, which sees one database state.
 func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.Count, error) {
 	texts := make([]string, len(scans))
 	var args []any

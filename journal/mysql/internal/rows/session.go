@@ -171,7 +171,7 @@ func (d *Driver) Bury(ctx context.Context, ids []string, still func(t *tx, id st
 	})
 }
 
-// resign ends all of this process's sessions, and itself. Nothing is left of its lanes but their clock.
+// resign ends all this process's sessions, and itself. Nothing is left of its lanes but their clock.
 func (d *Driver) resign(ctx context.Context) error {
 	d.sessions.LoseAll()
 	m := d.member.Load()
@@ -208,7 +208,7 @@ func (d *Driver) AwaitExpired(ctx context.Context) error {
 	}
 }
 
-// tries limits the tries of a transaction if others are in its way. They take about a second.
+// tries limits a transaction's tries if others are in its way. They take about a second.
 const tries = 50
 
 // transact runs f in a fenced transaction. If another transaction was in its way, it runs f again.
@@ -288,7 +288,7 @@ func (d *Driver) beat(conn **sql.Conn) error {
 	return d.watch(ctx, *conn)
 }
 
-// renew renews all of this process's sessions. Those that are not there any more are lost.
+// renew renews all this process's sessions. Those that are not there any more are lost.
 func (d *Driver) renew(ctx context.Context, conn *sql.Conn) error {
 	m, own := d.member.Load(), d.sessions.Living()
 	ids := []string{m.ID}

@@ -131,7 +131,7 @@ func (t *tx) start(queue func(*pipeline)) (passed bool, err error) {
 	return true, nil
 }
 
-// bounded is the connection of a transaction. All statements end with the transaction's time.
+// bounded is a transaction's connection. All statements end with the transaction's time.
 type bounded struct{ t *tx }
 
 func (b bounded) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/mysql/internal/server"
 )
 
-// within is the journal's part of a transaction of the application's. The transaction may be one of repeatable reads, whose
+// within is the journal's part of an application transaction. The transaction may be one of repeatable reads, whose
 // plain reads have an old state, and whose locking reads lock gaps between rows. So the journal reads what is committed on a
 // connection of its own, and locks only rows that exist.
 type within struct {

@@ -1,4 +1,4 @@
-// Package schema makes and checks the tables of a journal.
+// Package schema makes and checks a journal's tables.
 package schema
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/journal/mysql/internal/server"
 )
 
-// Default is the database of a journal if the caller names none.
+// Default is the journal's database if the caller names none.
 const Default = "onceward"
 
 // needed is the version that this release can use. writer is this release's number among the releases that write to a

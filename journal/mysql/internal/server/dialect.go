@@ -23,7 +23,7 @@ type Dialect struct {
 // least are the earliest versions with SKIP LOCKED and NOWAIT.
 const leastMariaDB, leastMySQL = 10_06, 8_00
 
-// dialectOf returns the dialect of a server, by @@version.
+// dialectOf returns a server's dialect, by @@version.
 func dialectOf(version string) (Dialect, error) {
 	number := func() int {
 		major, rest, _ := strings.Cut(version, ".")

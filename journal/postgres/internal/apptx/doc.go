@@ -1,4 +1,4 @@
-// Package apptx runs the journal's statements in a transaction of the application's.
+// Package apptx runs the journal's statements in an application transaction.
 //
 //   - FromPgx and FromSQL take a transaction that the application has begun, with pgx or database/sql.
 //   - Pooled is a transaction on a connection of a pool, and saves two round trips.

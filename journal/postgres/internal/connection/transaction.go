@@ -7,13 +7,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CommitTime limits the time of a transaction, with all its waits.
+// CommitTime limits a transaction's time, with all its waits.
 const CommitTime = 30 * time.Second
 
 // SlowLock is how long a statement waits for a lock at most, unless a transaction says otherwise.
 const SlowLock = "1000ms"
 
-// BeginSQL begins a transaction of the journal's.
+// BeginSQL begins a journal transaction.
 const BeginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 // Settings is the first statement of a transaction. $1 is the lock_timeout.

@@ -66,7 +66,7 @@ func (f *Fleet) Refused(ctx context.Context, conn *pgx.Conn, m *leased.Member, n
 	return nil
 }
 
-// renew renews all of this process's sessions. Missing sessions are lost.
+// renew renews all this process's sessions. Missing sessions are lost.
 func (f *Fleet) renew(ctx context.Context, conn *pgx.Conn) error {
 	m := f.member.Load()
 	own := f.Sessions.Living()
@@ -154,7 +154,7 @@ func (f *Fleet) Bury(ctx context.Context, ids []string, still func(ctx context.C
 	})
 }
 
-// Resign ends all of this process's sessions, and itself.
+// Resign ends all this process's sessions, and itself.
 func (f *Fleet) Resign(ctx context.Context) error {
 	m := f.member.Load()
 	if m.Gone.Load() {

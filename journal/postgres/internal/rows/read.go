@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// reader reads on a connection, or in a transaction of the application's.
+// reader reads on a connection, or in an application transaction.
 type reader struct {
 	d        *Driver
 	c        apptx.Runner

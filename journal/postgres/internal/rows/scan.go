@@ -25,10 +25,10 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 	return page, meaning(err)
 }
 
-// params are the arguments of a statement.
+// params are a statement's arguments.
 type params []any
 
-// add returns the parameter of an argument.
+// add returns an argument's parameter.
 func (p *params) add(arg any) string {
 	*p = append(*p, arg)
 	return fmt.Sprint("$", len(*p))
@@ -53,7 +53,7 @@ func pending(s *rowstore.Scan) (string, []any) {
 		ORDER BY handle LIMIT ` + limit, args
 }
 
-// selection returns the statement of a scan, and its arguments.
+// selection returns a scan's statement, and its arguments.
 func selection(s *rowstore.Scan) (string, []any) {
 	if s.Index == rowstore.Pending {
 		return pending(s)
@@ -147,7 +147,7 @@ func of(providers []string, or string, args *params) string {
 	return " AND (" + or + "provider = ANY(" + args.add(all) + "))"
 }
 
-// Count implements rowstore.Reader. It is one statement, which sees one state of the database.
+// Count implements rowstore.Reader. It is one statement, which sees one database state.
 func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.Count, error) {
 	var args params
 	texts := make([]string, len(scans))

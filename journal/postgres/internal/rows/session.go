@@ -85,7 +85,7 @@ func (d *Driver) AwaitExpired(ctx context.Context) error {
 	return d.fleet.AwaitExpired(ctx, d.pool)
 }
 
-// resign ends all of this process's sessions, and itself. Nothing is left of its lanes but their clock.
+// resign ends all this process's sessions, and itself. Nothing is left of its lanes but their clock.
 func (d *Driver) resign(ctx context.Context) error {
 	d.fleet.Sessions.LoseAll()
 	return d.fleet.Resign(ctx)
@@ -113,7 +113,7 @@ func (d *Driver) transact(ctx context.Context, doing string, f func(context.Cont
 	}
 }
 
-// tries limits the tries of a transaction if others are in its way. They take about a second.
+// tries limits a transaction's tries if others are in its way. They take about a second.
 const tries = 50
 
 func (d *Driver) once(ctx context.Context, f func(context.Context, apptx.Runner) error) error {

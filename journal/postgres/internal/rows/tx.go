@@ -159,7 +159,7 @@ func (t *tx) start(ctx context.Context, queue func(*pipeline)) (passed bool, err
 	return false, err
 }
 
-// bounded is the connection of a transaction. All statements end with its time.
+// bounded is a transaction's connection. All statements end with its time.
 type bounded struct{ t *tx }
 
 func (b bounded) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// forget resets the session after a transaction of the application's. The next one on that connection may be another
+// forget resets the session after an application transaction. The next one on that connection may be another
 // tenant's, and begins as the first did. Behind a pooler, the sessions are the pooler's, and clients must not change
 // the sessions.
 var forget = []string{"RESET SESSION AUTHORIZATION", "RESET ROLE", "RESET ALL"}

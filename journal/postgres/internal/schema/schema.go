@@ -1,4 +1,4 @@
-// Package schema makes and checks the tables of a journal.
+// Package schema makes and checks a journal's tables.
 package schema
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
-// Default is the schema of a journal if the caller names none.
+// Default is the journal's schema if the caller names none.
 const Default = "onceward"
 
 // least is the earliest version of the schema that Migrate can migrate. Earlier versions belong to another store.

@@ -227,7 +227,7 @@ func OfOneStatement(err error) bool {
 	return false
 }
 
-// advice has the action for an error of SQLite.
+// advice has the action for a SQLite error.
 var advice = map[int]string{
 	codes.SQLITE_FULL:     "the disk is full; free some space: an open journal then goes on by itself, and another can be opened again",
 	codes.SQLITE_READONLY: "it can't be written; check the permissions of the file and of its directory",

@@ -38,7 +38,7 @@ type Driver struct {
 	File
 	opts   Options
 	turn   localdb.Lock // held by the transaction of this process that is open
-	theirs atomic.Bool  // the turn is that of a transaction of the application's
+	theirs atomic.Bool  // the turn is that of an application transaction
 	closed atomic.Bool
 
 	waiting atomic.Int32 // transactions that wait for their turn
@@ -47,7 +47,7 @@ type Driver struct {
 	sql    *statements
 	heads  heads
 	local  localdb.Database // the application's connections
-	inside sync.Mutex       // one goroutine at a time reads and writes in a transaction of the application's
+	inside sync.Mutex       // one goroutine at a time reads and writes in an application transaction
 
 	files      *inplace.Files
 	checkpoint *checkpoint.Checkpointer
