@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// revealed has the bodies of an operation, with secrets masked.
+// revealed has an operation's bodies, with secrets masked.
 type revealed struct{ Request, Answer string }
 
 // because returns the operator's reason.
@@ -26,7 +26,7 @@ func because(r *http.Request) (string, error) {
 	return why, nil
 }
 
-// back returns the place of the form.
+// back returns the form's place.
 func back(r *http.Request) string {
 	if n, err := strconv.ParseInt(r.PostFormValue("h"), 10, 64); err == nil {
 		return operationLink(n)
@@ -130,7 +130,7 @@ func (c *console) settle(w http.ResponseWriter, r *http.Request, actor string, a
 	return nil
 }
 
-// flowOf returns the whole flow of a request. If a key is missing, flowOf returns the other fields with ErrSealed.
+// flowOf returns a request's whole flow. If a key is missing, flowOf returns the other fields with ErrSealed.
 func (c *console) flowOf(r *http.Request) (f journal.Flow, err error) {
 	if c.flows == nil {
 		return f, journal.ErrNotFound

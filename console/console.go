@@ -18,7 +18,7 @@ type Action uint8
 
 const (
 	Look           Action = iota // see operations, flows and receipts, without their bodies; always enabled
-	Reveal                       // see the bodies of an operation or a receipt, with secrets masked; needs a reason, which is logged
+	Reveal                       // see an operation's or a receipt's bodies, with secrets masked; needs a reason, which is logged
 	Resolve                      // record what became of an operation
 	Cancel                       // cancel an operation of which nothing was ever sent
 	RetryFlow                    // run a flow again that is set aside or waits
@@ -43,7 +43,7 @@ type Options struct {
 	// Actions enables actions beside Look. Default: none.
 	Actions []Action
 
-	// Client executes Resolve and Cancel, which require it: it makes the keys of further generations.
+	// Client executes Resolve and Cancel, which require it: it makes further generations' keys.
 	Client *onceward.Client
 
 	// Hour has the last hour that the page shows. Nil means one of the console's own, with the counts read while an
@@ -84,7 +84,7 @@ type receiptStore interface {
 // on reports whether an action is enabled.
 func (c *console) on(action Action) bool { return action == Look || slices.Contains(c.Actions, action) }
 
-// failure is the content of an error page.
+// failure is an error page's content.
 type failure struct {
 	status int
 	says   string

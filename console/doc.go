@@ -1,4 +1,4 @@
-// Package console is a web page for operators of a journal. It shows which operations have no outcome and why, how
+// Package console is a web page for a journal's operators. It shows which operations have no outcome and why, how
 // long they may still be resent, and the evidence. With Options.Actions it also records decisions. It is an
 // http.Handler for your admin mux, under any prefix:
 //

@@ -92,7 +92,7 @@ func (c *console) routes() http.Handler {
 // policy restricts the browser to the page's own files.
 const policy = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'"
 
-// guarded sets the headers of every answer, and rejects foreign host names.
+// guarded sets every answer's headers, and rejects foreign host names.
 func (c *console) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -123,7 +123,7 @@ func hostname(host string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// maxForm limits how much of a form is read.
+// maxForm limits how much is read from a form.
 const maxForm = 64 << 10
 
 // allowed checks that the operator may do the action, then that it is enabled, and then, for actions that change or

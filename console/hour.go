@@ -13,14 +13,14 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Hour holds the last hour of a journal in memory, by the minute: waiting operations and commit times. The zero Hour
+// Hour holds a journal's last hour in memory, by the minute: waiting operations and commit times. The zero Hour
 // is ready. It is safe for concurrent use.
 type Hour struct {
 	mu      sync.Mutex
 	minutes [60]minute
 }
 
-// minute has the greatest values of one minute.
+// minute has one minute's greatest values.
 type minute struct {
 	at      time.Time // its beginning
 	read    bool      // counts were read in it
@@ -34,7 +34,7 @@ type minute struct {
 // watchEvery is how often Watch reads counts.
 const watchEvery = 15 * time.Second
 
-// Committed notes a commit. Use it as sqlite.Options.Committed of the journal, or call it from there.
+// Committed notes a commit. Use it as the journal's sqlite.Options.Committed, or call it from there.
 func (h *Hour) Committed(_ int, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,7 +43,7 @@ func (h *Hour) Committed(_ int, took time.Duration) {
 	m.slowest = max(m.slowest, took)
 }
 
-// Watch reads the counts of a journal, and of a client of this process unless it is nil, four times a minute, until
+// Watch reads the counts of a journal, and of a client in this process unless it is nil, four times a minute, until
 // ctx ends. It returns ctx's error. A failed read leaves a gap. Without Watch, an Hour has the counts read while an
 // operator looked.
 func (h *Hour) Watch(ctx context.Context, j journal.StatsReader, client *onceward.Client) error {
@@ -82,7 +82,7 @@ func (h *Hour) Note(at time.Time, s journal.Stats, unsaved int64) {
 	m.open, m.due, m.unsaved = max(m.open, s.Pending+s.InFlight), max(m.due, s.Due), max(m.unsaved, unsaved)
 }
 
-// minute returns the minute of a time, or an unkept one if it is too long ago. h.mu is held. Once a clock that was
+// minute returns a time's minute, or an unkept one if it is too long ago. h.mu is held. Once a clock that was
 // ahead is right again, its minutes are replaced.
 func (h *Hour) minute(of time.Time) *minute {
 	at := of.Truncate(time.Minute)
@@ -96,7 +96,7 @@ func (h *Hour) minute(of time.Time) *minute {
 	return m
 }
 
-// kept returns the place of a minute, if it is kept. h.mu is held.
+// kept returns a minute's place, if it is kept. h.mu is held.
 func (h *Hour) kept(at time.Time) *minute {
 	n := int64(len(h.minutes))
 	return &h.minutes[(at.Unix()/60%n+n)%n] // a clock may be set to before 1970
@@ -115,13 +115,13 @@ func (h *Hour) last(now time.Time) (all [60]minute) {
 	return all
 }
 
-// chart is a picture of one value in the last hour.
+// chart is a picture for one value in the last hour.
 type chart struct {
 	Title, Says string
 	Picture     template.HTML
 }
 
-// charts returns the charts of the last hour that have data.
+// charts returns the last hour's charts that have data.
 func (h *Hour) charts(now time.Time, client bool) (all []chart) {
 	minutes := h.last(now)
 	draw := func(title, class string, show func(float64) string, value func(*minute) (v float64, known bool)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// perPage limits the rows of a page.
+// perPage limits a page's rows.
 const perPage = 50
 
 // list is a page of operations, and its selection.
@@ -38,7 +38,7 @@ func bad(list, says string) error {
 	return &failure{status: http.StatusBadRequest, says: says, link: list}
 }
 
-// stateOf returns the state of that name in a list, or none for no name.
+// stateOf returns the state with that name in a list, or none for no name.
 func stateOf[S fmt.Stringer](list string, all []S, name string) ([]S, error) {
 	if name == "" {
 		return nil, nil
@@ -50,7 +50,7 @@ func stateOf[S fmt.Stringer](list string, all []S, name string) ([]S, error) {
 	return all[i : i+1], nil
 }
 
-// place returns the age that a page of a list begins with, zero for any, and the handles that the page lies between.
+// place returns the age that a list's page begins with, zero for any, and the handles that the page lies between.
 func (c *console) place(list string, q url.Values) (older time.Time, after, before int64, err error) {
 	if age := q.Get("older"); age != "" {
 		d, err := time.ParseDuration(age)
@@ -123,7 +123,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 			(!l.InScope || op.Scope == l.Scope) && (l.Provider == "" || op.Provider == l.Provider)
 	}
 	passed := int64(0) // up to where
-	// some reads the operations of one filter, and reports whether the page is over.
+	// some reads one filter's operations, and reports whether the page is over.
 	some := func(filter journal.Filter) (over bool, err error) {
 		for op, err := range j.List(ctx, filter) {
 			switch {
@@ -181,7 +181,7 @@ func (l *list) read(ctx context.Context, j journal.Journal, filter journal.Filte
 	return err
 }
 
-// bounds returns the first handle of a filter, and the one after the last.
+// bounds returns a filter's first handle, and the one after the last.
 func bounds(ctx context.Context, j journal.Journal, within journal.Filter) (first, end int64, err error) {
 	for _, newest := range []bool{false, true} {
 		for op, err := range j.List(ctx, journal.Filter{After: within.After, Before: within.Before, Newest: newest, Limit: 1}) {
@@ -202,7 +202,7 @@ func (l *list) page(q url.Values, at int64) string {
 	return "operations?" + q.Encode()
 }
 
-// find finds one operation by its whole name. IDs are found by hashes, so parts of one find nothing.
+// find finds one operation by its whole name. IDs are found by hashes, so a part finds nothing.
 func (c *console) find(w http.ResponseWriter, r *http.Request, _ string) error {
 	q := r.URL.Query()
 	op, err := c.Journal.Get(r.Context(), journal.Ref{Scope: q.Get("scope"), Parent: q.Get("parent"), ID: q.Get("name")})

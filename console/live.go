@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The interval between two readings for all listeners, and the limit of listeners.
+// The interval between two readings for all listeners, and the limit on listeners.
 const (
 	every        = 2 * time.Second
 	maxListeners = 32

@@ -31,7 +31,7 @@ type operation struct {
 	MaySendAgain           bool
 }
 
-// body is the shape of a body.
+// body is a body's shape.
 type body struct {
 	Size     int
 	Fields   []shown.Field
@@ -52,13 +52,13 @@ func answerOf(a *journal.Answer, sealedBy string) *body {
 	return bodyOf(a.Header.Get("Content-Type"), a.Body)
 }
 
-// moment is a line of an operation's history.
+// moment is a line in an operation's history.
 type moment struct {
 	At   time.Time
 	Says string
 }
 
-// byHandle returns the whole operation of a request. If a key is missing, byHandle returns the other fields with ErrSealed.
+// byHandle returns a request's whole operation. If a key is missing, byHandle returns the other fields with ErrSealed.
 func (c *console) byHandle(r *http.Request) (journal.Operation, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)
 	if err != nil || n < 1 {
@@ -139,7 +139,7 @@ func unlessSealed(err error) error {
 	return err
 }
 
-// historyOf returns the recorded times of an operation, in order.
+// historyOf returns an operation's recorded times, in order.
 func historyOf(op *journal.Operation) (all []moment) {
 	add := func(at time.Time, says string) {
 		if !at.IsZero() {

@@ -17,14 +17,14 @@ type finding struct {
 	Link   string
 }
 
-// The bounds of a page's reads, so that it is fast for any journal.
+// The bounds on a page's reads, so that it is fast for any journal.
 const (
 	mostPending = 2000 // the oldest pending operations, whose windows are checked
 	mostRecent  = 500  // the newest operations, which are searched for a second effect
 	lookFor     = 100 * time.Millisecond
 )
 
-// The thresholds of findings. A clock is off by the alert's threshold.
+// The findings' thresholds. A clock is off by the alert's threshold.
 const (
 	clockMargin = time.Minute
 	longPending = 15 * time.Minute

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// page is the data of a template.
+// page is a template's data.
 type page struct {
 	Title, Heading string
 	Now            time.Time
@@ -32,7 +32,7 @@ type page struct {
 	Receipts  *receiptList
 	Missed    []shown.Missed
 	Receipt   *receipt
-	Received  *journal.ReceiptCounts // of the overview; nil: there are no receipts
+	Received  *journal.ReceiptCounts // for the overview; nil: there are no receipts
 	Revealed  *revealed
 	On        map[string]bool // actions, by name
 	Keeps     bool            // the journal may have receipts

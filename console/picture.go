@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// statePicture draws the states with the number of operations in each. The style sheet has the colors.
+// statePicture draws the states with each state's operation count. The style sheet has the colors.
 func statePicture(s *journal.Stats) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<svg class="states" viewBox="0 0 640 300" role="img" aria-labelledby="states-title">` +

@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// receiptCounts are the counts of receipts. They are read again after ten seconds, or a hundred times what a reading took.
+// receiptCounts are the receipt counts. They are read again after ten seconds, or a hundred times what a reading took.
 type receiptCounts struct {
 	mu    sync.Mutex
 	last  journal.ReceiptCounts

@@ -45,7 +45,7 @@ func (r *receipt) Endpoint() string {
 	return r.Place
 }
 
-// Shown is the key of a request, shortened, or the ID of a message.
+// Shown is a request's key, shortened, or a message's ID.
 func (r *receipt) Shown() string {
 	if r.Name.Consumer != "" {
 		return shown.Short(r.Name.Key, 32)
@@ -155,7 +155,7 @@ func (c *console) reserved(ctx context.Context, p *page) error {
 	return nil
 }
 
-// receiptByHandle returns the whole receipt of a request. If a key is missing, receiptByHandle returns the other fields
+// receiptByHandle returns a request's whole receipt. If a key is missing, receiptByHandle returns the other fields
 // with ErrSealed.
 func (c *console) receiptByHandle(r *http.Request) (journal.Receipt, error) {
 	n, err := strconv.ParseInt(r.FormValue("h"), 10, 64)

@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// completed returns the number of operations in no other state, including reaped ones.
+// completed returns how many operations are in no other state, including reaped ones.
 func completed(s *journal.Stats) int64 {
 	return s.Begun - s.Pending - s.InFlight - s.Unknown - s.Cancelled
 }

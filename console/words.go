@@ -13,7 +13,7 @@ func operationLink(handle int64) string { return "operation?h=" + strconv.Format
 
 func receiptLink(handle int64) string { return "receipt?h=" + strconv.FormatInt(handle, 10) }
 
-// stateWord returns a state in the words of docs/design.md.
+// stateWord returns a state in docs/design.md's words.
 func stateWord(s journal.State) string {
 	return [...]string{"absent", "pending", "in flight", "completed", "unknown", "cancelled"}[s]
 }
@@ -35,7 +35,7 @@ func grouped(n int64) string {
 	return s
 }
 
-// flowOfStep returns the flow of an operation, and its handle, or "".
+// flowOfStep returns an operation's flow, and its handle, or "".
 func flowOfStep(op *journal.Operation) string {
 	if kind, name := shown.Parent(op); kind == "flow" {
 		return name

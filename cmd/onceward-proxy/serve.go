@@ -147,7 +147,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// warnOfHosts logs the hosts of a table that no listener leads to. An SDK calls them past the proxy.
+// warnOfHosts logs a table's hosts that no listener leads to. An SDK calls them past the proxy.
 func (s *settings) warnOfHosts(log *slog.Logger) {
 	for _, p := range s.providers {
 		past := slices.DeleteFunc(slices.Clone(p.Hosts), func(host string) bool {

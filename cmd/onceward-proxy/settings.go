@@ -47,7 +47,7 @@ type listener struct {
 	upstream proxy.Upstream
 }
 
-// table is a provider's table that package proxy has a form of refusal for, and how its callers show a credential.
+// table is a provider's table that package proxy has a refusal form for, and how its callers show a credential.
 type table struct {
 	of        func(upstream string) providers.Provider
 	own       func(retention time.Duration) providers.Provider // instead, for an API of one's own

@@ -33,7 +33,7 @@ func (t *table) advice(a *advice, reason string) {
 	}
 }
 
-// needsAttention adds the facts of an operation or flow that needs attention.
+// needsAttention adds the facts about an operation or flow that needs attention.
 func (t *table) needsAttention(a *advice, reason string) {
 	if a != nil {
 		t.fact("needs attention", a.What)

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// maxAttention limits the list of each kind.
+// maxAttention limits each kind's list.
 const maxAttention = 1000
 
 // attention is everything that needs attention.
@@ -57,7 +57,7 @@ func (t *table) missed(list []missed) {
 	}
 }
 
-// closed is the output of close.
+// closed is close's output.
 type closed struct {
 	Closed missed `json:"closed" doc:"the entry as it stood"`
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/onceward/onceward/seal"
 )
 
-// command is one run of the command.
+// command is one command run.
 type command struct {
 	journal  string // a path or a URL
-	keys     string // path of the file with the journal's keys
+	keys     string // path to the file with the journal's keys
 	ring     *seal.Ring
 	schema   string // in a database
 	pooled   bool   // there is a pooler before it
@@ -39,7 +39,7 @@ type command struct {
 	now      func() time.Time
 }
 
-// result is the output of a verb.
+// result is a verb's output.
 type result interface{ table(t *table) }
 
 // lister is a result with entries: jsonl has a line for each.

@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// comparison is the result of comparing a list with journals.
+// comparison is what comes from comparing a list with journals.
 type comparison struct {
 	OK              bool           `json:"ok" doc:"no finding is grave, each kind is listed, and something was matched"`
 	From            time.Time      `json:"from"`
@@ -128,7 +128,7 @@ func moneyOf(m compare.Money) *money {
 	return &money{m.Minor, m.Currency}
 }
 
-// comparing has the flags of compare.
+// comparing has compare's flags.
 type comparing struct {
 	provider, from, to, scope, account, mode, known string
 	kinds, also                                     []string
@@ -203,7 +203,7 @@ func momentOf(flag, text string) (time.Time, error) {
 
 var findingID = regexp.MustCompile(`^[a-z_]+-[0-9a-f]{20}$`)
 
-// readKnown reads the ids of accepted findings.
+// readKnown reads the accepted findings' ids.
 func readKnown(path string) (ids []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *command) withJournals(ctx context.Context, names []string, opened []sto
 	return c.using(ctx, access{}, func(s store) error { return c.withJournals(ctx, names[1:], append(opened, s), do) })
 }
 
-// isSameJournal reports whether two names are of one journal: one file may have several paths.
+// isSameJournal reports whether two names mean one journal: one file may have several paths.
 func isSameJournal(a, b string) bool {
 	one, err := os.Stat(a)
 	other, errOther := os.Stat(b)

@@ -35,7 +35,7 @@ var (
 	_ machine.Clock = (*database)(nil)
 )
 
-// inDatabase reports whether a name is a URL of PostgreSQL and not a file's path.
+// inDatabase reports whether a name is a PostgreSQL URL and not a file's path.
 func inDatabase(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
@@ -101,7 +101,7 @@ func (c *command) configured() (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// openDatabase opens a journal in a database, of any deployment.
+// openDatabase opens a journal in a database, for any deployment.
 func (c *command) openDatabase(ctx context.Context, how access) (*database, error) {
 	cfg, err := c.configured()
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *command) openDatabase(ctx context.Context, how access) (*database, erro
 	return d, nil
 }
 
-// explained adds the place to an error of opening, and its exit code.
+// explained adds the place to an opening error, and its exit code.
 func (d *database) explained(err error) error {
 	var said *postgres.Error
 	switch {
@@ -150,7 +150,7 @@ func (d *database) explained(err error) error {
 	return fmt.Errorf("journal in %s: %w", d.place, err)
 }
 
-// look runs read on one state of the database, in a read-only transaction.
+// look runs read on one database state, in a read-only transaction.
 func (d *database) look(ctx context.Context, read func(pgx.Tx) error) error {
 	conn, err := pgx.ConnectConfig(ctx, d.cfg)
 	if err == nil {

@@ -93,7 +93,7 @@ func (d *database) examineConnection(ctx context.Context, tx pgx.Tx, x *examinat
 	return nil
 }
 
-// examineTime compares the clocks of this machine, of the database and of the journal.
+// examineTime compares the clocks on this machine, in the database and in the journal.
 func (d *database) examineTime(ctx context.Context, tx pgx.Tx, x *examination) error {
 	sent := time.Now()
 	var now time.Time

@@ -32,7 +32,7 @@ func (f *file) examine(ctx context.Context, x *examination) {
 	f.examineSessions(ctx, x)
 }
 
-// beside returns the other files of the journal.
+// beside returns the journal's other files.
 func (f *file) beside() []string {
 	names := []string{f.path}
 	for _, suffix := range []string{"-wal", "-shm", "-sidecar"} {
@@ -209,7 +209,7 @@ func (f *file) comesAsFar(ctx context.Context, number int64) bool {
 	return err == nil && commits(epoch) >= number
 }
 
-// commits returns the number of commits in a journal's epoch, which a checksum follows.
+// commits returns how many commits are in a journal's epoch, which a checksum follows.
 func commits(epoch []byte) int64 {
 	if len(epoch) < 8 {
 		return 0
@@ -217,7 +217,7 @@ func commits(epoch []byte) int64 {
 	return int64(bits.LittleEndian.Uint64(epoch))
 }
 
-// sessions returns the IDs of the journal's sessions.
+// sessions returns the journal's session IDs.
 func (f *file) sessions(ctx context.Context) (ids []string, err error) {
 	err = f.look(ctx, func(tx *sql.Tx) error {
 		ids = nil

@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// The levels of a check.
+// A check's levels.
 const (
 	levelOK   = "ok"
 	levelWarn = "warn"

@@ -24,7 +24,7 @@ type file struct {
 
 var _ store = (*file)(nil)
 
-// look runs read on one state of the file, on a read-only connection. If no process has the file open, it reads
+// look runs read on one file state, on a read-only connection. If no process has the file open, it reads
 // without a lock, since SQLite would make a -wal and a -shm beside it. It reads anew if a process came meanwhile.
 func (f *file) look(ctx context.Context, read func(*sql.Tx) error) error {
 	for try := 1; ; try++ {
@@ -126,7 +126,7 @@ func (f *file) adopt(ctx context.Context, deployment *string) error {
 }
 
 // isSQLite opens and closes the file, which drops this process's locks on it: none may be open. It checks the
-// beginning of the file (https://sqlite.org/fileformat.html, section 1.3).
+// the file's beginning (https://sqlite.org/fileformat.html, section 1.3).
 func isSQLite(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

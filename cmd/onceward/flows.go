@@ -133,7 +133,7 @@ func (d *flowDetail) table(t *table) {
 	}
 }
 
-// flows is a list of them.
+// flows is a list.
 type flows struct {
 	Flows []flow `json:"flows"`
 	More  bool   `json:"more" doc:"there are more than are listed"`

@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/seal"
 )
 
-// maxKeys limits how much of the keys' file is read, in bytes.
+// maxKeys limits how much from the keys' file is read, in bytes.
 const maxKeys = 64 << 10
 
 // readRing reads the file with the journal's keys once, if the command line or the environment names one. The file is read

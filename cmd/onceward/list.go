@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// operations is a page of them.
+// operations is one page.
 type operations struct {
 	Operations []operation `json:"operations"`
 	Next       string      `json:"next,omitempty" doc:"what --after takes for the next page; left out: there is none"`
@@ -39,7 +39,7 @@ func (l *operations) table(t *table) {
 	}
 }
 
-// paging has the flags that select a page of a list.
+// paging has the flags that select a list's page.
 type paging struct {
 	older  time.Duration
 	oldest bool
@@ -73,7 +73,7 @@ func (p *paging) bounds() (after, before int64, err error) {
 	return 0, n, nil
 }
 
-// named returns the states of the names.
+// named returns the names' states.
 func named[S fmt.Stringer](all []S, names []string) (states []S, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(state S) bool { return state.String() == name })
@@ -85,7 +85,7 @@ func named[S fmt.Stringer](all []S, names []string) (states []S, err error) {
 	return states, nil
 }
 
-// listed returns the words of all states.
+// listed returns all states' words.
 func listed[S fmt.Stringer](all []S, last string) string {
 	words := make([]string, len(all))
 	for i, state := range all {
@@ -142,7 +142,7 @@ func (s *selection) filter(cmd *cobra.Command) (f journal.Filter, err error) {
 func (c *command) list(ctx context.Context, s store, filter journal.Filter, of selection) error {
 	var before time.Time
 	if of.older > 0 {
-		before = c.at(s).Add(-of.older) // handles do not follow the order of creation
+		before = c.at(s).Add(-of.older) // handles do not follow creation order
 	}
 	list, more, err := shown.Page(s.List(ctx, filter), of.limit, func(op *journal.Operation) bool {
 		return (before.IsZero() || op.CreatedAt.Before(before)) && (!of.undelivered || op.Undelivered()) && of.steps.Has(op)

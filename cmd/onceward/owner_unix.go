@@ -62,7 +62,7 @@ func othersMayRead(info os.FileInfo) bool {
 	return info.Mode().Perm()&^allowed != 0
 }
 
-// sessionAlive reports whether a process holds the lock of a session's file beside the journal. It takes a shared lock
+// sessionAlive reports whether a process holds the lock on a session's file beside the journal. It takes a shared lock
 // and releases it at once, without blocking anyone. A copy in its place is not that file.
 func sessionAlive(journal, session string) (alive, missing bool) {
 	f, err := os.Open(journal + "-session-" + session)

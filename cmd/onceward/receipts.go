@@ -66,7 +66,7 @@ func (r *receipt) of() string {
 	return shown.Short(r.Tenant, 40)
 }
 
-// receiptCounts are the counts of a journal with receipts.
+// receiptCounts are the counts for a journal with receipts.
 type receiptCounts struct {
 	Completed      int64      `json:"completed"`
 	Reserved       int64      `json:"reserved" doc:"their outcome is unknown"`
@@ -91,7 +91,7 @@ func countReceipts(ctx context.Context, s store) (*receiptCounts, error) {
 	return &receiptCounts{n.Completed, n.Reserved, moment(n.OldestReserved), moment(n.NextEnd)}, nil
 }
 
-// receipts is a page of them.
+// receipts is one page.
 type receipts struct {
 	Counts   *receiptCounts `json:"counts,omitempty" doc:"of all receipts of the journal, whatever was selected; left out: there are none"`
 	Receipts []receipt      `json:"receipts"`
@@ -192,7 +192,7 @@ func (c *command) receiptPage(ctx context.Context, s store, filter journal.Recei
 	return said, err
 }
 
-// receiptDetail is a receipt with all of its facts.
+// receiptDetail is a receipt with all its facts.
 type receiptDetail struct {
 	receipt
 	Answer *message `json:"answer,omitempty" doc:"left out: there is none, or it has expired and was removed"`
@@ -226,7 +226,7 @@ func (c *command) receiptDetailOf(r *journal.Receipt, reveal bool) *receiptDetai
 	return d
 }
 
-// receiptRef is the name of a receipt on the command line.
+// receiptRef is a receipt's name on the command line.
 type receiptRef struct {
 	keys.Name
 	literal bool

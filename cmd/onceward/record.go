@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The types of this file are the stable JSON: names stay, and later releases may add more.
+// The types in this file are the stable JSON: names stay, and later releases may add more.
 
 // operation is one operation.
 type operation struct {
@@ -65,7 +65,7 @@ type word struct {
 	At         time.Time `json:"at"`
 }
 
-// detail is an operation with all of its facts.
+// detail is an operation with all its facts.
 type detail struct {
 	operation
 	Key        string         `json:"key,omitempty" doc:"on the wire, shortened unless --full-keys"`

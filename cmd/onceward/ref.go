@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// reference is the name of an operation or flow on the command line.
+// reference is an operation's or flow's name on the command line.
 type reference struct {
 	scope, parent, flow string
 	literal             bool
@@ -25,7 +25,7 @@ func (r *reference) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.literal, "literal", false, "the argument is a name, though it looks like a handle (#12)")
 }
 
-// operationFlags are the flags of a command about an operation.
+// operationFlags are the flags for a command about an operation.
 func (r *reference) operationFlags(cmd *cobra.Command) {
 	r.flags(cmd)
 	cmd.Flags().StringVar(&r.flow, "flow", "", "the flow that it is a step of: its name, or its handle (#12)")

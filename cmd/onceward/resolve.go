@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// resolution has the flags of resolve.
+// resolution has resolve's flags.
 type resolution struct {
 	executed, notExecuted, sendAgain bool
 	because, seen, by, candidate     string
@@ -56,7 +56,7 @@ func (c *command) resolveCommand() *cobra.Command {
 	return cmd
 }
 
-// resolution returns the resolution of the flags.
+// resolution returns the flags' resolution.
 func (how *resolution) resolution() (journal.Resolution, error) {
 	var said []journal.Resolution
 	for _, one := range []struct {

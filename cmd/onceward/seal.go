@@ -11,14 +11,14 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// sealStatus is the output of seal status.
+// sealStatus is seal status's output.
 type sealStatus struct {
 	Keys  []sealKey `json:"keys" doc:"in the order of their first use, then those of --keys that have sealed nothing"`
 	Clear int64     `json:"clear" doc:"payloads in clear"`
 	ToDo  []string  `json:"to_do" doc:"what to do next"`
 }
 
-// sealKey is a key of a journal or of --keys.
+// sealKey is a key from a journal or from --keys.
 type sealKey struct {
 	ID    string `json:"id"`
 	Boxes int64  `json:"boxes" doc:"payloads that the key has sealed; a request or an answer counts as one with its body"`
@@ -43,7 +43,7 @@ func (s *sealStatus) table(t *table) {
 	}
 }
 
-// sealStatusOf adds the keys of --keys, and what to do. ring has their IDs.
+// sealStatusOf adds the keys from --keys, and what to do. ring has their IDs.
 func sealStatusOf(has journal.SealStatus, ring []string) *sealStatus {
 	s := &sealStatus{Clear: has.Clear, ToDo: []string{}, Keys: []sealKey{}}
 	ids := slices.Clone(has.Keys)

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/internal/shown"
 )
 
-// stats is the state of a journal, over all processes.
+// stats is a journal's state, over all processes.
 type stats struct {
 	At             time.Time  `json:"at"`
 	Pending        int64      `json:"pending"`
@@ -48,7 +48,7 @@ type flowCounts struct {
 	Begun    int64 `json:"begun" doc:"all that were ever begun"`
 }
 
-// receipts returns the counts of receipts, which are zero if there are none.
+// receipts returns the receipt counts, which are zero if there are none.
 func (s *stats) receipts() receiptCounts {
 	if s.Receipts == nil {
 		return receiptCounts{}
@@ -56,7 +56,7 @@ func (s *stats) receipts() receiptCounts {
 	return *s.Receipts
 }
 
-// completed returns the number of operations in no other state, including reaped ones.
+// completed returns how many operations are in no other state, including reaped ones.
 func (s *stats) completed() int64 { return s.Begun - s.Pending - s.InFlight - s.Unknown - s.Cancelled }
 
 func (s *stats) table(t *table) {
@@ -183,11 +183,11 @@ func (s *stats) age(since *time.Time) float64 {
 	return s.At.Sub(*since).Seconds()
 }
 
-// condition is one of --fail-if.
+// condition is one --fail-if condition.
 type condition struct {
 	text string
 	of   func(*stats) float64
-	over float64 // seconds, of ages
+	over float64 // in seconds, for ages
 }
 
 func parsedConditions(texts []string) (out []condition, err error) {

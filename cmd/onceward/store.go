@@ -37,7 +37,7 @@ type store interface {
 	backup(ctx context.Context, path string) error
 	// adopt adopts the journal. A deployment that is not nil becomes its owner.
 	adopt(ctx context.Context, deployment *string) error
-	// examine runs the store's own checks of doctor.
+	// examine runs the store's own doctor checks.
 	examine(ctx context.Context, x *examination)
 }
 
@@ -75,10 +75,10 @@ func (c *command) namesFile() error {
 	return usage("that is no path, and no URL: a journal is a SQLite file, by its path, or in PostgreSQL, by postgres://user@host:5432/database")
 }
 
-// runner is the function of a verb for cobra.
+// runner is a verb's function for cobra.
 type runner = func(*cobra.Command, []string) error
 
-// runs returns the function of a verb that uses the journal.
+// runs returns the function for a verb that uses the journal.
 func (c *command) runs(how access, do func(ctx context.Context, s store, args []string) error) runner {
 	return func(cmd *cobra.Command, args []string) error {
 		return c.using(cmd.Context(), how, func(s store) error { return do(cmd.Context(), s, args) })
@@ -128,7 +128,7 @@ func (c *command) openFile(ctx context.Context, path string, how access) (*file,
 	return f, nil
 }
 
-// file returns the real path of an existing file.
+// file returns an existing file's real path.
 func (c *command) file(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,7 @@ func (t *table) line(s string) {
 	t.text.WriteString(s + "\n")
 }
 
-// fact adds a row of a name and its value, unless that is empty.
+// fact adds a row with a name and its value, unless that is empty.
 func (t *table) fact(name, value string) {
 	if value != "" {
 		t.row(name, value)

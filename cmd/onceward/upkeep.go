@@ -28,7 +28,7 @@ type violation struct {
 	Text      string `json:"text" doc:"the same, with what it is about, keys shortened"`
 }
 
-// verified is the output of verify.
+// verified is verify's output.
 type verified struct {
 	Sound      bool        `json:"sound"`
 	Violations []violation `json:"violations"`
@@ -87,7 +87,7 @@ func (c *command) verifyCommand() *cobra.Command {
 	}
 }
 
-// copied is the output of backup.
+// copied is backup's output.
 type copied struct {
 	Path       string      `json:"path"`
 	Bytes      int64       `json:"bytes"`
@@ -139,7 +139,7 @@ func (c *command) backupCommand() *cobra.Command {
 	}
 }
 
-// adopted is the output of adopt.
+// adopted is adopt's output.
 type adopted struct {
 	Adopted bool  `json:"adopted" doc:"false: it was not restored or copied, and nothing was done"`
 	Before  stats `json:"before"`
@@ -265,7 +265,7 @@ func (c *command) export(ctx context.Context, s store, filter journal.Filter, bo
 	return nil
 }
 
-// reaped is the output of reap.
+// reaped is reap's output.
 type reaped struct {
 	Operations int `json:"operations" doc:"how many were shrunk or removed"`
 	Flows      int `json:"flows"`
@@ -283,7 +283,7 @@ func (r *reaped) table(t *table) {
 // usualKeep is a client's default.
 const usualKeep = 90 * 24 * time.Hour
 
-// reapAtOnce is the batch size of reap.
+// reapAtOnce is reap's batch size.
 const reapAtOnce = 1000
 
 func (c *command) reapCommand() *cobra.Command {
@@ -313,7 +313,7 @@ func (c *command) reapCommand() *cobra.Command {
 
 func (c *command) reap(ctx context.Context, s store, keep time.Duration) error {
 	var done reaped
-	var failed error // the first error of each kind, which keeps no other operation from being reaped
+	var failed error // each kind's first error, which keeps no other operation from being reaped
 	for {
 		n, err := s.Reap(ctx, machine.Event{Kind: machine.EventReap, At: c.at(s), Keep: keep}, reapAtOnce)
 		done.Operations += n

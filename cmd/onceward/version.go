@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build has the facts of the build.
+// build has the build's facts.
 type build struct {
 	Version  string `json:"version" doc:"of the module; (devel) where it was not built from a release"`
 	Revision string `json:"revision,omitempty"`
