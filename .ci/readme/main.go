@@ -1,4 +1,4 @@
-// Command readme keeps the promises of documents: each block of shell or Go in them is run or compiled. A comment
+// Command readme keeps the promises of documents: each shell or Go block in them is run or compiled. A comment
 // before the block says how:
 //
 //	<!-- ci: test -->, <!-- ci: run -->  .ci/run runs the commands in the checkout
@@ -57,7 +57,7 @@ func run(args []string) error {
 	return errors.New("usage: readme commands MARK FILE, readme try FILE…, or readme modules")
 }
 
-// block is one fenced block of shell or Go.
+// block is one fenced block, in shell or Go.
 type block struct {
 	at     string // file:line
 	lang   string
@@ -72,7 +72,7 @@ var marksOf = map[string][]string{
 	"go":   {"go"},
 }
 
-// readBlocks returns the file's blocks of shell and Go, and an error for each block without a mark that fits the
+// readBlocks returns the file's shell and Go blocks, and an error for each block without a mark that fits the
 // language.
 func readBlocks(path string) ([]block, error) {
 	data, err := os.ReadFile(path)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// published are modules of the checkout in a module proxy's form (https://go.dev/ref/mod#goproxy-protocol), to try a
+// published are the checkout's modules in a module proxy's form (https://go.dev/ref/mod#goproxy-protocol), to try a
 // reader's go get before there is a release.
 type published struct {
 	modules []string // their paths
@@ -25,8 +25,8 @@ type published struct {
 // released are the folders of the modules that users import or install. Each requires only earlier ones.
 var released = []string{".", "journal/postgres", "journal/mysql", "otelonceward", "console", "cmd/onceward", "cmd/onceward-proxy"}
 
-// publish writes the proxy's files of the modules in these folders below dir. The version is new, because the module
-// cache would return the content of an old one again.
+// publish writes the modules' proxy files in these folders below dir. The version is new, because the module
+// cache would return an old one's content again.
 func publish(checkout, dir string, folders ...string) (*published, error) {
 	p := &published{version: "v0.0." + time.Now().UTC().Format("20060102150405"), proxy: dir}
 	var err error

@@ -46,7 +46,7 @@ var packages = map[string]string{
 	"webhook":      "github.com/onceward/onceward/webhook",
 }
 
-// program makes a file of a block that is a program, or holds statements.
+// program makes a file from a block that is a program, or holds statements.
 func program(b block) ([]byte, error) {
 	if strings.HasPrefix(strings.TrimSpace(b.text), "package ") {
 		return []byte(b.text), nil
@@ -102,7 +102,7 @@ func uses(function *ast.FuncDecl) string {
 	return b.String()
 }
 
-// withImports adds imports of the packages that the file's selectors name.
+// withImports adds imports for the packages that the file's selectors name.
 func withImports(source string, file *ast.File) string {
 	var paths []string
 	ast.Inspect(file, func(n ast.Node) bool {

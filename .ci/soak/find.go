@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// declared is a function or a variable of a package.
+// declared is a package's function or variable.
 type declared struct {
 	pkg, dir, name string
 	kind           kind     // "": neither a test nor a fuzz target

@@ -51,7 +51,7 @@ func (i *item) args() []string {
 	return []string{"-test.v", "-test.run", "^" + i.name + "$", "-test.timeout", limit.String()}
 }
 
-// repeat is the command that repeats a run of the item.
+// repeat is the command that repeats the item's run.
 func (i *item) repeat(seed uint64) string {
 	if i.kind == fuzz {
 		return fmt.Sprintf("(cd %s && go test -run '^$' -fuzz '^%s$' -fuzztime 1m)", i.dir, i.name)
@@ -68,7 +68,7 @@ const (
 	cut     verdict = "cut off" // by the end of the time
 )
 
-// result is what came of one run.
+// result is one run's result.
 type result struct {
 	verdict
 	took                   time.Duration

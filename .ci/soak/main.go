@@ -186,7 +186,7 @@ func (s *soak) execute(ctx context.Context, i *item, seed uint64) (output string
 	return told.String(), err
 }
 
-// build builds the program of an item, once for all items of a kind in a package.
+// build builds an item's program, once for all items of a kind in a package.
 func (s *soak) build(ctx context.Context, i *item) (path string, err error) {
 	i.program.mu.Lock()
 	defer i.program.mu.Unlock()

@@ -1,5 +1,5 @@
 // Command tests reads the output of `go test -json` and prints one line per package, the whole output of each failed
-// test, and each skip with its reason. It exits with 1 if a test failed, or skipped for a reason that no file of
+// test, and each skip with its reason. It exits with 1 if a test failed, or skipped for a reason that no file with
 // allowed reasons lists: a skipped test proves nothing.
 //
 // A line of a file of allowed reasons holds the end of a package's path, or *, and the beginning of a reason.
@@ -136,7 +136,7 @@ func skipReason(output []string) (reason string) {
 	return reason
 }
 
-// allowance lets the tests of a package skip for one reason.
+// allowance lets a package's tests skip for one reason.
 type allowance struct{ pkg, reason string }
 
 func (a allowance) allows(pkg, reason string) bool {

@@ -1,4 +1,4 @@
-// Command types checks the types of packages and their tests, for the system that GOOS and GOARCH name. It reads
+// Command types checks the packages' and their tests' types, for the system that GOOS and GOARCH name. It reads
 // sources and compiles nothing. Of dependencies it reads the declarations alone. It exits with 1 if it finds errors.
 package main
 
@@ -116,7 +116,7 @@ func (c *checker) check(p listed) error {
 	return nil
 }
 
-// importer finds the imports of one package among the packages that are checked.
+// importer finds one package's imports among the packages that are checked.
 type importer struct {
 	done map[string]*types.Package
 	as   map[string]string

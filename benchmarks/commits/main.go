@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) error {
 	return report(os.Stdout, measured[0], measured[1])
 }
 
-// build builds the programs of a commit; "" is the checkout. The commit needs none of this program.
+// build builds a commit's programs; "" is the checkout. The commit needs none of this program.
 func build(ctx context.Context, commit, into string) error {
 	module := "."
 	if commit != "" {
@@ -177,7 +177,7 @@ func journals(ctx context.Context, f *figures, programs, dir string, runs time.D
 	return nil
 }
 
-// table returns the words of each printed line whose word in the column has the prefix. A negative column takes all of
+// table returns each printed line's words whose word in the column has the prefix. A negative column takes all of
 // them. It returns an error if there is none.
 func table(cmd *exec.Cmd, prefix string, column int) (rows [][]string, err error) {
 	output, err := cmd.Output()

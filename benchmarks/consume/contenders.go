@@ -105,7 +105,7 @@ func book(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// byHand marks each message in a table of its own, and books the new ones.
+// byHand marks each message in its own table, and books the new ones.
 func (s *setup) byHand(ctx context.Context, ids []string) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		for _, id := range ids {

@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 type figures struct {
 	rate          float64       // messages a second
-	own, database time.Duration // processor time of a message, of this process and of the server's processes
+	own, database time.Duration // a message's processor time, in this process and the server's processes
 }
 
 func median[T float64 | time.Duration](all []figures, of func(figures) T) T {

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 )
 
-// commitCounter reads how many transactions of any process have written to a database in WAL mode. It reads the
+// commitCounter reads how many transactions, in any process, have written to a database in WAL mode. It reads the
 // counter iChange of the WAL index (https://sqlite.org/walformat.html, "The WAL-Index File Format"). With
 // synchronous=FULL each of them was one fsync at least.
 type commitCounter struct {
 	index *os.File // nil: there is no database
 }
 
-// countCommits is for an open database. Close the counter after the database: closing any file of a database drops the process's
+// countCommits is for an open database. Close the counter after the database: closing any database file drops the process's
 // locks on the file (https://sqlite.org/howtocorrupt.html, section 2.2).
 func countCommits(folder string) (commitCounter, error) {
 	index, err := os.Open(filepath.Join(folder, databaseName+"-shm"))

@@ -15,7 +15,7 @@ import (
 // databaseName is the file for each engine's flows, within the engine's folder.
 const databaseName = "flows.db"
 
-// openDatabase opens the database of an engine that takes one, with as many connections. Every write transaction takes
+// openDatabase opens the database for an engine that takes one, with as many connections. Every write transaction takes
 // the lock at the beginning, as in DBOS: a transaction that reads first would fail at the first write whenever another
 // came in between.
 func openDatabase(folder string, connections int) (*sql.DB, error) {

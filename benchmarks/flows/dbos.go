@@ -24,7 +24,7 @@ type dbosEngine struct {
 const dbosConnections = 8
 
 func openDBOS(ctx context.Context, p place) (engine, error) {
-	// A database of our own, since the one that DBOS would open has synchronous=NORMAL.
+	// Our own database, since the one that DBOS would open has synchronous=NORMAL.
 	db, err := openDatabase(p.folder, dbosConnections)
 	if err != nil {
 		return nil, err

@@ -1,11 +1,11 @@
-// Flows runs the same flow of four steps, each a call to a provider on the loopback, through Onceward and through other
+// Flows runs the same four-step flow, each a call to a provider on the loopback, through Onceward and through other
 // durable workflow engines, in one run. These are River on SQLite and DBOS Transact, with synchronous=FULL for all. Every
 // run ends with a look into the provider's ledger: one effect a step.
 //
 //	go run ./flows                    64 flows at once
-//	go run ./flows -guarantees        what each of them guarantees
+//	go run ./flows -guarantees        what each guarantees
 //
-// Compare only within one run: the speed of a disk varies from one to the next.
+// Compare only within one run: a disk's speed varies from one to the next.
 package main
 
 import (

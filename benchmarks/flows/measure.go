@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// figures are what one run of an engine came to, or the medians of several.
+// figures are one engine run's results, or the medians from several.
 type figures struct {
 	FlowsPerSecond float64
 	P50, P99       time.Duration
-	CPU            time.Duration // a flow, of the whole process, the provider included
+	CPU            time.Duration // a flow, in the whole process, the provider included
 	Commits        float64       // a flow
 }
 
 // measure has so many callers run flows for so long, in a new database; then it looks into the ledger.
 func measure(ctx context.Context, c contender, dir string, atOnce int, runs time.Duration) (figures, error) {
 	return with(ctx, c, dir, atOnce, func(l *load) (figures, error) {
-		// The first flow of each caller makes connections and prepares statements.
+		// Each caller's first flow makes connections and prepares statements.
 		if _, err := l.run(ctx, 0); err != nil {
 			return figures{}, err
 		}
@@ -64,7 +64,7 @@ func with(ctx context.Context, c contender, dir string, atOnce int, work func(*l
 	return f, ledger.check(int(l.begun.Load()))
 }
 
-// load is what is asked of one engine.
+// load is one engine's work.
 type load struct {
 	engine  engine
 	commits commitCounter
@@ -72,7 +72,7 @@ type load struct {
 	begun   atomic.Int64 // flows
 }
 
-// run makes callers run flows, each at least one and the next after the end of the last, until the time is over. It
+// run makes callers run flows, each at least one and the next after the last has ended, until the time is over. It
 // returns how long each flow took.
 func (l *load) run(ctx context.Context, runs time.Duration) ([]time.Duration, error) {
 	times, failed := make([][]time.Duration, l.atOnce), make([]error, l.atOnce)
@@ -139,7 +139,7 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// medians takes the median of each figure by itself.
+// medians takes each figure's own median.
 func medians(runs []figures) figures {
 	return figures{
 		FlowsPerSecond: median(runs, func(f figures) float64 { return f.FlowsPerSecond }),

@@ -20,7 +20,7 @@ type riverEngine struct {
 	place
 	db     *sql.DB
 	client *river.Client[*sql.Tx]
-	first  func(flow string) river.JobArgs // of the flow's first job
+	first  func(flow string) river.JobArgs // for the flow's first job
 
 	mu    sync.Mutex
 	ended map[string]chan struct{} // by flow

@@ -10,7 +10,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 )
 
-// flowArgs are the arguments of a job that makes all steps, and keeps their results in a table of the application.
+// flowArgs are the arguments of a job that makes all steps, and keeps their results in the application's table.
 type flowArgs struct {
 	Flow string `json:"flow"`
 }

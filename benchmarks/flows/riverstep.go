@@ -8,7 +8,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 )
 
-// stepArgs are the arguments of a job that makes one step, and inserts the next step's job in the completing
+// stepArgs are the arguments for a job that makes one step, and inserts the next step's job in the completing
 // transaction.
 type stepArgs struct {
 	Flow     string  `json:"flow"`

@@ -25,7 +25,7 @@ const keyHeader = "Idempotency-Key"
 // stepKey is the key for engines that have to make a key themselves: the same whenever the step is made.
 func stepKey(flow, step string) string { return flow + "." + step }
 
-// call makes the call of a step: a form of about half a KiB, as payment APIs take them. Without a key it leaves the key
+// call makes a step's call: a form with about half a KiB, as payment APIs take them. Without a key it leaves the key
 // to the client.
 func (p place) call(ctx context.Context, flow, step string, previous receipt, key string) (receipt, error) {
 	form := url.Values{

@@ -26,7 +26,7 @@ type appended struct {
 	done chan error
 }
 
-// floorSize is the size of the file, in bytes. A full file starts again at the beginning.
+// floorSize is the file's size, in bytes. A full file starts again at the beginning.
 const floorSize = 256 << 20
 
 func openFloor(folder string) (store, error) {
@@ -99,7 +99,7 @@ func (s *floorStore) operation(_ context.Context, key string) error {
 	return nil
 }
 
-// has can't be asked of a file without an index.
+// has can't be answered by a file without an index.
 func (s *floorStore) has(context.Context, string) (bool, error) { return false, errors.ErrUnsupported }
 
 func (s *floorStore) close() error {

@@ -4,7 +4,7 @@
 //	go run ./journals                     the comparison
 //	go run ./journals -rows 1100000       our journal beside many operations
 //
-// Compare only within one run: the speed of a disk varies from one to the next.
+// Compare only within one run: a disk's speed varies from one to the next.
 package main
 
 import (

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// figures are what one run of a store came to, or the medians of several.
+// figures are one store run's results, or the medians from several.
 type figures struct {
 	OpsPerSecond float64
 	P50, P99     time.Duration
-	CPU          time.Duration // an operation, of the whole process
+	CPU          time.Duration // an operation, in the whole process
 	Allocations  float64       // an operation
 }
 
@@ -99,7 +99,7 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// medians takes the median of each figure by itself.
+// medians takes each figure's own median.
 func medians(runs []figures) figures {
 	return figures{
 		OpsPerSecond: median(runs, func(f figures) float64 { return f.OpsPerSecond }),

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// results holds the medians, by contender and number of callers.
+// results holds the medians, by contender and caller count.
 type results map[string]map[int]figures
 
 func (r results) set(name string, callers int, f figures) {
@@ -22,7 +22,7 @@ func (r results) get(name string, callers int) (figures, bool) {
 	return f, ok
 }
 
-// printFigures writes a line for each contender at each number of callers.
+// printFigures writes a line for each contender at each caller count.
 func (r results) printFigures(out io.Writer, callers []int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "callers\tops/s\tp50\tp99\tCPU/op\tallocs/op\t  store\t")

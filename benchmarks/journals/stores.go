@@ -68,12 +68,12 @@ var (
 
 const keyLength = 36
 
-// payload returns the bytes of one operation that a caller wants to have kept.
+// payload returns one operation's bytes that a caller wants to have kept.
 func payload() int {
 	return keyLength + len(intentHead) + len(intentBody) + len(answerHead) + len(answerBody)
 }
 
-// setBodies gives each operation other bodies of that size, which can't be compressed.
+// setBodies gives each operation other bodies with that size, which can't be compressed.
 func setBodies(size int) {
 	intentBody, answerBody = make([]byte, size), make([]byte, size)
 	_, _ = rand.Read(intentBody) // it never fails
@@ -96,7 +96,7 @@ func onDisk(folder string) error {
 	return nil
 }
 
-// size returns the size of a store's files on the disk, in bytes.
+// size returns the size that a store's files have on the disk, in bytes.
 func size(folder string) (total int64, err error) {
 	err = filepath.Walk(folder, func(_ string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {

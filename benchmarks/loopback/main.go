@@ -3,7 +3,7 @@
 // It compares their rates a second.
 //
 //	go run ./loopback
-//	go run ./loopback -callers 1    # a second by a rate is the time of one charge
+//	go run ./loopback -callers 1    # a second by a rate is one charge's time
 package main
 
 import (
@@ -135,7 +135,7 @@ func measure(ctx context.Context, c client, dir, url string, callers int, runs t
 	return float64(done.Load()) / time.Since(began).Seconds(), nil
 }
 
-// body is a form of about half a KiB, as payment APIs take them.
+// body is a form with about half a KiB, as payment APIs take them.
 var body = "amount=2000&currency=usd&customer=cus_1&description=" + strings.Repeat("x", 400)
 
 func send(ctx context.Context, hc *http.Client, url string) error {
@@ -216,7 +216,7 @@ func newClient(folder, host string, cfg onceward.Config) (*onceward.Client, func
 	}, nil
 }
 
-// via sends each request to a proxy, under a name of its own.
+// via sends each request to a proxy, under its own name.
 type via struct {
 	*http.Transport
 	host string

@@ -19,7 +19,7 @@ const (
 	claimAtOnce  = 100
 )
 
-// claims measures how fast workers claim due operations, each with a journal of its own. It checks that each operation
+// claims measures how fast workers claim due operations, each with its own journal. It checks that each operation
 // is claimed once, and measures the foreground's rate before and after.
 func claims(ctx context.Context, d *database, o options, out io.Writer) error {
 	var foreground, claimed []figures

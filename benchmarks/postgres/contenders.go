@@ -62,7 +62,7 @@ var (
 	answerBody = bytes.Repeat([]byte(`{"id":"ch_1"}`), 34)
 )
 
-// poolSize is the number of connections, over all processes, of the contenders that take one for each commit.
+// poolSize is the connection count, over all processes, for the contenders that take one for each commit.
 const poolSize = 64
 
 func newKey() string { return uuid.NewString() }

@@ -126,7 +126,7 @@ func (d *database) used(ctx context.Context) (u used, err error) {
 	return u, err
 }
 
-// cpu is the CPU time of the server's processes: the living ones, and the ended ones, which Linux counts for the
+// cpu is the server processes' CPU time: the living ones, and the ended ones, which Linux counts for the
 // parent.
 func (d *database) cpu() (total time.Duration, err error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -157,7 +157,7 @@ type process struct {
 	own, children time.Duration
 }
 
-// tick is the unit of times in /proc/*/stat: proc_pid_stat(5); it is 100 Hz wherever Linux runs on what Go compiles for.
+// tick is the unit for times in /proc/*/stat: proc_pid_stat(5); 100 Hz on every Linux that Go compiles for.
 const tick = time.Second / 100
 
 func readProcess(pid int) (p process, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// dbosStore runs a workflow of one step for each operation: its beginning records the intent, the step the answer.
+// dbosStore runs a one-step workflow for each operation: its beginning records the intent, the step the answer.
 type dbosStore struct {
 	pool *pgxpool.Pool
 	ctx  dbos.Context

@@ -8,7 +8,7 @@
 //	go run ./postgres -outbox                operations that are enqueued in the application's own transaction
 //
 // It starts a separate PostgreSQL server in the system's temporary folder (TMPDIR), with PostgreSQL's own settings:
-// fsync and all. Compare only within one run: the speed of a disk varies from one to the next.
+// fsync and all. Compare only within one run: a disk's speed varies from one to the next.
 package main
 
 import (

@@ -17,17 +17,17 @@ import (
 	"time"
 )
 
-// figures are what one run came to, or the medians of several.
+// figures are one run's results, or the medians from several.
 type figures struct {
 	OpsPerSecond float64
 	P50, P99     time.Duration
 	DatabaseCPU  time.Duration // an operation
 	WAL          float64       // bytes an operation
-	CPU          time.Duration // an operation, of our processes
+	CPU          time.Duration // an operation, in our processes
 	Shares       float64       // the busiest process to the idlest
 }
 
-// childCommand makes a process of the program do the work.
+// childCommand makes a program process do the work.
 const childCommand = "child"
 
 // report is what a child tells.
@@ -147,7 +147,7 @@ func stopAll(workers []*worker) error {
 	return errors.Join(errs...)
 }
 
-// urlVariable has the database's address in the environment of a child.
+// urlVariable has the database's address in a child's environment.
 const urlVariable = "BENCHMARK_DATABASE"
 
 // child is the child's work: get ready, wait, work, report, and end when the parent has heard the report.
@@ -234,7 +234,7 @@ func processorTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// medians takes the median of each figure by itself.
+// medians takes each figure's own median.
 func medians(runs []figures) figures {
 	return figures{
 		OpsPerSecond: median(runs, func(f figures) float64 { return f.OpsPerSecond }),

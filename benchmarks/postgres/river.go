@@ -24,7 +24,7 @@ type riverStore struct {
 	forget   func()
 }
 
-// riverAhead is how many jobs of a process are inserted and not completed.
+// riverAhead is how many of a process's jobs are inserted and not completed.
 const riverAhead = 4096
 
 type riverJob struct {

@@ -11,7 +11,7 @@ import (
 // rowsAtOnce is how many rows one statement makes.
 const rowsAtOnce = 100_000
 
-// beside measures our journal with few operations in it and with many completed ones, in two schemas of one server. It
+// beside measures our journal with few operations in it and with many completed ones, in one server's two schemas. It
 // measures them in turn, so the machine's other load falls on both.
 func beside(ctx context.Context, d *database, o options, out io.Writer) error {
 	full := *d
@@ -44,7 +44,7 @@ func beside(ctx context.Context, d *database, o options, out io.Writer) error {
 	return w.Flush()
 }
 
-// fill has d be a database of its own in the same server, with so many completed operations, which are copies of one.
+// fill has d be a separate database in the same server, with so many completed operations, which are copies of one.
 func (d *database) fill(ctx context.Context, rows int) (err error) {
 	if d.direct, d.through, err = d.another(ctx, "full"); err != nil {
 		return err

@@ -30,7 +30,7 @@ func beside(ctx context.Context, h http.Handler, rows int, fill func() error) (c
 // The receipts that are filled in have other keys than their sums say. No request asks for them.
 
 func fillSQLite(ctx context.Context, path string, rows int) error {
-	// The keys are random, so each goes to another page of the index.
+	// The keys are random, so each goes to another index page.
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)&_pragma=synchronous(OFF)&_pragma=cache_size(-1000000)")
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func fillSQLite(ctx context.Context, path string, rows int) error {
 
 func fillPostgres(ctx context.Context, pool *pgxpool.Pool, schema string, rows int) error {
 	table := pgx.Identifier{schema, "receipts"}.Sanitize()
-	for from := 2; from <= rows; from += 1_000_000 { // in the order of the index: its pages are written once for each million
+	for from := 2; from <= rows; from += 1_000_000 { // in the index's order: its pages are written once for each million
 		_, err := pool.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (handle, identity, written_in, scope, key, place, state, ends_at, facts, answer, body)
 			SELECT (1::bigint << 50) + n, decode(md5(random()::text) || md5(random()::text), 'hex') AS random, written_in, scope, key, place, state, ends_at, facts, answer, body
 			FROM (SELECT * FROM %[1]s ORDER BY handle LIMIT 1) r, generate_series(%[2]d, %[3]d) n ORDER BY random`, table, from, min(from+999_999, rows)))

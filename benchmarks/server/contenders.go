@@ -31,7 +31,7 @@ type ledger interface {
 	// reserve reports whether the key is new, else the answer that finish recorded, or nil.
 	reserve(ctx context.Context, key string) (fresh bool, answer []byte, err error)
 	finish(ctx context.Context, key string, answer []byte) error
-	// get and set are a storage of key and value.
+	// get and set are a key-value storage.
 	get(ctx context.Context, key string) ([]byte, error)
 	set(ctx context.Context, key string, value []byte) error
 }

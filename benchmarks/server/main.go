@@ -5,8 +5,8 @@
 //	go run ./server -only postgres
 //	go run ./server -rows 1000000       Atomic beside so many receipts, and beside none
 //
-// SQLite's files are made in a folder of -dir, and a PostgreSQL server of its own in the system's temporary folder (TMPDIR).
-// Compare only within one run: the speed of a disk varies from one to the next.
+// SQLite's files are made in a folder of -dir, and a separate PostgreSQL server in the system's temporary folder (TMPDIR).
+// Compare only within one run: a disk's speed varies from one to the next.
 package main
 
 import (
@@ -76,13 +76,13 @@ const payment = `{"payee":"ada","amount":12000,"currency":"EUR","reference":"inv
 // paid is how it is answered.
 const paid = `{"id":"pay_1","state":"booked","amount":12000,"currency":"EUR"}`
 
-// contender is one way to serve payments, on an address of its own.
+// contender is one way to serve payments, on its own address.
 type contender struct {
 	name   string
 	url    string
 	repeat bool // asks again for a payment that is answered
 
-	postmaster int // process of the PostgreSQL server; 0 for none
+	postmaster int // the PostgreSQL server's process; 0 for none
 }
 
 // measureOn runs the contenders in turn, so the machine's other load falls on all.
@@ -124,8 +124,8 @@ func measureOn(ctx context.Context, d database, o options, out io.Writer) error 
 type figures struct {
 	rate     float64 // requests a second
 	p50, p99 time.Duration
-	cpu      time.Duration // a request, of this process: its callers, and its servers
-	database time.Duration // a request, of the PostgreSQL server's processes
+	cpu      time.Duration // a request, in this process: its callers, and its servers
+	database time.Duration // a request, in the PostgreSQL server's processes
 }
 
 func medians(all []figures) figures {
@@ -201,7 +201,7 @@ func (c *client) measure(ctx context.Context, one contender, o options) (figures
 	}, nil
 }
 
-// key is another one each time, also over several runs of the program. It has 36 characters, which Fiber's middleware wants.
+// key is another one each time, also over several program runs. It has 36 characters, which Fiber's middleware wants.
 func (c *client) key() string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(os.Getpid()), c.keys.Add(1))
 }

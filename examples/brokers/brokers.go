@@ -1,4 +1,4 @@
-// Package brokers has a loop to copy for each of five brokers, and for the FIFO queues of SQS. A loop does each message once, by package consume, and tells
+// Package brokers has a loop to copy for each of five brokers, and for SQS's FIFO queues. A loop does each message once, by package consume, and tells
 // the broker so afterwards. The tests kill consumers and restart brokers.
 //
 // A producer publishes a message again if it does not know whether the first attempt arrived. So each message carries the

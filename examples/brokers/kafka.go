@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Kafka does the messages of a topic, as a member of a group, until ctx ends or the client fails. The header "id" has the
+// Kafka does a topic's messages, as a group member, until ctx ends or the client fails. The header "id" has the
 // producer's ID. options name the brokers, the topic and the group. A batch has to be done within kgo.RebalanceTimeout. Records
-// of aborted transactions are no messages.
+// from aborted transactions are no messages.
 func Kafka(ctx context.Context, c *consume.Consumer, do Handler, options ...kgo.Opt) error {
 	client, err := kgo.NewClient(append(options, kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// RabbitMQ does the messages of a queue until ctx ends or the connection fails. When ctx ends, RabbitMQ finishes the messages
+// RabbitMQ does a queue's messages until ctx ends or the connection fails. When ctx ends, RabbitMQ finishes the messages
 // in hand, 50 at most. The property message_id has the producer's ID, which is unique in source, whichever queue brings it.
 // A message that fails goes back to the queue at once. So the queue's own rule, such as a quorum queue's delivery limit, has
 // to put a poison message aside. Give the queue a dead letter exchange: otherwise RabbitMQ 4 drops a message after 20 failures,
@@ -45,7 +45,7 @@ func RabbitMQ(ctx context.Context, url, queue, source string, c *consume.Consume
 			err = d.Ack(false) // this one, and none before
 		}
 		if err != nil {
-			return err // the end of the connection brings the message again
+			return err // the connection's end brings the message again
 		}
 	}
 	return errors.Join(ctx.Err(), errors.New("brokers: RabbitMQ closed the connection or cancelled the consumer"))

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Redis does the messages of a stream, as a consumer of a group, until ctx ends or Redis fails. The field "id" has the
+// Redis does a stream's messages, as a group's consumer, until ctx ends or Redis fails. The field "id" has the
 // producer's ID, and "body" the content. A message that failed stays pending. Any consumer takes over messages that have
 // been pending for longer than idle. So idle has to be longer than 50 messages take.
 func Redis(ctx context.Context, client *redis.Client, stream, group, name string, idle time.Duration, c *consume.Consumer, do Handler) error {

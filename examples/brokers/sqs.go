@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// SQS does the messages of a standard queue until ctx ends or SQS fails. The attribute "id" has the producer's ID. A message
+// SQS does a standard queue's messages until ctx ends or SQS fails. The attribute "id" has the producer's ID. A message
 // that failed comes again after the queue's visibility timeout, which has to be longer than ten messages take. The queue's
 // redrive policy puts a poison message aside.
 func SQS(ctx context.Context, client *sqs.Client, queueURL string, c *consume.Consumer, do Handler) error {

@@ -13,9 +13,9 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// SQSFIFO does the messages of a FIFO queue until ctx ends or SQS fails, in the order of each message group. The attribute
+// SQSFIFO does a FIFO queue's messages until ctx ends or SQS fails, in each message group's order. The attribute
 // "id" has the producer's ID. If a message fails, it comes again after the queue's visibility timeout, and so do the later
-// messages of its group. The timeout has to be longer than ten messages take.
+// messages in its group. The timeout has to be longer than ten messages take.
 func SQSFIFO(ctx context.Context, client *sqs.Client, queueURL string, c *consume.Consumer, do Handler) error {
 	for {
 		received, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{

@@ -3,7 +3,7 @@
 //
 //	go run ./examples/latestates
 //
-// It works offline, against the Stripe of stripe.go. It exits with 0 only if the books are right.
+// It works offline, against the Stripe in stripe.go. It exits with 0 only if the books are right.
 package main
 
 import (
@@ -53,7 +53,7 @@ func run(ctx context.Context, path string) error {
 	booked := make(chan struct{}, 10)
 	client, err := onceward.New(onceward.Config{
 		Journal: j, Providers: []providers.Provider{tableOf(stripe)},
-		Reconcile: &onceward.Reconcile{}, // keeps the id of each object, by which an event finds its operation
+		Reconcile: &onceward.Reconcile{}, // keeps each object's id, by which an event finds its operation
 		Outcomes: &onceward.Outcomes{HandleTx: func(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 			defer func() { booked <- struct{}{} }()
 			return book(ctx, tx, op.ID, op.Effect.String(), payments[op.ID].amount)
@@ -93,7 +93,7 @@ func run(ctx context.Context, path string) error {
 	return audit(ctx, j, client)
 }
 
-// signs say which way an event moves money. The handler books that difference, so no order of the events is wrong.
+// signs say which way an event moves money. The handler books that difference, so no event order is wrong.
 var signs = map[string]int{"payout.failed": 1, "refund.failed": 1, "charge.dispute.funds_withdrawn": -1, "charge.dispute.funds_reinstated": 1}
 
 func bookLate(ctx context.Context, tx journal.Tx, _ consume.Message, body []byte) error {

@@ -66,7 +66,7 @@ type event struct {
 	Data     struct{ Object struct{ Amount int } }
 }
 
-// happened is an event about the object of a payment. Its data holds the object, or the dispute of it.
+// happened is an event about a payment's object. Its data holds the object, or the object's dispute.
 type happened struct {
 	id, kind, object string
 	amount           int

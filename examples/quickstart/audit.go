@@ -12,7 +12,7 @@ type left struct {
 	payer      string
 	invoices   int
 	effects    int // in the providers' ledgers
-	duplicates int // effects beyond the first of an invoice
+	duplicates int // effects beyond an invoice's first
 	keyed      int // … of these, at the provider that takes keys
 	lost       int // invoices without an effect that no one looks after
 	misjudged  int // invoices that took effect, and that the payer calls failed or knows nothing of
@@ -56,7 +56,7 @@ func print(w io.Writer, columns []left) {
 	rows := []struct {
 		title string
 		count func(left) int
-		ours  bool // the others keep no track of it
+		ours  bool // the others do not track that
 	}{
 		{"invoices", func(l left) int { return l.invoices }, false},
 		{"effects in the providers' ledgers", func(l left) int { return l.effects }, false},

@@ -40,7 +40,7 @@ func courier() providers.Provider {
 // key. So an operation that may have run is not sent again.
 func square() providers.Provider { return providers.Square(24 * time.Hour) }
 
-// gocardless is a table for GoCardless with a stated retention of keys. An operation that may have run is sent again,
+// gocardless is a table for GoCardless with a stated key retention. An operation that may have run is sent again,
 // and the answer to the repeat shows the object.
 func gocardless() providers.Provider {
 	p := providers.GoCardless()
@@ -58,7 +58,7 @@ type boxes struct {
 	seed                                uint64
 }
 
-// newBoxes starts them. They misbehave: of a hundred requests about forty meet a fault.
+// newBoxes starts them. They misbehave: among a hundred requests, about forty meet a fault.
 func newBoxes(seed uint64, observe func(providertest.Request)) *boxes {
 	var numbers atomic.Int64
 	var counted sync.Mutex

@@ -42,7 +42,7 @@ func drawKills(seed uint64, n, span int) []kill {
 	return kills
 }
 
-// killer kills the payer of the moment. A kill that falls due while there is no process, or the process is dying,
+// killer kills the present payer. A kill that falls due while there is no process, or the process is dying,
 // awaits the next payer's first request.
 type killer struct {
 	told io.Writer // nil: silent

@@ -1,4 +1,4 @@
-// Command quickstart pays the 200 invoices of a CSV file three times over, through the
+// Command quickstart pays a CSV file's 200 invoices three times over, through the
 // same storm: the process that pays is killed with SIGKILL and restarted by deploys
 // again and again, the providers drop, cut and delay answers, say 409, 429 and 503, and
 // are down altogether for a while. The payers are
@@ -33,7 +33,7 @@ import (
 	"time"
 )
 
-// These hold the providers' addresses in the environment of a child, and its own for
+// These hold the providers' addresses in a child's environment, and its own for
 // webhooks.
 const (
 	stripeVariable     = "QUICKSTART_STRIPE"
@@ -48,7 +48,7 @@ const timeLimit = 3 * time.Minute
 
 var errLate = fmt.Errorf("the storm was not over after %v: what is missing may be late, and not lost. Run it again when the machine does less, or with fewer -invoices and -kills", timeLimit)
 
-// stopped is the exit status of a child that a deploy stopped.
+// stopped is the exit status for a child that a deploy stopped.
 const stopped = 3
 
 type options struct {
@@ -61,7 +61,7 @@ type options struct {
 	verbose bool
 }
 
-// payers are the payers that the storm meets, by name, in the order of the columns.
+// payers are the payers that the storm meets, by name, in column order.
 var payers = []string{"random", "own", "onceward"}
 
 func main() {

@@ -126,7 +126,7 @@ func newStorm(o options, payer string, invoices []invoice, stderr io.Writer) (*s
 	return s, nil
 }
 
-// freeAddress is a free one of this machine's. The payer listens there later, so the port must stay free.
+// freeAddress is a free address on this machine. The payer listens there later, so the port must stay free.
 // On Linux all of 127.0.0.0/8 is the machine's own, and other programs use 127.0.0.1.
 func freeAddress() (string, error) {
 	host := "127.0.0.1"

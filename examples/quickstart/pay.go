@@ -167,7 +167,7 @@ func notThere(ctx context.Context, client *onceward.Client, op onceward.Operatio
 // hookSecret is what the providers sign their webhooks with.
 const hookSecret = "signed-for-a-box-in-a-storm"
 
-// hear receives the webhooks of the two providers that send any.
+// hear receives the webhooks from the two providers that send any.
 func hear(client *onceward.Client, at *url.URL) (net.Listener, error) {
 	square, err := webhook.Square(at.JoinPath("square").String(), hookSecret)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // payPlainly is the same program without Onceward. go-retryablehttp repeats requests that got no answer, and a file
 // remembers the paid invoices. Each key is the invoice's own for ever, or a new one for each call. A program with new
-// keys can't remember the key of a call that was cut off.
+// keys can't remember a key whose call was cut off.
 func payPlainly(ctx context.Context, at *providersAt, dir string, own bool, invoices []invoice, asked map[string]bool, told io.Writer) error {
 	client := retryablehttp.NewClient()
 	client.Logger = nil

@@ -117,7 +117,7 @@ func (s *seen) ended(killed bool) {
 	}
 }
 
-// tells takes note of what a payer says of an invoice: paid, failed, unknown, resumed.
+// tells takes note of what a payer says about an invoice: paid, failed, unknown, resumed.
 func (s *seen) tells(what, invoice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -426,7 +426,7 @@ func (x *explorer) idempotent(p *client) bool {
 	return p.Asked && x.Naming == journal.Generated && p.Held.Key == "" && x.PUT
 }
 
-// record writes the end of a run to the journal.
+// record writes a run's end to the journal.
 func (x *explorer) record(s *state, i int, p client) {
 	n := *s
 	before := *x.op(&n)

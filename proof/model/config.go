@@ -90,7 +90,7 @@ var (
 	successes  = journal.Terms{Remembers: providers.Successes, Retention: retention, Guard: true}
 )
 
-// String returns the parts of the budget in words.
+// String returns the budget's parts in words.
 func (b Budget) String() string {
 	var parts []string
 	for _, part := range []struct {

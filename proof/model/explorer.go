@@ -28,7 +28,7 @@ type Rules struct {
 // Real are the rules of this module's clients.
 func Real() Rules { return Rules{Next: machine.Next, MaySend: machine.MaySend} }
 
-// explorer finds the possible successors of a state.
+// explorer finds a state's possible successors.
 type explorer struct {
 	*Config
 	rules   Rules

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// Result is the result of a search.
+// Result is a search's result.
 type Result struct {
 	States, Transitions int
 	Depth               int        // the longest of the shortest ways to a state

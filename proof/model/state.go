@@ -164,7 +164,7 @@ const (
 
 const noSend = 4 // of state.First: nothing was sent
 
-// state is one state of the world. Indices stand for interned records and clients.
+// state is one world state. Indices stand for interned records and clients.
 type state struct {
 	Op, Saved uint32 // Saved: the backup; 0 is none
 	Clients   [2]uint32

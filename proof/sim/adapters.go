@@ -164,7 +164,7 @@ func (w *world) makes(b *box, errand string) string {
 	return e.body
 }
 
-// request makes the request of an errand at the box's provider.
+// request makes an errand's request at the box's provider.
 func (b *box) request(ctx context.Context, errand string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+b.host()+b.path, strings.NewReader(strings.ReplaceAll(b.body, "REF", errand)))
 	if err != nil {
@@ -311,7 +311,7 @@ func (l *line) passes(req *http.Request, b *box, body []byte) (*http.Response, e
 	return resp, nil
 }
 
-// order makes the request of an errand at a host.
+// order makes an errand's request at a host.
 func (l *life) order(ctx context.Context, host, errand, variant string) *http.Request {
 	var req *http.Request
 	var err error

@@ -28,7 +28,7 @@ func (w logged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// recorded returns the text of an operation's record.
+// recorded returns an operation record's text.
 func recorded(op *journal.Operation) string {
 	text := fmt.Sprint(op.Cause, op.Request.URL, op.Request.Header, string(op.Request.Body), op.Request.WithheldHeaders)
 	if op.Answer != nil {

@@ -138,7 +138,7 @@ func (l *life) spells(there bool, of string) func(host string) bool {
 	}
 }
 
-// note is a line of a life's history.
+// note is a line in a life's history.
 type note struct {
 	at            time.Duration
 	kind, process string
@@ -178,7 +178,7 @@ func (l *life) visit(what string) {
 	l.visited[what]++
 }
 
-// tables returns the tables of a process's Config. If right is set, all of them are correct.
+// tables returns the tables in a process's Config. If right is set, all of them are correct.
 func (l *life) tables(right bool) []providers.Provider {
 	l.mu.Lock()
 	wrong, quoted := l.wrong && !right, l.quoted && !right

@@ -24,7 +24,7 @@ type held struct {
 	dated time.Time // where its window begins: before at by a clock that was behind
 }
 
-// change is the latest change of an operation.
+// change is an operation's latest change.
 type change struct {
 	at   time.Time
 	book *book

@@ -436,7 +436,7 @@ func (w *world) knewTable(errand, body string) bool {
 	return false
 }
 
-// forgives forgets the Retry-After of an errand.
+// forgives forgets an errand's Retry-After.
 func (w *world) forgives(errand string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -454,7 +454,7 @@ func (w *world) cancels(errand string) {
 	}
 }
 
-// asksAnew forgets the Retry-After of a cancelled operation.
+// asksAnew forgets a cancelled operation's Retry-After.
 func (w *world) asksAnew(errand string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

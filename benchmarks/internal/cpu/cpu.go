@@ -16,7 +16,7 @@ type Used struct {
 	Database time.Duration // of the PostgreSQL server's processes that live
 }
 
-// UsedBy has no time of a database if postmaster is 0.
+// UsedBy has no database time if postmaster is 0.
 func UsedBy(postmaster int) (u Used, err error) {
 	var own syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {

@@ -1,11 +1,11 @@
 // Command fleet charges 200 orders with three payers that share one journal on PostgreSQL, while each of them is killed
 // and stopped by deploys again and again, and the provider drops, delays and refuses.
 //
-// Every payer works on every order. A payer charges half of the orders by requests of its own, so three payers ask for the
+// Every payer works on every order. A payer charges half the orders by separate requests, so three payers ask for the
 // same charge. A payer enqueues the other half's charges together with the orders' rows, each pair in one transaction. Any
 // payer that is alive sends such a charge. The living payers finish the operations that a killed payer held.
 //
-// The command starts a PostgreSQL server of its own, and runs itself as the payers. pay.go is what a program of your own
+// The command starts a separate PostgreSQL server, and runs itself as the payers. pay.go is what a program of your own
 // would contain. The exit status is 0 only if every order was charged once and every row says so once, nothing is left,
 // and every kill took place.
 package main
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// These tell a child what it is: a payer, of this database and this provider.
+// These tell a child what it is: a payer, for this database and this provider.
 const (
 	payerVariable    = "FLEET_PAYER"
 	databaseVariable = "FLEET_DATABASE"

@@ -24,10 +24,10 @@ import (
 // ordersTable is the shop's own, in the journal's database.
 const ordersTable = `CREATE TABLE orders (id text PRIMARY KEY, charged int NOT NULL DEFAULT 0)`
 
-// deployment is whose journal it is: a copy of the database under another name sends nothing.
+// deployment is whose journal it is: a database copy under another name sends nothing.
 const deployment = "fleet"
 
-// payer is one process of the fleet.
+// payer is one fleet process.
 type payer struct {
 	name   string
 	stripe string // URL
@@ -36,7 +36,7 @@ type payer struct {
 }
 
 // pay has every order charged once, whichever payer does it. Killed at any moment and started again, it goes on. It returns
-// once all of them are settled, or when ctx ends, as by a deploy.
+// once all are settled, or when ctx ends, as by a deploy.
 func pay(ctx context.Context, name, database, stripe string, orders int) (err error) {
 	pool, err := pgxpool.New(ctx, database)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *payer) marked(ctx context.Context, id string) bool {
 	return err == nil && charged > 0
 }
 
-// charge asks Stripe by a request of its own.
+// charge asks Stripe by a separate request.
 func (p *payer) charge(ctx context.Context, id string) error {
 	if _, err := p.pool.Exec(ctx, "INSERT INTO orders (id) VALUES ($1) ON CONFLICT DO NOTHING", id); err != nil {
 		return err

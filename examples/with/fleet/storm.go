@@ -29,10 +29,10 @@ const (
 	killEvery    = 400 * time.Millisecond // on average, one of them
 )
 
-// stopped is the exit status of a payer that a deploy stopped.
+// stopped is the exit status for a payer that a deploy stopped.
 const stopped = 3
 
-// fleet is what the parent sees of the payers.
+// fleet is what the parent sees about the payers.
 type fleet struct {
 	options
 	database string
@@ -100,7 +100,7 @@ func storm(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	return l.verdict(o)
 }
 
-// box is a Stripe that misbehaves: of a hundred requests about thirty meet a fault.
+// box is a Stripe that misbehaves: among a hundred requests, about thirty meet a fault.
 func (f *fleet) box() *providertest.Server {
 	objects := providertest.ObjectsIn("", "ch_")
 	s := providertest.NewUnstartedServer(providers.Stripe(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,7 +189,7 @@ func (f *fleet) strike(ctx context.Context) {
 	}
 }
 
-// hit ends the payer of the moment, by SIGTERM for a deploy, and reports whether one was killed.
+// hit ends the present payer, by SIGTERM for a deploy, and reports whether one was killed.
 func (f *fleet) hit(i int, deploy bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // service takes orders. An order is a deposit, a charge and a receipt at the payment
-// provider. Only the receipt has a name of its own.
+// provider. Only the receipt has a separate name.
 type service struct {
 	calls    *http.Client // the client's
 	provider string       // where the payment provider is
@@ -101,7 +101,7 @@ func authenticate(next http.Handler) http.Handler {
 
 var errNoCaller = errors.New("the caller is not authenticated")
 
-// tenantOf returns the tenant of a request's key: two accounts may choose the same key.
+// tenantOf returns the tenant for a request's key: two accounts may choose the same key.
 func tenantOf(r *http.Request) (string, error) {
 	account, _ := r.Context().Value(accountKey{}).(string)
 	if account == "" {

@@ -50,7 +50,7 @@ type services struct {
 	stripeKey, account, twilioToken string
 }
 
-// authorize adds the credential of the request's provider. The journal holds none.
+// authorize adds the credential for the request's provider. The journal holds none.
 func (s services) authorize(r *http.Request) error {
 	if strings.HasPrefix(r.URL.String(), s.stripeURL+"/") {
 		r.Header.Set("Authorization", "Bearer "+s.stripeKey)
@@ -60,7 +60,7 @@ func (s services) authorize(r *http.Request) error {
 	return nil
 }
 
-// serve answers the calls of one client on standard input and output, until it leaves.
+// serve answers one client's calls on standard input and output, until it leaves.
 func serve(ctx context.Context, path string, s services) (err error) {
 	j, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {

@@ -28,14 +28,14 @@ var (
 	errNumber = errors.New("NOT DONE. Nothing was sent. Write the phone numbers as +15550001.")
 )
 
-// chargeArguments are the arguments of the tool charge.
+// chargeArguments are the charge tool's arguments.
 type chargeArguments struct {
 	Order    string `json:"order" jsonschema:"the order to be paid, such as order-7; an order is charged once"`
 	Amount   int64  `json:"amount" jsonschema:"in the smallest unit of the currency"`
 	Currency string `json:"currency" jsonschema:"three letters, such as eur"`
 }
 
-// textArguments are the arguments of the tool send_text.
+// textArguments are the send_text tool's arguments.
 type textArguments struct {
 	To       string `json:"to" jsonschema:"a phone number, such as +15550001"`
 	From     string `json:"from" jsonschema:"the sender's phone number"`
@@ -81,7 +81,7 @@ func (t tools) sendText(ctx context.Context, call *mcp.CallToolRequest, in textA
 	})
 }
 
-// operationOf names the operation of a call by the tool and its purpose. Neither the session, nor the number of the request,
+// operationOf names a call's operation by the tool and its purpose. Neither the session, nor the number of the request,
 // nor a name that the client gives the call is part of it. A client that lost its connection has new ones, and so has a
 // model that calls again.
 func operationOf(tool string, purpose any) (string, error) {
@@ -90,7 +90,7 @@ func operationOf(tool string, purpose any) (string, error) {
 	return tool + "/" + hex.EncodeToString(sum[:16]), err
 }
 
-// user is whose call it is: operations of different users never meet.
+// user is whose call it is: different users' operations never meet.
 func user(call *mcp.CallToolRequest) string {
 	if call.Extra != nil && call.Extra.TokenInfo != nil {
 		return call.Extra.TokenInfo.UserID
@@ -133,7 +133,7 @@ func (t tools) post(ctx context.Context, call *mcp.CallToolRequest, purpose any,
 	return say(false, name, "DONE. "+done+" ("+object.ID+object.SID+") Do not call again."), nil, nil
 }
 
-// failed is the result of a call whose operation has no answer. Its first words say what a model has to do.
+// failed is the result for a call whose operation has no answer. Its first words say what a model has to do.
 func failed(name string, err error) *mcp.CallToolResult {
 	switch {
 	case errors.Is(err, onceward.ErrOutcomeUnknown):
@@ -151,7 +151,7 @@ func failed(name string, err error) *mcp.CallToolResult {
 	return say(true, name, "NOT DONE BY THIS CALL. It could not be recorded, so nothing was sent now. An earlier call may have taken effect: use check.")
 }
 
-// checkArguments are the arguments of the tool check.
+// checkArguments are the check tool's arguments.
 type checkArguments struct {
 	Operation string `json:"operation" jsonschema:"as a result named it"`
 }

@@ -24,8 +24,8 @@ type database interface {
 	ListFlows(ctx context.Context, filter journal.FlowFilter) iter.Seq2[journal.Flow, error]
 }
 
-// openDatabase opens DATABASE_URL by PostgreSQL, for processes on several machines, or else JOURNAL, a file of SQLite's. A
-// service has one of them.
+// openDatabase opens DATABASE_URL by PostgreSQL, for processes on several machines, or else JOURNAL, a SQLite file. A
+// service has one.
 func openDatabase(ctx context.Context) (database, error) {
 	if url := os.Getenv("DATABASE_URL"); url != "" {
 		return postgres.Open(ctx, url, postgres.Options{Deployment: "orders", Migrate: true})
@@ -42,7 +42,7 @@ func makeLedger(ctx context.Context, j database) error {
 		PRIMARY KEY (payment, reverses))`)
 }
 
-// book writes in a transaction of the journal's: a *sql.Tx, or a pgx.Tx.
+// book writes in a journal transaction: a *sql.Tx, or a pgx.Tx.
 func book(ctx context.Context, tx any, payment, reference string, cents int64) error {
 	return execute(ctx, tx, "INSERT INTO ledger VALUES ($1, 0, $2, $3)", payment, reference, cents)
 }

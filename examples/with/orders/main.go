@@ -1,5 +1,5 @@
 // Command orders is a service to copy from. Its callers send an Idempotency-Key. The
-// service charges by stripe-go, keeps a ledger of its own, and sends a message by Svix. If
+// service charges by stripe-go, keeps its own ledger, and sends a message by Svix. If
 // a later payment is declined, the service undoes the earlier steps: see order.go.
 //
 //	go test -v ./orders                           # 20 orders, while the service is killed and deployed
@@ -120,8 +120,8 @@ func serve(ctx context.Context) (err error) {
 	mux.Handle("POST /orders", inbound(http.HandlerFunc(s.post)))
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 
-	// Run finishes the operations and flows of the last process. The service listens meanwhile,
-	// since a provider may hang. Run ends by Shutdown. The end of ctx would break requests off.
+	// Run finishes the last process's operations and flows. The service listens meanwhile,
+	// since a provider may hang. Run ends by Shutdown. Ending ctx would break requests off.
 	ran, served := make(chan error, 1), make(chan error, 1)
 	go func() { ran <- s.client.Run(context.Background()) }()
 	go func() { served <- web.Serve(listener) }()

@@ -25,7 +25,7 @@ type service struct {
 	order   *flow.Func[order, receipt]
 }
 
-// order is a shop's request. It is the flow's input: recorded, and compared with the input of every later call under
+// order is a shop's request. It is the flow's input: recorded, and compared with every later call's input under
 // the same key.
 type order struct {
 	Reference   string `json:"reference"`    // the shop's own number
@@ -49,7 +49,7 @@ const (
 	errCourierRefused = flow.Reason("the courier's payment was refused")
 )
 
-// place is the flow of one order.
+// place is one order's flow.
 func (s *service) place(ctx context.Context, o order) (receipt, error) {
 	id, err := flow.UUIDStep(ctx, "id")
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *service) place(ctx context.Context, o order) (receipt, error) {
 }
 
 // charge makes the request from recorded values alone, so that every run sends the same one. A payment that Stripe
-// refuses charges no card: the card was declined, or Stripe does not know it. An answer of 200 can be a payment that
+// refuses charges no card: the card was declined, or Stripe does not know it. A 200 answer can be a payment that
 // waits for the buyer's bank. No one here would ask the bank, so such a card is refused, too.
 func (s *service) charge(ctx context.Context, id, reference, what string, cents int64, card string) (string, error) {
 	intent, err := s.stripe.V1PaymentIntents.Create(ctx, &stripe.PaymentIntentCreateParams{
@@ -131,7 +131,7 @@ func (s *service) refund(ctx context.Context, payment string) error {
 	return nil
 }
 
-// application is Svix's name for the receiver of the messages.
+// application is Svix's name for the messages' receiver.
 const application = "orders"
 
 // notify sends the message. If the answer was lost, it asks Svix itself whether the message exists. Svix publishes
@@ -166,7 +166,7 @@ func (s *service) notify(ctx context.Context, id string, o order) (string, error
 	}
 }
 
-// post answers every caller of one key the same, or tells it to ask again.
+// post answers every caller with one key the same, or tells it to ask again.
 func (s *service) post(w http.ResponseWriter, r *http.Request) {
 	var o order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&o); err != nil {

@@ -13,7 +13,7 @@ import (
 type left struct {
 	*world
 	store store
-	ids   []string // of the orders that the customers were told
+	ids   []string // for the orders that the customers were told
 	rows  []row
 }
 
@@ -21,7 +21,7 @@ type left struct {
 type row struct {
 	name                 string
 	made, twice, missing int
-	strange              int // effects of no order
+	strange              int // effects without an order
 }
 
 // look counts.
@@ -87,7 +87,7 @@ func (l *left) complete() bool {
 	return true
 }
 
-// keys is the row of the customers' keys: an answer each.
+// keys is the row for the customers' keys: an answer each.
 func (l *left) keys() row {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *left) print(took time.Duration) {
 		"webhooks of Stripe", len(l.stripe.Deliveries()), "kills", l.killed, "seconds", took.Seconds())
 }
 
-// verdict is nil if there is one of each.
+// verdict is nil if each exists once.
 func (l *left) verdict() error {
 	var errs []error
 	for _, r := range append(l.rows, l.keys()) {

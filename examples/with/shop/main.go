@@ -3,9 +3,9 @@
 // has a courier deliver. Its processes are killed at random, while Stripe and the courier drop, delay and refuse.
 //
 //	go run ./shop                    # two processes on one SQLite file
-//	go run ./shop -postgres start    # three processes on a PostgreSQL server of its own
+//	go run ./shop -postgres start    # three processes on a separate PostgreSQL server
 //	go run ./shop -postgres URL      # likewise, on an empty database
-//	go run ./shop -mysql start       # three processes on a MariaDB server of its own
+//	go run ./shop -mysql start       # three processes on a separate MariaDB server
 //	go run ./shop -mysql DSN         # likewise, on an empty database
 //
 // service.go is what a program of your own would contain. README.md explains it. The exit status is 0 only if each key has one
@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// A process of the shop finds these in its environment.
+// A shop process finds these in its environment.
 const (
 	stripeVariable  = "SHOP_STRIPE"
 	courierVariable = "SHOP_COURIER"
@@ -49,7 +49,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the whole program, the storm or a process of the shop, and returns its exit status.
+// run is the whole program, the storm or a shop process, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -96,7 +96,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, err
 }
 
-// serve is one process of the shop. It says where it listens, and serves until it is killed or its parent ends.
+// serve is one shop process. It says where the shop listens, and serves until a kill or its parent's end.
 func serve(ctx context.Context, o options, stripe, courier string, stdout io.Writer) (err error) {
 	s, err := openStore(ctx, o)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	webhookSecret = "whsec_of_the_shop"
 )
 
-// shop is one process of the service.
+// shop is one service process.
 type shop struct {
 	store
 	client  *onceward.Client
@@ -39,7 +39,7 @@ type shop struct {
 	flows   *flow.Runner
 	ship    *flow.Func[delivery, parcel]
 	stripe  string // URL
-	courier string // URL of another service that answers by package server
+	courier string // another service's URL that answers by package server
 }
 
 // order is what a customer orders.
@@ -84,7 +84,7 @@ func newShop(ctx context.Context, s store, stripe, courier string) (*shop, error
 		Client:  h.client, // the key names the calls below
 		Secrets: [][]byte{[]byte(keySecret)},
 		Caller: func(r *http.Request) (server.Caller, error) {
-			customer := r.Header.Get("Customer") // in earnest: of the authentication
+			customer := r.Header.Get("Customer") // in earnest: from the authentication
 			if customer == "" {
 				return server.Caller{}, errors.New("no customer")
 			}
@@ -132,7 +132,7 @@ func (h *shop) orders(w http.ResponseWriter, r *http.Request) {
 	}
 	tx, err := server.Tx(r.Context())
 	if err != nil {
-		return // the answer is made of the error
+		return // the answer is made from the error
 	}
 	id := "ord_" + rand.Text()
 	if _, err := tx.ExecContext(r.Context(), h.sql("INSERT INTO orders VALUES ($1, $2, $3)"), id, o.Item, o.Cents); err != nil {

@@ -142,7 +142,7 @@ func (s store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit(ctx)
 }
 
-// count counts the rows of a table by the value of a column.
+// count counts a table's rows by a column's value.
 func (s store) count(ctx context.Context, table, column string) (map[string]int, error) {
 	n := map[string]int{}
 	err := s.inTx(ctx, func(tx *sql.Tx) error {

@@ -28,12 +28,12 @@ import (
 )
 
 const (
-	killEvery = 250 * time.Millisecond // on average, one of the processes
+	killEvery = 250 * time.Millisecond // on average, one process
 	patience  = 2 * time.Second        // of a customer, for one request
 	settling  = 60 * time.Second       // for what is left to do after the last answer
 )
 
-// world is what is outside of the shop: customers, a load balancer, Stripe, the courier, and a killer.
+// world is what is outside the shop: customers, a load balancer, Stripe, the courier, and a killer.
 type world struct {
 	options
 	stdout, stderr  io.Writer
@@ -112,7 +112,7 @@ func storm(ctx context.Context, o options, stdout, stderr io.Writer) (err error)
 	}
 }
 
-// box is a provider that misbehaves. Its business is what makes an object of a request.
+// box is a provider that misbehaves. Its business is what makes an object from a request.
 func box(p providers.Provider, seed uint64, business http.HandlerFunc) *providertest.Server {
 	s := providertest.NewUnstartedServer(p, business)
 	s.RetryAfter = -1
@@ -177,7 +177,7 @@ func (w *world) balance(to http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(to, r)
 }
 
-// keepServing runs one process of the shop after another.
+// keepServing runs one shop process after another.
 func (w *world) keepServing(ctx context.Context, i int) error {
 	self, err := os.Executable()
 	if err != nil {

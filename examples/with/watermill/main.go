@@ -1,11 +1,11 @@
-// Command watermill consumes a topic of Watermill's on PostgreSQL, and writes each message once into a table of its own, though
-// Watermill delivers many of them again:
+// Command watermill consumes a Watermill topic on PostgreSQL, and writes each message once into a separate table, though
+// Watermill delivers many messages again:
 //
 //   - A producer publishes every third message twice, as one whose commit was in doubt.
 //   - A consumer fails after every fifth message was done, as one that is killed before it acknowledges.
 //   - A second consumer group gets the whole topic again, as after a lost offset.
 //
-// It starts a PostgreSQL server of its own, unless -postgres names a database. consume.go is what a program of your own would
+// It starts a separate PostgreSQL server, unless -postgres names a database. consume.go is what a program of your own would
 // contain. The exit status is 0 only if there is one row for each message.
 package main
 

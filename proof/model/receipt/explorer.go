@@ -28,7 +28,7 @@ type Rules struct {
 // Real are the rules that package server goes by.
 func Real() Rules { return Rules{NextReceipt: machine.NextReceipt, Kept: receipts.Kept} }
 
-// Result is the result of a search.
+// Result is a search's result.
 type Result struct {
 	States, Transitions int
 	Depth               int
@@ -45,7 +45,7 @@ type Violation struct {
 // ErrTooLarge means that a search met the limit, so the result is not exhaustive.
 var ErrTooLarge = errors.New("receipt: the search met its limit of states")
 
-// explorer finds the possible successors of a state.
+// explorer finds a state's possible successors.
 type explorer struct {
 	*Config
 	rules   Rules
@@ -309,7 +309,7 @@ func (x *explorer) ask(s *state, process int, rec uint16, a asked) outcome {
 	return out
 }
 
-// request returns the request of a caller.
+// request returns a caller's request.
 func (x *explorer) request(c int) uint8 {
 	if x.Others {
 		return uint8(c)

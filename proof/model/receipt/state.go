@@ -4,7 +4,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 )
 
-// state is one state of the world, comparable.
+// state is one world state, comparable.
 type state struct {
 	Rec     uint16 // the committed receipt
 	Rows    uint8  // of the key's present life, committed
@@ -32,7 +32,7 @@ type run struct {
 
 type phase uint8
 
-// The phases of a run.
+// A run's phases.
 const (
 	idle       phase = iota
 	called           // the handler runs, without a transaction
@@ -74,7 +74,7 @@ type caller struct {
 
 type heard uint8
 
-// The final answers of a service.
+// A service's final answers.
 const (
 	nothing heard = iota
 	anAnswer
@@ -90,7 +90,7 @@ type seen struct {
 	Moved bool // the receipt's row has been removed since
 }
 
-// facts are the facts of a step, for the invariants that speak of steps.
+// facts are a step's facts, for the invariants that speak of steps.
 type facts struct {
 	faulty   bool // it need not happen
 	early    bool // the handler is called, or an answer recorded, in a life that has one

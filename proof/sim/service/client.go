@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// payer is a process of a client.
+// payer is a client's process.
 type payer struct {
 	*life
 	name   string

@@ -51,7 +51,7 @@ func (l *life) names() (all []string) {
 	return all
 }
 
-// keepsServing starts and ends processes of the service, one after the other.
+// keepsServing starts and ends the service's processes, one after the other.
 func (l *life) keepsServing(i int) {
 	random := l.dice("fleet", i)
 	for run := 0; time.Since(l.began) < l.length; run++ {

@@ -171,7 +171,7 @@ func (p *process) step() {
 	}
 }
 
-// opens starts a process of the service. A right one is not killed, and its handlers don't fail.
+// opens starts a service process. A right one is not killed, and its handlers don't fail.
 func (l *life) opens(name string, right bool) *process {
 	random := l.dice("process", name)
 	p := &process{life: l, name: name, dead: make(chan struct{}), gone: make(chan struct{}), left: -1}
@@ -230,7 +230,7 @@ type wish struct {
 
 func (w wish) String() string { return fmt.Sprintf("%s of %d", w.Name, w.Cents) }
 
-// path returns the endpoint of a wish.
+// path returns a wish's endpoint.
 func (w wish) path() string {
 	if strings.HasPrefix(w.Name, "refund") {
 		return "/refunds"
@@ -268,7 +268,7 @@ func (p *process) turns(w http.ResponseWriter, r *http.Request, random *rand.Ran
 	return true
 }
 
-// order is the handler of Atomic.
+// order is Atomic's handler.
 func (p *process) order(w http.ResponseWriter, r *http.Request) {
 	var of given
 	if err := json.NewDecoder(r.Body).Decode(&of.wish); err != nil {
@@ -335,7 +335,7 @@ func (p *process) enqueue(ctx context.Context, of wish) error {
 	return err
 }
 
-// refund is the handler of Repeatable.
+// refund is Repeatable's handler.
 func (p *process) refund(w http.ResponseWriter, r *http.Request) {
 	var of given
 	if err := json.NewDecoder(r.Body).Decode(&of.wish); err != nil {

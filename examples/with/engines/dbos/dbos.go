@@ -1,4 +1,4 @@
-// Package dbos names the operations of DBOS steps.
+// Package dbos names DBOS steps' operations.
 package dbos
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// Operation names the operation of a step by its workflow's ID and its own number. DBOS keeps both across a recovery.
+// Operation names a step's operation by its workflow's ID and its own number. DBOS keeps both across a recovery.
 // ctx is the context that the step's function received.
 func Operation(ctx context.Context) (context.Context, error) {
 	step, ok := ctx.(dbos.Context)

@@ -1,4 +1,4 @@
-// Package enginetest has the helpers that the tests of the engines share. They are a provider in a box, and
+// Package enginetest has the helpers that the engines' tests share. They are a provider in a box, and
 // processes that are killed between an effect and its engine's acknowledgement.
 package enginetest
 
@@ -24,12 +24,12 @@ import (
 
 const variable = "ONCEWARD_TEST_ENGINE"
 
-// Plan is the work of one process. It works for an engine until the engine has one acknowledgement.
+// Plan is one process's work. It works for an engine until the engine has one acknowledgement.
 type Plan struct {
-	Provider string // URL of the box
+	Provider string // the box's URL
 	Journal  string // the file
 	Engine   string // where the engine keeps its work: a folder, a file or a URL
-	Stays    bool   // it charges, and is killed before its engine hears of that
+	Stays    bool   // it charges, and is killed before its engine learns that
 }
 
 // Main runs the tests or, in a process that a plan started, work.
@@ -157,7 +157,7 @@ func (p *Process) Ends() {
 }
 
 // KilledBeforeItsAcknowledgement runs a plan twice. The first process is killed after the effect and before its
-// engine hears of it. It calls between before the second. It fails unless both got the same charge, of one effect.
+// engine learns that. It calls between before the second. It fails unless both got the same charge, of one effect.
 func KilledBeforeItsAcknowledgement(t *testing.T, box *providertest.Server, p Plan, between func()) {
 	t.Helper()
 	p.Provider = box.URL

@@ -1,4 +1,4 @@
-// Package queue shows a plain consumer of a queue that delivers at least once. The queue is a folder: each file is a
+// Package queue shows a plain consumer for a queue that delivers at least once. The queue is a folder: each file is a
 // message, and removing a file acknowledges it.
 package queue
 
@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward"
 )
 
-// Operation names the operation of a message. A redelivered message has the same name. The queue is the scope, which keeps
-// the messages of two queues apart.
+// Operation names a message's operation. A redelivered message has the same name. The queue is the scope, which keeps
+// two queues' messages apart.
 func Operation(ctx context.Context, queue, messageID string) context.Context {
 	return onceward.WithOperation(onceward.WithScope(ctx, "queue/"+queue), messageID)
 }
