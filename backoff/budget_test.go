@@ -26,7 +26,7 @@ func TestWithDefaultsKeepsWhatIsSetInABudget(t *testing.T) {
 	assert.Equal(t, b, b.WithDefaults())
 }
 
-// Validate names the field of a budget that cannot be used.
+// Validate names a budget's field that cannot be used.
 func TestBudgetValidateNamesTheField(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

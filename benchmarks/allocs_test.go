@@ -18,13 +18,13 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// allocations is the number of allocations that an operation over the journal in memory makes beyond a plain
+// allocations is how many allocations an operation over the journal in memory makes beyond a plain
 // http.Client for the same request. A change that makes more of them raises this constant in the open, and a change
 // that makes fewer lowers it. About 90 of them encode and commit rows, which the journal in memory has since it shares the
 // code of databases. Three of them mark the request for a transport that is not net/http's own.
 //
 // withReconcile is the number with Config.Reconcile and Config.Authorize. The client then also records the values that
-// look-ups compare, and knows the account of the credential.
+// look-ups compare, and knows the credential's account.
 const (
 	allocations   = 160
 	withReconcile = 291
@@ -68,7 +68,7 @@ func TestAllocationsOfAnOperation(t *testing.T) {
 	}
 }
 
-// allocationsOf returns the allocations of one charge. The maps of a journal grow now and then: the average is rounded down.
+// allocationsOf returns one charge's allocations. A journal's maps grow now and then: the average is rounded down.
 func allocationsOf(t *testing.T, hc *http.Client) float64 {
 	payload, n := body(), 1000 // all numbers have as many digits
 	return testing.AllocsPerRun(1000, func() {

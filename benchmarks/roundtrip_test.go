@@ -43,7 +43,7 @@ func (answering) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// body is a JSON body of one KiB.
+// body is a one-KiB JSON body.
 func body() []byte {
 	head := []byte(`{"amount":2000,"currency":"usd","customer":"cus_1","metadata":{"invoice":"991"},"description":"`)
 	return append(append(head, bytes.Repeat([]byte("x"), 1024-len(head)-2)...), `"}`...)

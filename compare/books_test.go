@@ -52,7 +52,7 @@ func open(t *testing.T) *books {
 	return b
 }
 
-// sent is a request as it is journaled. Zero fields are those of a charge of 20.00 EUR.
+// sent is a request as it is journaled. Zero fields are those for a charge of 20.00 EUR.
 type sent struct {
 	scope, endpoint, body, key, reference, object string
 	header                                        http.Header

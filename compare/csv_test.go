@@ -158,7 +158,7 @@ func FuzzDecimal(f *testing.F) {
 	})
 }
 
-// A list ends in an error of a line, or each object is complete.
+// A list ends in an error about a line, or each object is complete.
 func FuzzReadCSV(f *testing.F) {
 	f.Add(header + "ch_1,order-17,20.00,eur,2026-03-02T10:00:00Z\n")
 	f.Add("\ufeff" + header + "\"a\"\"\",,,,2026-03-02T10:00:00Z\r\n")

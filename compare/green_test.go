@@ -74,7 +74,7 @@ func TestObjectInProgress(t *testing.T) {
 	assert.Equal(t, map[string]int{"amounts of objects in progress": 1}, r.NotCompared)
 }
 
-// An operation of a window's edge is not silently left out, and an object beyond the edge is found.
+// An operation at a window's edge is not silently left out, and an object beyond the edge is found.
 func TestWindowsEdge(t *testing.T) {
 	b := open(t)
 	b.pays("noon", at(12), sent{object: "charge ch_1"})
@@ -89,7 +89,7 @@ func TestWindowsEdge(t *testing.T) {
 	assert.Empty(t, r.OnlyThere, "the clocks disagree by two seconds")
 }
 
-// Handles are not in the order of time: a process on PostgreSQL takes a block of handles, and may use the block for weeks. A
+// Handles are not in time order: a process on PostgreSQL takes a block of handles, and may use the block for weeks. A
 // clock may also have been wrong.
 func TestHandlesInAnyOrder(t *testing.T) {
 	b := open(t)
@@ -148,7 +148,7 @@ func TestTombstonesExpectTheirObject(t *testing.T) {
 	assert.Equal(t, map[string]int{"operations whose answer was reaped": 1, "amounts of requests that were reaped": 1}, r.NotCompared)
 }
 
-// The list of one account shows nothing of another's operations, and they are counted.
+// One account's list shows nothing of another's operations, and they are counted.
 func TestAccountsAndModes(t *testing.T) {
 	b := open(t)
 	b.pays("platform", at(10), sent{object: "charge ch_1", mode: "live"})
@@ -172,7 +172,7 @@ func TestAccountsAndModes(t *testing.T) {
 	assert.Equal(t, 1, r.NotCompared["operations of other modes"])
 }
 
-// An operation of another table, under the same objects, is none of this provider's.
+// An operation from another table, under the same objects, is none of this provider's.
 func TestOtherTablesAreApart(t *testing.T) {
 	b := open(t)
 	b.pays("invoice-1", at(10), sent{object: "charge ch_1"})

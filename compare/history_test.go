@@ -41,7 +41,7 @@ func TestReferenceOfARefusedOperationBefore(t *testing.T) {
 	}
 }
 
-// A copy of a journal expects no second object, also if no object was recorded.
+// A journal copy expects no second object, also if no object was recorded.
 func TestCopyOfAJournalByMark(t *testing.T) {
 	a, b := open(t), open(t)
 	for _, j := range []*books{a, b} {
@@ -56,7 +56,7 @@ func TestCopyOfAJournalByMark(t *testing.T) {
 	assert.Equal(t, []int{6, 6}, []int{r.Operations, r.Matched})
 }
 
-// If a copy has no outcome of the operation, the finding names the copy, with and without a mark in the list.
+// If a copy has no outcome for the operation, the finding names the copy, with and without a mark in the list.
 func TestCopyOfAJournalWithoutAnOutcome(t *testing.T) {
 	for _, key := range []string{"", "key-invoice-1"} {
 		a, b := open(t), open(t)
@@ -145,7 +145,7 @@ func TestKnownAmount(t *testing.T) {
 	assert.Equal(t, []string{"several_there!", "only_there!"}, kinds(compared(t, opts, charge("ch_0", at(9)), o, p)))
 }
 
-// Two objects of one operation without a recorded object have one finding's name, whichever is listed first.
+// Two objects for one operation without a recorded object have one finding's name, whichever is listed first.
 func TestNameOfSeveral(t *testing.T) {
 	b := open(t)
 	b.pays("invoice-0", at(9), sent{object: "charge ch_0"})
@@ -158,7 +158,7 @@ func TestNameOfSeveral(t *testing.T) {
 	assert.Equal(t, r.Findings[0].ID, s.Findings[0].ID)
 }
 
-// Two objects with the reference of an operation before the window are one too many.
+// Two objects with the reference from an operation before the window are one too many.
 func TestSeveralBefore(t *testing.T) {
 	b := open(t)
 	b.pays("invoice-1", at(-72), sent{reference: "order-17"})
@@ -168,7 +168,7 @@ func TestSeveralBefore(t *testing.T) {
 	assert.Equal(t, []string{"several_there!"}, kinds(compared(t, options(b), charge("ch_0", at(9)), o, p)))
 }
 
-// A list that goes on before the window has the object of an earlier operation with the same reference.
+// A list that goes on before the window has the object from an earlier operation with the same reference.
 func TestReferenceOfAnEarlierOperation(t *testing.T) {
 	for _, object := range []string{"charge ch_a", ""} {
 		b := open(t)

@@ -193,7 +193,7 @@ func TestDecimalAmounts(t *testing.T) {
 	assert.Equal(t, []string{"other_amount!"}, kinds(compared(t, opts, other)))
 }
 
-// A refund is in the currency of its payment, which the object shows.
+// A refund is in its payment's currency, which the object shows.
 func TestAmountInTheObjectsCurrency(t *testing.T) {
 	b := open(t)
 	b.pays("refund-1", at(10), sent{endpoint: "POST /v1/refunds", object: "refund re_1", body: "charge=ch_1&amount=500"})
@@ -349,7 +349,7 @@ func contents(t *testing.T, b *books) (all []journal.Operation) {
 	return all
 }
 
-// A line of a bank's statement is one object: many payments that it sums up are not compared with it.
+// A line in a bank's statement is one object: many payments that it sums up are not compared with it.
 func TestOneLineIsOneObject(t *testing.T) {
 	b := open(t)
 	b.pays("invoice-1", at(10), sent{object: "charge ch_1"})
@@ -361,7 +361,7 @@ func TestOneLineIsOneObject(t *testing.T) {
 	assert.Equal(t, map[string]int{"charge": 2}, r.Unlisted)
 }
 
-// A report for one scope has nothing of another one.
+// A report for one scope has nothing from another one.
 func TestScopesAreApart(t *testing.T) {
 	b := open(t)
 	b.pays("invoice-1", at(10), sent{scope: "a", object: "charge ch_1"})
@@ -379,7 +379,7 @@ func TestScopesAreApart(t *testing.T) {
 	assert.NotContains(t, fmt.Sprintf("%+v", r), "ch_2")
 }
 
-// A reversal that no event told of is a finding, and by itself not grave: the program itself may have refunded.
+// A reversal that no event showed is a finding, and by itself not grave: the program itself may have refunded.
 func TestReversedThere(t *testing.T) {
 	b := open(t)
 	b.pays("invoice-1", at(10), sent{object: "charge ch_1"})

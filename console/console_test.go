@@ -252,7 +252,7 @@ func TestLinksWorkUnderAnyPrefix(t *testing.T) {
 	}
 }
 
-// No page shows a value of a body, a key or a query, or what a hostile name would do to the page.
+// No page shows a body's value, a key or a query, or what a hostile name would do to the page.
 func TestPagesShowNoSecrets(t *testing.T) {
 	s := openReceiving(t, "/", nil)
 	for _, path := range append(pages(s), "console.js") {
@@ -279,7 +279,7 @@ func TestReveal(t *testing.T) {
 	assert.Contains(t, s.log.String(), `actor=ann because="ticket 7"`)
 }
 
-// A form of another page is refused, also from the browser of a permitted user.
+// A form from another page is refused, also from a permitted user's browser.
 func TestCrossOrigin(t *testing.T) {
 	s := open(t, "/", nil)
 	form := seenOf(s.operation(planted.Unknown), "as", "not_executed", "because", "x")
@@ -529,7 +529,7 @@ func TestOverAFileReadOnly(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "sqlite")
 }
 
-// The program of docs/console.md is compiled and run as an example.
+// The program in docs/console.md is compiled and run as an example.
 func TestTheDocumentShowsTheExample(t *testing.T) {
 	doc, err := os.ReadFile("../docs/console.md")
 	require.NoError(t, err)

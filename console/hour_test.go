@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// The charts of the last hour have a bar for each minute that was noted, and none for the others.
+// The last hour's charts have a bar for each minute that was noted, and none for the others.
 func TestHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &counted{}
@@ -99,7 +99,7 @@ type counted struct {
 	fails        bool
 }
 
-// stands sets the counts of the journal, and whether reading them fails.
+// stands sets the journal's counts, and whether reading them fails.
 func (c *counted) stands(pending, due int64, fails bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// adopted is a journal that was adopted twice, and has few operations of each time.
+// adopted is a journal that was adopted twice, and has few operations from each time.
 type adopted struct {
 	journal.Journal
 	lists int

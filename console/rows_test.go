@@ -26,7 +26,7 @@ type million struct {
 	journal.Journal
 	state    func(handle int64) journal.State
 	provider func(handle int64) string
-	late     int64 // the handle of the first operation, if it is not 1
+	late     int64 // the first operation's handle, if it is not 1
 	rows     int
 	lists    int
 	gets     int

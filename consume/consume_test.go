@@ -62,7 +62,7 @@ func (b *books) another(name string) *consume.Consumer {
 	return c
 }
 
-// book writes a line of the ledger.
+// book writes a ledger line.
 func book(what string) func(context.Context, journal.Tx) error {
 	return func(ctx context.Context, tx journal.Tx) error {
 		_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO ledger (what) VALUES (?)", what)
@@ -224,7 +224,7 @@ func TestOrderOfAnyNumbers(t *testing.T) {
 	}
 }
 
-// A message with the identifier of another one is put aside.
+// A message with another one's identifier is put aside.
 func TestIdentifierThatIsReused(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -268,7 +268,7 @@ func TestOrder(t *testing.T) {
 	assert.Equal(t, consume.Done, result, "what failed does not count")
 }
 
-// Two workers share a partition of Kafka, and the later offset is committed first. The earlier one is no duplicate.
+// Two workers share a Kafka partition, and the later offset is committed first. The earlier one is no duplicate.
 func TestOffsetsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// openLedger opens a journal with tables of the program's own in its file.
+// openLedger opens a journal with the program's own tables in its file.
 func openLedger(tables string) (j *sqlite.Journal, end func()) {
 	folder, err := os.MkdirTemp("", "consume")
 	if err != nil {
@@ -156,7 +156,7 @@ func ExampleConsumer_WebhookHandler() {
 	// events in the ledger: 2
 }
 
-// Adyen signs eight fields of each item. They identify the event, since anyone could change the rest of the body.
+// Adyen signs eight fields in each item. They identify the event, since anyone could change the rest of the body.
 // A program that pays without a client of Onceward verifies by webhook.Handler.
 func ExampleEvents_adyen() {
 	j, end := openLedger("CREATE TABLE ledger (event TEXT)")

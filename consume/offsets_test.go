@@ -209,7 +209,7 @@ func TestInOrderOfARowThatTheCommitRefuses(t *testing.T) {
 	assert.Equal(t, []string{"m-0", "m-1", "m-2", "m-3", "m-4"}, b.ledger())
 }
 
-// A panic leaves nothing of its transaction, and earlier messages are duplicates. If the context ends, InOrder
+// A panic leaves nothing from its transaction, and earlier messages are duplicates. If the context ends, InOrder
 // stops, and counts what is committed.
 func TestInOrderIsBrokenOff(t *testing.T) {
 	t.Parallel()

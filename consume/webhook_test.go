@@ -41,7 +41,7 @@ type hook struct {
 	client   *hearing
 }
 
-// hearing is a journal as the client has it, which may fail to find the operation of an event.
+// hearing is a journal as the client has it, which may fail to find an event's operation.
 type hearing struct {
 	*sqlite.Journal
 	fails  atomic.Bool
@@ -138,7 +138,7 @@ func TestWebhookOfSeveralEvents(t *testing.T) {
 	assert.Equal(t, []string{"a", "c", "b"}, b.ledger())
 }
 
-// WholeBody identifies the messages of a scheme without identifiers by their body. A hint is never consumed, so a
+// WholeBody identifies the messages in a scheme without identifiers by their body. A hint is never consumed, so a
 // stranger who sends an identifier first marks nothing as done.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestDeliveryThatTheClientCanNotRecord(t *testing.T) {
 	assert.Equal(t, []string{"evt_1"}, h.ledger())
 }
 
-// Adyen's second partial refund has the pspReference of the first, and another amount. Both take effect, once each, in whatever
+// Adyen's second partial refund has the first one's pspReference, and another amount. Both take effect, once each, in whatever
 // delivery they come.
 func TestEventsThatDifferByMoreThanTheirReference(t *testing.T) {
 	t.Parallel()
@@ -212,7 +212,7 @@ func bookID(ctx context.Context, tx journal.Tx, m consume.Message, _ []byte) err
 	return book(m.ID)(ctx, tx)
 }
 
-// signedBody returns a body that is signed by the scheme of a provider.
+// signedBody returns a body that is signed by a provider's scheme.
 func signedBody(t *testing.T, provider, secret string, h http.Header, body string) io.ReadCloser {
 	t.Helper()
 	signed, err := providertest.Sign(provider, providertest.Signing{Secret: secret, At: time.Now()}, h, []byte(body))
@@ -300,7 +300,7 @@ func ask(h http.Handler, body string) int {
 	return w.Code
 }
 
-// The error of a function may hold a credential, and is logged without it.
+// A function's error may hold a credential, and is logged without it.
 func TestErrorIsLoggedWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -316,7 +316,7 @@ func TestErrorIsLoggedWithoutCredentials(t *testing.T) {
 	assert.NotContains(t, log.String(), "sk_live")
 }
 
-// Run ends with its journal, and no operator reads of that as of a fault.
+// Run ends with its journal, and no operator reads that as a fault.
 func TestRunEndsWithTheJournal(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -392,7 +392,7 @@ func TestProviderThatGivesUpWaiting(t *testing.T) {
 	assert.Equal(t, []string{"once"}, b.ledger())
 }
 
-// While another delivery of a message is worked on, the provider is asked to deliver it later.
+// While another delivery for a message is worked on, the provider is asked to deliver it later.
 func TestWebhookThatIsBusy(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -405,7 +405,7 @@ func TestWebhookThatIsBusy(t *testing.T) {
 	assert.Equal(t, "1", w.Header().Get("Retry-After"))
 }
 
-// Mollie sends the same unsigned form for each change of a payment. None is marked as done, so neither the first of them nor a
+// Mollie sends the same unsigned form for each change to a payment. None is marked as done, so neither the first of them nor a
 // stranger's makes a duplicate of the next one.
 func TestHintsAreNotMarked(t *testing.T) {
 	t.Parallel()

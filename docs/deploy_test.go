@@ -50,7 +50,7 @@ type (
 		Spec objectSpec
 	}
 	objectSpec struct {
-		// Of a Deployment and of a StatefulSet.
+		// For a Deployment and a StatefulSet.
 		Replicas int
 		Selector selector
 		Strategy struct {
@@ -136,7 +136,7 @@ type (
 	resources struct{ Requests, Limits map[string]string }
 )
 
-// read returns the documents of a file. The test fails for a field that T does not know.
+// read returns a file's documents. The test fails for a field that T does not know.
 func read[T any](t *testing.T, file string) (all []T) {
 	t.Helper()
 	text, err := os.ReadFile(file)

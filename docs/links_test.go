@@ -23,7 +23,7 @@ import (
 // root is the checkout. All other paths in these tests are paths from there.
 const root = ".."
 
-// content returns the text of a file.
+// content returns a file's text.
 func content(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, file))
@@ -63,7 +63,7 @@ var (
 	notInID = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors returns the link anchors that GitHub derives from the headings of a page.
+// anchors returns the link anchors that GitHub derives from a page's headings.
 func anchors(text string) (all []string) {
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		all = append(all, strings.ReplaceAll(notInID.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
@@ -134,7 +134,7 @@ func TestDocumentedErrors(t *testing.T) {
 	}
 }
 
-// exportedErrors returns the names of the errors that a package declares.
+// exportedErrors returns the error names that a package declares.
 func exportedErrors(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	for _, file := range goFiles(t, folder) {
@@ -186,7 +186,7 @@ func TestDocumentedMap(t *testing.T) {
 	}
 }
 
-// goFolders returns all folders of the checkout with Go files.
+// goFolders returns all checkout folders with Go files.
 func goFolders(t *testing.T) (folders []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
@@ -209,7 +209,7 @@ func goFolders(t *testing.T) (folders []string) {
 	return folders
 }
 
-// The keys of the log are promised, and the documents explain each.
+// The log's keys are promised, and the documents explain each.
 func TestLogEventsAreDocumented(t *testing.T) {
 	_, section, found := strings.Cut(content(t, "docs/runbook.md"), "\n## What the log says\n")
 	require.True(t, found)

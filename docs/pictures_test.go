@@ -19,12 +19,12 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// mermaid returns the block of Markdown that GitHub draws as a diagram.
+// mermaid returns the Markdown block that GitHub draws as a diagram.
 func mermaid(lines ...string) string {
 	return "```mermaid\n" + strings.Join(lines, "\n    ") + "\n```\n"
 }
 
-// statesPicture draws the state changes of Next. It is the table of transitions without the events that change nothing.
+// statesPicture draws Next's state changes. It is the transition table without the events that change nothing.
 func statesPicture(t *testing.T) string {
 	t.Helper()
 	const tombstone = "tombstone"
@@ -130,7 +130,7 @@ func findingPicture(t *testing.T) string {
 	return mermaid(lines...)
 }
 
-// parts are the boxes of the picture of the architecture, each with its folders. Imports run from a level to a greater
+// parts are the boxes in the architecture's picture, each with its folders. Imports run from a level to a greater
 // one. Leaf packages, commands and tests are in no box.
 var parts = []struct {
 	level      int

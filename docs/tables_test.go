@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the parts of the documents that are made from the code")
 
-// The generated parts of the documents match the code.
+// The documents' generated parts match the code.
 func TestDocumentParts(t *testing.T) {
 	for _, part := range []struct{ file, name, made string }{
 		{"docs/design.md", "table: transitions", transitionTable(t)},

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// forgets is a provider that promises nothing of a key, so that a lost answer leaves its operation unknown.
+// forgets is a provider that promises nothing about a key, so that a lost answer leaves its operation unknown.
 func forgets() providers.Provider {
 	return own(func(e *providers.Endpoint) { e.Remembers, e.Retention = providers.Nothing, 0 })
 }

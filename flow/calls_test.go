@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// Unnamed calls of a step at the same time are not taken for one operation.
+// A step's unnamed calls at the same time are not taken for one operation.
 func TestUnnamedCallsAtOnceAreNotOne(t *testing.T) {
 	virtual(t, "the second is refused", func(t *testing.T) {
 		l := (&line{}).Always(takes(time.Second, says(200, paid)))
@@ -50,7 +50,7 @@ func TestUnnamedCallsAtOnceAreNotOne(t *testing.T) {
 	})
 }
 
-// No two operations of a flow share a key, regardless of the names of their steps and operations. Undos share no key
+// No two operations in a flow share a key, whatever names their steps and operations have. Undos share no key
 // with steps.
 func FuzzKeysOfAFlowAreDistinct(f *testing.F) {
 	f.Add("charge", "", "charge2", "")
@@ -97,7 +97,7 @@ func FuzzKeysOfAFlowAreDistinct(f *testing.F) {
 	})
 }
 
-// The keys of a flow follow from its name and its steps.
+// A flow's keys follow from its name and its steps.
 func TestKeysFollowFromNameAndSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secret := []byte("0123456789abcdef")
@@ -275,7 +275,7 @@ func TestFlowsShareNoKeys(t *testing.T) {
 	})
 }
 
-// Heard gets the operations of flows too.
+// Heard gets flows' operations too.
 func TestHeardGetsOperationsOfFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, j := &line{}, memory.New()
@@ -494,7 +494,7 @@ func TestInterruptedStepDoesNotFailItsFlow(t *testing.T) {
 	}
 }
 
-// The error of a waiting flow names the operation, whatever the step or the function made of the wait.
+// A waiting flow's error names the operation, whatever the step or the function made of the wait.
 func TestWaitingFlowNamesItsOperation(t *testing.T) {
 	const soldOut = flow.Reason("sold out")
 	virtual(t, "", func(t *testing.T) {

@@ -40,9 +40,9 @@ func TestMain(m *testing.M) { oncetest.Main(m, (*flowPlan).carryOut) }
 type flowPlan struct {
 	Journal        string // the file
 	Doom           doom
-	Ledger, Stripe string // URLs of the providers in a box: quoted IETF, and Stripe
+	Ledger, Stripe string // the providers' URLs in a box: quoted IETF, and Stripe
 
-	Enqueues string // a flow that it first enqueues, in the transaction of an order; "": none
+	Enqueues string // a flow that it first enqueues, in an order's transaction; "": none
 
 	Resume  bool
 	Asks    []string // flows that it then asks for, all at once
@@ -56,7 +56,7 @@ type flowPlan struct {
 	Last  bool
 }
 
-// orderSteps are the steps of the flow that is given up, each with its undo.
+// orderSteps are the steps in the flow that is given up, each with its undo.
 var orderSteps = []struct{ name, undo, provider string }{{"create", "cancel", "ledger"}, {"charge", "refund", "stripe"}}
 
 var errNoCourier = flow.Reason("no courier is there")
@@ -99,7 +99,7 @@ func (plan *flowPlan) order(hc *http.Client) *flow.Func[string, string] {
 	})
 }
 
-// serve asks for an order as a caller of a service does.
+// serve asks for an order as a service's caller does.
 func (plan *flowPlan) serve(ctx context.Context, client *onceward.Client, flows *flow.Runner, order *flow.Func[string, string], id string) error {
 	inbound, err := server.Inbound(client, func(*http.Request) (string, error) { return "shop", nil }, server.InboundOptions{})
 	if err != nil {
@@ -346,7 +346,7 @@ func (plan *flowPlan) enqueue(ctx context.Context, mine *oncetest.Fate, file *sq
 	return nil
 }
 
-// ordersIn makes the program's table of orders, if there is none, and counts its rows.
+// ordersIn makes the program's order table, if there is none, and counts its rows.
 func ordersIn(j *sqlite.Journal) (n int, err error) {
 	tx, err := j.BeginSQL(context.Background())
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// rideServers are the two providers of the ride.
+// rideServers are the ride's two providers.
 type rideServers struct{ ledger, stripe *providertest.Server }
 
 func newRideServers() rideServers {
@@ -61,7 +61,7 @@ func (s rideServers) await(n int) {
 	}
 }
 
-// effects counts the effects of each step, as "ride-1 charge at stripe".
+// effects counts each step's effects, as "ride-1 charge at stripe".
 func (s rideServers) effects() map[string]int {
 	count := map[string]int{}
 	for name, srv := range map[string]*providertest.Server{"ledger": s.ledger, "stripe": s.stripe} {
@@ -100,7 +100,7 @@ func liveFlows(ctx context.Context, path string, doom doom, plan flowPlan) (life
 	return life, false, undecoded
 }
 
-// flowCrash is one row of the flow's crash table. Each of its moments kills a process, in order.
+// flowCrash is one row in the flow's crash table. Each of its moments kills a process, in order.
 type flowCrash []doom
 
 func (c flowCrash) String() string {
@@ -129,13 +129,13 @@ func crashesAt(first, n int, points ...point) (all []flowCrash) {
 	return all
 }
 
-// callPoints are the points of one operation.
+// callPoints are one operation's points.
 var callPoints = []point{
 	oncetest.BeforeEvent(machine.EventBegin), oncetest.AfterEvent(machine.EventBegin), oncetest.AfterConnect, oncetest.AfterLastByte, oncetest.AfterStatusLine,
 	oncetest.MidBody, oncetest.BeforeEvent(machine.EventComplete), oncetest.AfterEvent(machine.EventComplete),
 }
 
-// recordPoints are the points around the writes of a step's record. Each step has two writes: the note of its
+// recordPoints are the points around the writes for a step's record. Each step has two writes: the note of its
 // operation, and its result.
 var recordPoints = []point{
 	beforeFlowEvent(machine.FlowEventRecord), beforeFlowEvent(machine.FlowEventRecord),
@@ -161,7 +161,7 @@ func flowCrashes() (all []flowCrash) {
 	return all
 }
 
-// crashed is the result of a flow whose processes were killed.
+// crashed is the result for a flow whose processes were killed.
 type crashed struct {
 	killed  int
 	last    flowLife
@@ -294,7 +294,7 @@ func inboundCrashes() (all []flowCrash) {
 	return all
 }
 
-// A process is killed anywhere in the handler of an inbound request. A flow that is given up still has each effect
+// A process is killed anywhere in an inbound request's handler. A flow that is given up still has each effect
 // once, and takes each back once.
 func TestKilledAnywhereInAHandler(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// A step whose function finds its work done elsewhere is not done while an operation of an earlier run may still be sent.
+// A step whose function finds its work done elsewhere is not done while an earlier run's operation may still be sent.
 func TestStepDoneElsewhere(t *testing.T) {
 	cases := 0
 	for name, row := range map[string]struct {
@@ -101,7 +101,7 @@ func TestStepThatReturnsDuringItsCall(t *testing.T) {
 	})
 }
 
-// A function finds its step's work done elsewhere while the operation of an earlier run is pending. The step fails if
+// A function finds its step's work done elsewhere while an earlier run's operation is pending. The step fails if
 // no other process can send that operation.
 func TestStepDoneElsewhereWithItsOwnPendingOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestStepDoesNotChargeASecondCardInTheSameRun(t *testing.T) {
 	}
 }
 
-// A step that began an operation is refused as a step of another kind, which could not ask for that operation.
+// A step that began an operation is refused as another kind of step, which could not ask for that operation.
 func TestStepWithAnOperationIsOfAnotherKind(t *testing.T) {
 	for _, way := range []string{"forward", "undoing"} {
 		virtual(t, way, func(t *testing.T) {

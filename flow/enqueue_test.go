@@ -61,7 +61,7 @@ func newCheckout(t *testing.T, j localJournal, cfg onceward.Config) *checkout {
 	return s
 }
 
-// within enqueues a flow in a transaction of the journal's database, and ends that.
+// within enqueues a flow in a transaction on the journal's database, and ends that.
 func (s *checkout) within(ctx context.Context, commits bool, do func(tx journal.Tx) error) error {
 	tx, err := s.journal.BeginTx(ctx)
 	require.NoError(s.T, err)

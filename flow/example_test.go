@@ -163,7 +163,7 @@ func ExampleParallel() {
 	defer stop()
 
 	err := flows.Do(context.Background(), "order-991", nil, func(ctx context.Context) error {
-		ctx = flow.Parallel(ctx, "email", "letter") // for the goroutines of an errgroup, say
+		ctx = flow.Parallel(ctx, "email", "letter") // for an errgroup's goroutines, say
 		done := make(chan error)
 		for _, name := range []string{"email", "letter"} {
 			go func() {
@@ -183,7 +183,7 @@ func ExampleParallel() {
 func ExampleFunc_Enqueue() {
 	srv := ledger()
 	defer srv.Close()
-	j := memory.New() // in a program, a journal in the database of the order's table
+	j := memory.New() // in a program, a journal in the order table's database
 	client, err := onceward.New(onceward.Config{Journal: j, Providers: []providers.Provider{srv.Provider()}})
 	if err != nil {
 		panic(err)

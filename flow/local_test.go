@@ -60,7 +60,7 @@ func startLocal(t *testing.T, l *line, j *sqlite.Journal) *process {
 	return &process{oncetest.Of(t, c, runner)}
 }
 
-// ownTx begins transactions of a database/sql handle of the application's own.
+// ownTx begins transactions of the application's own database/sql handle.
 func ownTx(db *sql.DB) func(context.Context) (journal.Tx, error) {
 	return func(ctx context.Context) (journal.Tx, error) {
 		tx, err := db.BeginTx(ctx, nil)
@@ -84,7 +84,7 @@ func (a *bookkeeper) entries() (all []string) {
 	return all
 }
 
-// enter writes an entry in a step of its name.
+// enter writes an entry in a step with its name.
 func enter(ctx context.Context, text string) error {
 	_, err := flow.LocalStep(ctx, text, func(ctx context.Context, tx *sql.Tx) (int, error) {
 		_, err := tx.ExecContext(ctx, "INSERT INTO entries (text) VALUES (?)", text)
@@ -223,7 +223,7 @@ func TestLocalStepCostsOneCommit(t *testing.T) {
 	}))
 }
 
-// dataVersion counts the commits of other connections.
+// dataVersion counts other connections' commits.
 func dataVersion(t *testing.T, db *sql.DB) (version int64) {
 	t.Helper()
 	db.SetMaxOpenConns(1)
@@ -260,7 +260,7 @@ func TestLocalStepsInParallel(t *testing.T) {
 	assert.Len(t, a.flow("order-0").Steps, 11)
 }
 
-// The Flow of an error is the caller's own. A caller that blanks results before it logs the error changes no record, though
+// The Flow in an error is the caller's own. A caller that blanks results before it logs the error changes no record, though
 // the journal has only noted the records so far.
 func TestFlowOfAnErrorIsACopy(t *testing.T) {
 	for name, blank := range map[string]func(*flow.StepRecord){
@@ -405,7 +405,7 @@ func givesUpInDoubt(t *testing.T, file string) {
 	assert.Equal(t, 2, ledger("SELECT count(*) FROM entries"))
 }
 
-// The writes of a local undo and its record are one commit. It undoes a step of any kind, and runs again after an error.
+// A local undo's writes and its record are one commit. It undoes any kind of step, and runs again after an error.
 func TestLocalUndoIsOneCommit(t *testing.T) {
 	a := newBookkeeper(t, filepath.Join(t.TempDir(), "journal.db"), &line{})
 	failures := 1

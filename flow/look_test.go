@@ -49,7 +49,7 @@ func TestFlowsLists(t *testing.T) {
 	})
 }
 
-// Errors, logs and hooks name the flow of an operation, also if that flow has a parent.
+// Errors, logs and hooks name an operation's flow, also if that flow has a parent.
 func TestOperationNamesItsFlow(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		var log bytes.Buffer

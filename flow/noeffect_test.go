@@ -20,7 +20,7 @@ import (
 
 var errDeclined = errors.New("the card was declined")
 
-// declinesIn runs a flow of two steps: one with an undo, and a payment at url. The provider declines the payment by a
+// declinesIn runs a two-step flow: one with an undo, and a payment at url. The provider declines the payment by a
 // success, for which the flow gives up if why is errDeclined.
 func (p *process) declinesIn(t *testing.T, url string, why error) error {
 	t.Helper()

@@ -126,7 +126,7 @@ func (s programStep) run(p *process, ctx context.Context, drawn string) (string,
 	return "", err
 }
 
-// byName indexes the requests that came over the line by the name at the beginning of each body.
+// byName indexes the requests that came over the line by the name at each body's beginning.
 func byName(l *line) map[string]sent {
 	all := map[string]sent{}
 	for _, s := range l.Sent() {
@@ -136,7 +136,7 @@ func byName(l *line) map[string]sent {
 	return all
 }
 
-// leavePrefix makes the journal of a process that died after it had recorded some of a flow's steps.
+// leavePrefix makes the journal for a process that died after it had recorded some of a flow's steps.
 func leavePrefix(t *testing.T, f journal.Flow, steps []journal.StepRecord) *memory.Journal {
 	j := memory.New()
 	s, err := j.Join(t.Context())
@@ -214,7 +214,7 @@ func (pr program) after(recorded []journal.StepRecord) (left []string, drawn boo
 	return left, drawn
 }
 
-// A step that charges another card in each run charges at most one, and none after the end of its flow.
+// A step that charges another card in each run charges at most one, and none after its flow's end.
 func TestStepThatChangesItsCardChargesOne(t *testing.T) {
 	t.Parallel()
 	first := soak.Seed(t, 0)

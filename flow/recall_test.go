@@ -214,7 +214,7 @@ func TestAFlowReturnsWhatItsFunctionReturned(t *testing.T) {
 	})
 }
 
-// Every error of packages onceward and flow is found again in the recorded error of a flow that gave up with it.
+// Every error in packages onceward and flow is found again in the recorded error of a flow that gave up with it.
 func TestErrorsComeBackFromTheJournal(t *testing.T) {
 	ours := map[string]error{
 		"ErrPending": onceward.ErrPending, "ErrOutcomeUnknown": onceward.ErrOutcomeUnknown, "ErrNotSent": onceward.ErrNotSent,
@@ -256,7 +256,7 @@ func TestErrorsComeBackFromTheJournal(t *testing.T) {
 }
 
 func TestAUUIDStepIsTheSameOnEveryHost(t *testing.T) {
-	// draw makes a flow of UUIDs and a charge, on a journal of its own.
+	// draw makes a flow of UUIDs and a charge, on a separate journal.
 	draw := func(t *testing.T, l *line, secret []byte, ctx context.Context, name string, steps ...string) (ids []string) {
 		p := startFlows(t, l, onceward.Config{Secret: secret})
 		require.NoError(t, p.Flow(ctx, name, nil, func(ctx context.Context) error {
@@ -316,7 +316,7 @@ func TestHandledErrorIsReplayed(t *testing.T) {
 	})
 }
 
-// The journal keeps a Reason from the error of a step that waits or whose answer is gone. The function finds that
+// The journal keeps a Reason from the error from a step that waits or whose answer is gone. The function finds that
 // Reason in the recorded error.
 func TestReasonOfAStepError(t *testing.T) {
 	const soldOut = flow.Reason("sold out")

@@ -34,7 +34,7 @@ func isAnswerGone(t *testing.T, err error) {
 // order991 is the flow that these tests are about.
 var order991 = onceward.Ref{ID: "order-991"}
 
-// trapped runs a flow of two undoable steps into the trap. The operation of the second one took effect, but the
+// trapped runs a flow of two undoable steps into the trap. The second one's operation took effect, but the
 // journal does not have its answer.
 func trapped(t *testing.T, j machine.Store, l *line, resolves bool) (p *process, run func(context.Context) error) {
 	t.Helper()

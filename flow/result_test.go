@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/flow"
 )
 
-// posting makes a flow of one step that charges and returns a T.
+// posting makes a one-step flow that charges and returns a T.
 func posting[T any](p *process, t *testing.T) error {
 	t.Helper()
 	return p.Flow(t.Context(), "order-991", nil, func(ctx context.Context) error {

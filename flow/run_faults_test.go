@@ -80,7 +80,7 @@ func (j *failsAt) ClaimFlows(ctx context.Context, ev machine.FlowEvent, limit in
 	return failing(j, func() ([]machine.FlowResult, error) { return j.Flows.ClaimFlows(ctx, ev, limit) })
 }
 
-// A journal fails at any write of a flow. Each step is made once all the same, whether this process goes on or the
+// A journal fails at any write for a flow. Each step is made once all the same, whether this process goes on or the
 // next one.
 func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestJournalFailsAtAnyWriteOfAFlow(t *testing.T) {
 	}
 }
 
-// livesThrough runs a flow through the failure of its journal, and reports whether the failure came.
+// livesThrough runs a flow through its journal's failure, and reports whether the failure came.
 func livesThrough(t *testing.T, j *failsAt, name string, declines, dies bool) (reached bool) {
 	t.Helper()
 	l := &line{}

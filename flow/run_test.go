@@ -44,7 +44,7 @@ func TestStoppingRunDoesNotFailFlows(t *testing.T) {
 				sampled(t, cases, 7, row.name+", "+way+", by "+by, func(t *testing.T, j machine.Store) {
 					l := &line{}
 					var p *process
-					waiting := false // the next run of the function waits for its context to end
+					waiting := false // the function's next run waits for its context to end
 					ride := flow.Define("ride", 1, func(ctx context.Context, _ int) (int, error) {
 						if waiting && row.stopped != nil {
 							waiting = false
@@ -240,7 +240,7 @@ func TestPanicOfAHookKeepsTheRetryAfter(t *testing.T) {
 	}
 }
 
-// A flow waits for a Retry-After and for the outcome of another operation. That outcome does not let it ask before
+// A flow waits for a Retry-After and for another operation's outcome. That outcome does not let it ask before
 // the Retry-After is over.
 func TestRetryAfterBesideAnOutcome(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {

@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// Two runners pay once, even if their functions of the same name and version make different steps.
+// Two runners pay once, even if their functions with the same name and version make different steps.
 func TestTwoRunnersOfOneVersionPayOnce(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -231,7 +231,7 @@ func TestParentUnderTwoScopes(t *testing.T) {
 	})
 }
 
-// landing is a journal that commits the begin or the claim of a flow, and then loses its own response.
+// landing is a journal that commits a flow's begin or claim, and then loses its own response.
 type landing struct {
 	machine.Store
 	machine.Flows

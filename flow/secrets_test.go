@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/server"
 )
 
-// leakyErrors are errors of an application whose text holds s3cret.
+// leakyErrors are errors from an application whose text holds s3cret.
 func leakyErrors() map[string]error {
 	broken := fmt.Sprint("https://api.example/x?key=ab", "\n", "s3cret")
 	_, lineBreak := url.Parse(broken)
@@ -39,7 +39,7 @@ func leakyErrors() map[string]error {
 	}
 }
 
-// No record of a flow keeps the credentials in the text of an error.
+// No flow record keeps the credentials in an error's text.
 func TestErrorsAreRecordedWithoutSecrets(t *testing.T) {
 	for name, leaky := range leakyErrors() {
 		virtual(t, name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// errOf drops the result of a call and returns its error.
+// errOf drops a call's result and returns its error.
 func errOf[T any](_ T, err error) error { return err }
 
 func (p *process) flow(id string) flow.Flow {

@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// pays is a flow of one charge, at the URL that is its input, with a credential of its own.
+// pays is a one-charge flow, at the URL that is its input, with a separate credential.
 func pays(p **process, options ...option) *flow.Func[string, int] {
 	return flow.Define("pays", 1, func(ctx context.Context, url string) (int, error) {
 		return flow.Step(ctx, "charge", func(ctx context.Context) (int, error) {
@@ -130,7 +130,7 @@ func TestThrottledFlowsBesideABlackHole(t *testing.T) {
 	}
 }
 
-// The calls of flows in the background share the slots of their site with each other and with the operations that Run
+// Flows' calls in the background share their site's slots with each other and with the operations that Run
 // sends.
 func TestThrottledFlowsHaveSlots(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestThrottledFlowsLeaveCallersAlone(t *testing.T) {
 	})
 }
 
-// If a tenant's credential was revoked, that tenant's flows are held back. The flows of other tenants go on.
+// If a tenant's credential was revoked, that tenant's flows are held back. Other tenants' flows go on.
 func TestThrottledFlowsOfARevokedTenant(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		const flows = 20

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/journal/memory"
 )
 
-// undoable makes one charge in a step of its name, with an undo that makes another.
+// undoable makes one charge in a step with its name, with an undo that makes another.
 func (p *process) undoable(ctx context.Context, name string) error {
 	_, err := flow.Step(ctx, name, func(ctx context.Context) (charge, error) { return p.Post(ctx, name) },
 		flow.WithUndo(func(ctx context.Context, c charge) error {
@@ -263,7 +263,7 @@ func uniq(all []string) (first []string) {
 	return first
 }
 
-// An undo that fails before it repeats an operation of an earlier run, which took effect, fails. It is not tried again
+// An undo that fails before it repeats an earlier run's operation, which took effect, fails. It is not tried again
 // at once.
 func TestUndoThatFailsBeforeItRepeatsItsOperation(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
@@ -355,7 +355,7 @@ func TestUndoThoughOperationsWereReaped(t *testing.T) {
 	})
 }
 
-// The undoing of a flow covers each of its effects.
+// Undoing a flow covers each of its effects.
 func TestUndoCoversEveryEffect(t *testing.T) {
 	errDeclined := errors.New("declined")
 	for _, end := range []string{"crashed", "pending"} {

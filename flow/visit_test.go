@@ -196,7 +196,7 @@ func TestLostSessionStopsItsFlow(t *testing.T) {
 	}
 }
 
-// beginsLate runs a function once, before the begin of an operation that is already noted.
+// beginsLate runs a function once, before the begin for an operation that is already noted.
 type beginsLate struct {
 	*memory.Journal
 	before func()
@@ -215,7 +215,7 @@ func (j *beginsLate) Apply(ctx context.Context, ev machine.Event) (machine.Resul
 func TestGoroutineLeftBehindBeginsNoOperation(t *testing.T) {
 	for _, row := range []struct {
 		name   string
-		leaves error // the result of the function that leaves a step behind; nil if a step leaves its call behind
+		leaves error // the result from the function that leaves a step behind; nil if a step leaves its call behind
 		tells  error
 		sent   []string
 	}{
@@ -230,7 +230,7 @@ func TestGoroutineLeftBehindBeginsNoOperation(t *testing.T) {
 			noted, goOn, left := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 			var asked atomic.Bool
 			p := startFlows(t, l, onceward.Config{Journal: j, Trace: &onceward.Trace{Parent: func(context.Context) string {
-				if asked.CompareAndSwap(false, true) { // between the note of the operation and its begin
+				if asked.CompareAndSwap(false, true) { // between the operation's note and its begin
 					close(noted)
 					<-goOn
 				}

@@ -38,7 +38,7 @@ var (
 	distinct, openSQLite       = oncetest.Distinct, oncetest.OpenSQLite
 )
 
-// sampled runs the i-th case of a test in virtual time with a journal in memory. One case in n, and in the soak each, runs
+// sampled runs a test's i-th case in virtual time with a journal in memory. One case in n, and in the soak each, runs
 // with a SQLite file too.
 func sampled(t *testing.T, i, n int, name string, f func(t *testing.T, j machine.Store)) {
 	t.Helper()

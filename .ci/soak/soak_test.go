@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A test soaks if it uses internal/soak itself, through a function or a variable of its package, or through another package.
+// A test soaks if it uses internal/soak itself, through a function or a variable in its package, or through another package.
 func TestSpread(t *testing.T) {
 	all, err := declarations("suite/suite.go", `package suite
 

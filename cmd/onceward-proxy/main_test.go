@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 
 const apiKey = "sk_test_of_the_shop"
 
-// shop is a provider in a box, and the file of a proxy in front of it.
+// shop is a provider in a box, and the file for a proxy in front of it.
 type shop struct {
 	*providertest.Server
 	dir, file, socket string
@@ -61,7 +61,7 @@ type shop struct {
 
 func open(t *testing.T, business http.Handler) *shop {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "p") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "p") // a socket's path is short
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	s := &shop{Server: providertest.NewServer(providers.Stripe(), business), dir: dir, file: filepath.Join(dir, "proxy.json"), socket: filepath.Join(dir, "stripe.sock"), listeners: 1}
@@ -70,7 +70,7 @@ func open(t *testing.T, business http.Handler) *shop {
 	return s
 }
 
-// write writes the program's file, with fields of its only listener.
+// write writes the program's file, with its only listener's fields.
 func (s *shop) write(t *testing.T, listener map[string]any) {
 	t.Helper()
 	for name, value := range map[string]any{"upstream": s.URL, "provider": "stripe", "scope": "shop", "credentials": []string{"env:STRIPE_KEY"}} {
@@ -200,7 +200,7 @@ func TestStartAndEnd(t *testing.T) {
 	assert.Len(t, s.Effects(), 1)
 }
 
-// The program is killed at each step of a call: before the effect, after the effect, and after the answer. The next process
+// The program is killed at each step in a call: before the effect, after the effect, and after the answer. The next process
 // gives the name its charge, and there is one.
 func TestKilledAtEachStep(t *testing.T) {
 	for _, step := range []string{"before the effect", "after the effect", "after the answer"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// block returns the first block of a language in docs/proxy.md with this beginning.
+// block returns a language's first block in docs/proxy.md with this beginning.
 func block(t *testing.T, language, begins string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "proxy.md"))

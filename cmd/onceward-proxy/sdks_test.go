@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// node returns a run of a program below testdata/node. Its SDKs lie in the folder that ONCEWARD_NODE names.
+// node returns a run for a program below testdata/node. Its SDKs lie in the folder that ONCEWARD_NODE names.
 func node(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	if os.Getenv("ONCEWARD_NODE") == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A second user of the machine, outside the socket's group, can't make a call through.
+// A second user on the machine, outside the socket's group, can't make a call through.
 func TestASecondUserCantConnect(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")
@@ -31,7 +31,7 @@ func TestASecondUserCantConnect(t *testing.T) {
 	assert.ErrorIs(t, connectAs(t, 65534, s.socket), syscall.EACCES)
 }
 
-// connectAs connects to a socket on a thread of its own, as a user and the group of that number alone.
+// connectAs connects to a socket on a separate thread, as a user and the group with that number alone.
 func connectAs(t *testing.T, user uintptr, socket string) error {
 	t.Helper()
 	result := make(chan error, 1)

@@ -32,7 +32,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// applicationOf names, in the environment, the journal of a process that is an application.
+// applicationOf names, in the environment, the journal for a process that is an application.
 const applicationOf = "ONCEWARD_TEST_APPLICATION"
 
 // provider answers, and now and then cuts the connection, with or without having done its work.
@@ -285,7 +285,7 @@ func TestWritingLeavesTheWALOfOthers(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// No verb makes a file if the path of the journal is mistyped.
+// No verb makes a file if the journal's path is mistyped.
 func TestMistypedPathMakesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	all := [][]string{
@@ -343,7 +343,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// A journal of another release is refused as it is, and a database without a journal gets none.
+// A journal from another release is refused as it is, and a database without a journal gets none.
 func TestOtherFilesAreUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	text, empty := filepath.Join(dir, "notes.txt"), filepath.Join(dir, "empty.db")

@@ -81,7 +81,7 @@ func seed(ctx context.Context, j machine.Store, session string, n int64, at time
 	return err
 }
 
-// measured lists the commands that the benchmarks measure, each in a process of its own.
+// measured lists the commands that the benchmarks measure, each in a separate process.
 var measured = [][]string{
 	{"ls"}, {"ls", "--oldest-first"}, {"ls", "--state", "unknown"}, {"ls", "--state", "completed"}, {"ls", "--provider", "none"}, {"ls", "--provider", "retired"}, {"ls", "--scope", "none"},
 	{"ls", "--scope", "tenant-7"}, {"ls", "--older-than", "1ms"}, {"ls", "--older-than", "1h"}, {"attention"}, {"stats"}, {"flows"}, {"doctor"},

@@ -71,7 +71,7 @@ func TestCompare(t *testing.T) {
 	assert.Equal(t, exitFindings, s.code, s.err)
 }
 
-// Each journal of the account takes part, and none is changed.
+// Each journal for the account takes part, and none is changed.
 func TestCompareSeveralJournals(t *testing.T) {
 	one, j := journalWith(t)
 	other, _ := journalWith(t)
@@ -92,7 +92,7 @@ func TestCompareSeveralJournals(t *testing.T) {
 	}
 }
 
-// What can't be compared is not compared: the exit code is neither that of agreement nor that of a difference.
+// What can't be compared is not compared: the exit code is neither agreement's nor a difference's.
 func TestCompareNotObtained(t *testing.T) {
 	journalPath, _ := journalWith(t)
 	path, args := listOf(t, "ch_1,,20.00,EUR")

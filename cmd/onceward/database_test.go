@@ -89,7 +89,7 @@ func (p *inPostgres) rows(t *testing.T) (all string) {
 		"(SELECT epoch || schema_version::text || history FROM {{schema}}.journal) || (SELECT last_value FROM {{schema}}.handles)")
 }
 
-// handles replaces #n with the handle of the n-th operation, since handles begin with another number here.
+// handles replaces #n with the n-th operation's handle, since handles begin with another number here.
 func (p *inPostgres) handles(t *testing.T, args []string) []string {
 	t.Helper()
 	var all []string
@@ -356,7 +356,7 @@ func TestBesideAnApplicationOnPostgres(t *testing.T) {
 	assert.Equal(t, "1", p.one(t, "SELECT epoch::text FROM {{schema}}.journal"), "nobody was cut off")
 }
 
-// A malformed database URL is not printed. Part of a password could be taken for the name of a host, a database or a
+// A malformed database URL is not printed. Part of a password could be taken for a host's name, a database or a
 // file.
 func TestMalformedURLIsNotPrinted(t *testing.T) {
 	for _, at := range []string{
@@ -386,7 +386,7 @@ func TestMalformedURLIsNotPrinted(t *testing.T) {
 	assert.Equal(t, exitRefused, s.code, "a file is one whatever its name: %s", s.err)
 }
 
-// The command says so, by its exit code too, if the tables are those of another program or an incomplete journal.
+// The command says so, by its exit code too, if the tables belong to another program or an incomplete journal.
 func TestOtherTablesAreNoJournal(t *testing.T) {
 	server := postgrestest.Shared(t)
 	says := func(schema string, args ...string) said {

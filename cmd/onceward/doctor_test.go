@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// levels returns doctor's level of each check, or the worst of them if a check has several lines.
+// levels returns doctor's level for each check, or the worst of them if a check has several lines.
 func levels(t *testing.T, args ...string) (map[string]string, int) {
 	t.Helper()
 	s := runs(t, append([]string{"doctor", "-o", "json"}, args...)...)

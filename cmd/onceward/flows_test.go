@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// A step of a flow is listed with its flow, and found by it.
+// A flow's step is listed with its flow, and found by it.
 func TestStepIsFoundByItsFlow(t *testing.T) {
 	path, j := journalWith(t)
 	s, err := j.Join(t.Context())
@@ -66,7 +66,7 @@ func TestAdoptForAnotherDeployment(t *testing.T) {
 	require.NoError(t, open("prod"), "the next program names it")
 }
 
-// A step of a flow below an inbound key is found by the names that its operator knows: the flow's, and the caller's key.
+// A flow's step below an inbound key is found by the names that its operator knows: the flow's, and the caller's key.
 func TestStepIsFoundByTheInboundKey(t *testing.T) {
 	path, j := journalWith(t)
 	s, err := j.Join(t.Context())

@@ -229,7 +229,7 @@ func labelled(series string) string {
 	return name + `{job="shop",instance="shop-1"` + labels
 }
 
-// shows is the text of a page of the console, without its tags.
+// shows is the text on a console page, without its tags.
 func (d *gameDay) shows(path string) string {
 	d.t.Helper()
 	w := httptest.NewRecorder()
@@ -257,7 +257,7 @@ func (d *gameDay) why(name string) string {
 	return s.out
 }
 
-// until lets minutes pass until the verb why says this of an operation. The time of the next attempt is random, so
+// until lets minutes pass until the verb why says this about an operation. The next attempt's time is random, so
 // the number of minutes differs.
 func (d *gameDay) until(name, says string) {
 	d.t.Helper()
@@ -291,7 +291,7 @@ func anchorOf(t *testing.T, alert string) string {
 	return regexp.MustCompile(`docs/runbook\.md#([a-z-]+)`).FindStringSubmatch(after)[1]
 }
 
-// runbook is the text under a heading of the runbook.
+// runbook is the text under a runbook heading.
 func runbook(t *testing.T, anchor string) string {
 	t.Helper()
 	book, err := os.ReadFile("../../docs/runbook.md")
@@ -321,7 +321,7 @@ func (d *gameDay) follows(alert, ref, answer string) string {
 	return d.commands(anchorOf(d.t, alert), ref, answer)
 }
 
-// commands runs every command under a heading of the runbook, and returns their output. REF and PATH are replaced by
+// commands runs every command under a runbook heading, and returns their output. REF and PATH are replaced by
 // ref. A command that asks for an answer gets answer.
 func (d *gameDay) commands(anchor, ref, answer string) string {
 	d.t.Helper()
@@ -370,7 +370,7 @@ func TestGameDayProviderDown(t *testing.T) {
 	})
 }
 
-// fullDisk is set in the environment of a process whose disk fills up.
+// fullDisk is set in the environment for a process whose disk fills up.
 const fullDisk = "ONCEWARD_TEST_FULL_DISK"
 
 // Answers are lost, and then the application stands still until the provider has forgotten the keys.
@@ -409,7 +409,7 @@ func TestGameDayKeysExpire(t *testing.T) {
 
 // The disk fills up while a provider works on a charge, and while customers come and go.
 func TestGameDayDiskFull(t *testing.T) {
-	if os.Getenv(fullDisk) == "" { // in a process of its own: no other file of it may grow either
+	if os.Getenv(fullDisk) == "" { // in a separate process: no other file of it may grow either
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestGameDayDiskFull$", "-test.v")
 		child.Env = append(os.Environ(), fullDisk+"=1")
 		require.NoError(t, lifeline.Tie(child))

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// varying lists the parts of outputs that differ from run to run and machine to machine.
+// varying lists the output parts that differ from run to run and machine to machine.
 var varying = []struct {
 	is *regexp.Regexp
 	as string
@@ -36,10 +36,10 @@ var varying = []struct {
 	{regexp.MustCompile(`"endpoints": ?\d+`), `"endpoints": <n>`},
 	{regexp.MustCompile(`(?m)^([a-z.]+ +)\d+( +[a-z*-]+\.[a-z])`), "$1<n>$2"}, // likewise, in a table
 	{regexp.MustCompile(`"revision": "\w+",?\s*`), ""},
-	{regexp.MustCompile(` +`), " "}, // the width of columns depends on their content
+	{regexp.MustCompile(` +`), " "}, // the columns' width depends on their content
 }
 
-// onThisMachine matches doctor's checks of the machine that the tests run on.
+// onThisMachine matches doctor's checks for the machine that the tests run on.
 var onThisMachine = regexp.MustCompile(`(?m)(^(ok|warn|fail) +(clock-sync|filesystem|space): .*\n( {8}.*\n)*|\s*\{\s*"check": ?"(clock-sync|filesystem|space)"[^}]*\},?)`)
 
 // verbs are every verb that only reads, over a journal with one of each in it.
@@ -91,7 +91,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// golden compares the output of verbs with the golden files, and adds their names to seen.
+// golden compares verbs' output with the golden files, and adds their names to seen.
 func golden(t *testing.T, path string, verbs map[string][]string, seen map[string]bool) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(verbs)) { // in one order, since a reap tells the journal the time

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// said is the output and the exit code of a run of the command.
+// said is a command run's output and exit code.
 type said struct {
 	out, err string
 	code     int

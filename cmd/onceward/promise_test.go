@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/journal"
 )
 
-// schemaFor returns the JSON schema of a verb's output, changed to accept no other names.
+// schemaFor returns the JSON schema for a verb's output, changed to accept no other names.
 func schemaFor(t *testing.T, verb string) *jsonschema.Schema {
 	t.Helper()
 	require.Contains(t, outputs, verb)
@@ -39,7 +39,7 @@ func decoded(t *testing.T, out string) any {
 	return value
 }
 
-// The output of each verb under -o json follows its schema, and the schema names all of it.
+// Each verb's output under -o json follows its schema, and the schema names all of it.
 func TestOutputsKeepTheirSchema(t *testing.T) {
 	path, j := withReceipts(t)
 	now := time.Now()

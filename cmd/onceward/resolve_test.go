@@ -122,7 +122,7 @@ func TestNoPromptBehindDevNull(t *testing.T) {
 	assert.Contains(t, string(said), "add --yes")
 }
 
-// why gives the answer of the resend rule for the same record at the same time.
+// why gives the resend rule's answer for the same record at the same time.
 func TestWhy(t *testing.T) {
 	path, j := journalWith(t)
 	for op, err := range j.List(t.Context(), journal.Filter{}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// headingsOf are the anchors of the runbook.
+// headingsOf are the runbook's anchors.
 func headingsOf(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/runbook.md")
@@ -27,7 +27,7 @@ func headingsOf(t *testing.T) map[string]bool {
 	return headings
 }
 
-// Every finding of doctor's says what to do and leads to a heading of the runbook that is there, whichever file it is in.
+// Every doctor finding says what to do and leads to a heading of the runbook that is there, whichever file it is in.
 func TestDoctorsRunbook(t *testing.T) {
 	headings := headingsOf(t)
 	files, err := filepath.Glob("*.go")
@@ -61,7 +61,7 @@ func TestDoctorsRunbook(t *testing.T) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				return n.Name.Name != "failed" // the finding of a check that failed leads to no heading
+				return n.Name.Name != "failed" // the finding for a check that failed leads to no heading
 			case *ast.CallExpr:
 				if f, is := n.Fun.(*ast.SelectorExpr); is && f.Sel.Name == "finds" && len(n.Args) == 5 {
 					leads(n, n.Args[3], n.Args[4])

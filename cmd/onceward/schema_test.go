@@ -42,7 +42,7 @@ func TestDocumentSchema(t *testing.T) {
 	assert.Equal(t, string(stands), string(text), "written anew by: go generate ./docs")
 }
 
-// schemaOfAll returns the schema of all outputs: an output's is that of the property with its verb's name.
+// schemaOfAll returns the schema for all outputs: an output's is that of the property with its verb's name.
 func schemaOfAll() schema {
 	of, defs := schema{}, schema{}
 	for verb, out := range outputs {

@@ -54,7 +54,7 @@ func TestUI(t *testing.T) {
 	assert.NoError(t, cmd.Wait())
 }
 
-// ui listens on addresses of this machine only.
+// ui listens on this machine's addresses only.
 func TestUIListensOnThisMachineOnly(t *testing.T) {
 	path, _ := journalWith(t)
 	for _, address := range []string{"0.0.0.0:0", ":8080", "example.com:80", "[::]:0", "127.0.0.1"} {

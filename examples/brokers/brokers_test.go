@@ -50,7 +50,7 @@ type broker struct {
 	orderOf func(id string) string                 // messages for which it returns the same are in order; nil: none are
 }
 
-// plan is the work of one process that consumes.
+// plan is the work for one process that consumes.
 type plan struct {
 	Broker, Address, Group, Name string
 	Database, Schema             string
@@ -255,7 +255,7 @@ func (s *storm) booked(ctx context.Context) []string {
 	return ids
 }
 
-// inGroups returns the messages of each group, by their first occurrence.
+// inGroups returns each group's messages, by their first occurrence.
 func (s *storm) inGroups(ids []string) map[string][]string {
 	groups, seen := map[string][]string{}, map[string]bool{}
 	for _, id := range ids {

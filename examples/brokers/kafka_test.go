@@ -77,7 +77,7 @@ func TestKafka(t *testing.T) {
 	run(t, b)
 }
 
-// A record of a transaction that its producer aborted is no message.
+// A record in a transaction that its producer aborted is no message.
 func TestKafkaWithoutAbortedTransactions(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.SeedTopics(1, topic))

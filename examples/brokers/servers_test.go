@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-// program returns the path of a server's program. Without it the test is skipped, or fails if ONCEWARD_BROKERS=required.
+// program returns the path to a server's program. Without it the test is skipped, or fails if ONCEWARD_BROKERS=required.
 func program(t *testing.T, places ...string) string {
 	t.Helper()
 	for _, place := range places {
@@ -38,7 +38,7 @@ func program(t *testing.T, places ...string) string {
 	return ""
 }
 
-// serve starts a server in a process group of its own. kill kills the group, as the end of this process does.
+// serve starts a server in a separate process group. kill kills the group, as this process's end does.
 func serve(t *testing.T, folder string, env []string, args ...string) (kill func()) {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -132,7 +132,7 @@ func TestRedis(t *testing.T) {
 }
 
 // TestRabbitMQ is on a RabbitMQ with durable queues and confirmed messages. A queue is a group: each gets all messages of an
-// exchange. Erlang's port mapper runs in the foreground, on a port of its own, so that it ends with the test.
+// exchange. Erlang's port mapper runs in the foreground, on a separate port, so that it ends with the test.
 func TestRabbitMQ(t *testing.T) {
 	// Debian's command in PATH runs as one user alone. The other path is of the command behind it.
 	path, mapper := program(t, "/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"), program(t, "epmd")
@@ -215,7 +215,7 @@ func TestRabbitMQ(t *testing.T) {
 	run(t, b)
 }
 
-// onChannel calls do with a channel of RabbitMQ.
+// onChannel calls do with a RabbitMQ channel.
 func onChannel(address string, do func(*amqp.Channel) error) error {
 	conn, err := amqp.Dial(address)
 	if err != nil {

@@ -45,7 +45,7 @@ type inFIFO struct {
 
 const fifoVisibility = time.Second
 
-// TestSQSFIFO is on a queue of this file, since goaws v0.4.5 may deliver a group's later message before an earlier one.
+// TestSQSFIFO is on a queue in this file, since goaws v0.4.5 may deliver a group's later message before an earlier one.
 func TestSQSFIFO(t *testing.T) {
 	t.Parallel()
 	q := &fifo{}

@@ -77,14 +77,14 @@ func TestSQS(t *testing.T) {
 	})
 }
 
-// query is a request in the older protocol of SQS, which goaws speaks.
+// query is a request in SQS's older protocol, which goaws speaks.
 func query(ctx context.Context, form url.Values) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(form.Encode())).WithContext(ctx)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return r
 }
 
-// sqsAnswer has what the loop needs of goaws's answers.
+// sqsAnswer has what the loop needs from goaws's answers.
 type sqsAnswer struct {
 	MessageID string       `xml:"SendMessageResult>MessageId" json:"MessageId,omitempty"`
 	MD5       string       `xml:"SendMessageResult>MD5OfMessageBody" json:"MD5OfMessageBody,omitempty"`

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A storm reports the result of each payer. Onceward makes no duplicate charge and loses none. The provider of the fourth
+// A storm reports each payer's result. Onceward makes no duplicate charge and loses none. The provider of the fourth
 // invoice takes no keys. Runs of more invoices have stood still for a minute, maybe after a kill
 // during that look-up. So only three are paid.
 func TestStormReportsEachPayer(t *testing.T) {
@@ -72,7 +72,7 @@ func TestDirectoryWithFilesIsRefused(t *testing.T) {
 	assert.Contains(t, errs.String(), "not empty")
 }
 
-// There are two hundred invoices and no two of one name.
+// There are two hundred invoices and no two with one name.
 func TestTwoHundredInvoices(t *testing.T) {
 	invoices, err := readInvoices()
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// A child of the kill test serves on its standard input and output.
+// The kill test's child serves on its standard input and output.
 const childVariable = "ONCEWARD_MCP_CHILD"
 
 func TestMain(m *testing.M) {
@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// inProcess connects a client to a server of this process.
+// inProcess connects a client to a server in this process.
 func (w *world) inProcess(t *testing.T) {
 	t.Helper()
 	j, err := sqlite.Open(filepath.Join(t.TempDir(), "payments.db"), sqlite.Options{})
@@ -180,7 +180,7 @@ func TestAnOrderAndANumberHaveOneSpelling(t *testing.T) {
 	require.Len(t, w.twilio.Effects(), 1)
 }
 
-// Each try of a model is another call for its host, which may give it another name in _meta.
+// Each try by a model is another call for its host, which may give it another name in _meta.
 func TestANameOfTheCallMakesNoSecondCharge(t *testing.T) {
 	w := newWorld(t)
 	w.inProcess(t)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNamespaces is a child with users and mounts of its own.
+// inNamespaces is a child with its own users and mounts.
 func inNamespaces() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/internal/lifeline"
 )
 
-// childVariable makes the test's binary run as a program in place of the test.
+// childVariable makes the test's binary run as a program in the test's place.
 const childVariable = "ORDERS_CHILD"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// unconfined is the exit status of a child that can't have a root of its own.
+// unconfined is the exit status for a child that can't have its own root.
 const unconfined = 3
 
 // fleet runs one service, and starts it again after each kill and each deploy.

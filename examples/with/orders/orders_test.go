@@ -38,7 +38,7 @@ var (
 )
 
 // Each order is asked for by two impatient clients at once, again and again, or by one client that asks once and goes
-// away. Meanwhile the processes of the service are killed and deployed. The providers lose, cut and delay answers,
+// away. Meanwhile the service's processes are killed and deployed. The providers lose, cut and delay answers,
 // and for a while answer only 503.
 //
 // In the end each order has had each of its effects once, or had them taken back. Every client that asks gets the
@@ -57,7 +57,7 @@ func TestEveryOrderTakesEffectOnce(t *testing.T) {
 	s.passes(2, 1)
 }
 
-// The same with three processes that share a database of PostgreSQL. If one is killed, another process takes over its
+// The same with three processes that share a PostgreSQL database. If one is killed, another process takes over its
 // work once the dead one's lease is over. So they live longer.
 func TestEveryOrderTakesEffectOnceOnPostgreSQL(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestEveryOrderTakesEffectOnceOnPostgreSQL(t *testing.T) {
 	s.passes(3, 40)
 }
 
-// storm is one run of orders against a service that is killed.
+// storm is one order run against a service that is killed.
 type storm struct {
 	*testing.T
 	clients
@@ -113,7 +113,7 @@ func (s *storm) faults(outage bool) {
 	s.svixBox.Seed(*seed+1, mix)
 }
 
-// fleet starts one process of the service.
+// fleet starts one service process.
 func (s *storm) fleet() *fleet {
 	address := freeAddress(s.T)
 	s.addresses = append(s.addresses, address)
@@ -137,7 +137,7 @@ func (s *storm) fleet() *fleet {
 	return f
 }
 
-// passes places the orders with so many processes. Each lives so many times as long as on a machine of its own.
+// passes places the orders with so many processes. Each lives so many times as long as on a separate machine.
 func (s *storm) passes(processes, longer int) {
 	t := s.T
 	s.faults(false)

@@ -63,7 +63,7 @@ func TestStormOnMariaDB(t *testing.T) {
 	storms(t, "-mysql", server.DSN()+"shop")
 }
 
-// opened is a process of the shop on a new SQLite file, with its handler.
+// opened is a shop process on a new SQLite file, with its handler.
 func opened(t *testing.T, stripe, courier string) (*shop, *http.ServeMux) {
 	t.Helper()
 	folder := t.TempDir()
@@ -127,7 +127,7 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	}
 }
 
-// Each route that changes something demands a key, or takes the identifier of a signed event for one.
+// Each route that changes something demands a key, or takes a signed event's identifier for one.
 func TestRoutesThatChangeSomethingHaveKeys(t *testing.T) {
 	t.Parallel()
 	h, mux := opened(t, "http://stripe.example", "http://courier.example")

@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// office is a program that pays at a bank, release after release. Each release has a credential of its own. The account
+// office is a program that pays at a bank, release after release. Each release has a separate credential. The account
 // of the credential "north-1" is "north".
 type office struct {
 	t   *testing.T
@@ -219,7 +219,7 @@ func TestAPaymentThatMayHaveBeenMadeStaysInItsAccount(t *testing.T) {
 	}
 }
 
-// A payment that has not been sent goes out under the credential of the day. From then on it belongs to that one.
+// A payment that has not been sent goes out under the day's credential. From then on it belongs to that one.
 func TestAPaymentThatWasNeverSentGoesOutUnderANewCredential(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -306,7 +306,7 @@ func TestAPaymentBegunWithoutACredential(t *testing.T) {
 	})
 }
 
-// The next release adds other headers in Authorize. It sends a payment again only if they are of the same owner.
+// The next release adds other headers in Authorize. It sends a payment again only if they show the same owner.
 func TestAPaymentStaysWithTheOwnerThatItsHeadersName(t *testing.T) {
 	type headers map[string]string
 	const platform = "Bearer platform"

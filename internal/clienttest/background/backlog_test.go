@@ -179,7 +179,7 @@ func TestAJournalThatCanNotRecordTheAnswer(t *testing.T) {
 	}
 }
 
-// The journal cannot record the end of a claim.
+// The journal cannot record a claim's end.
 func TestJournalThatCanNotRecordTheEnd(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -540,7 +540,7 @@ func TestWithdrawalOfWhatThisProcessHolds(t *testing.T) {
 	}
 }
 
-// The end of a claim was stored although its commit failed. Recording it again does not end a later claim of the same
+// A claim's end was stored although its commit failed. Recording it again does not end a later claim of the same
 // process.
 func TestBacklogOfAnEarlierClaim(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
@@ -556,7 +556,7 @@ func TestBacklogOfAnEarlierClaim(t *testing.T) {
 			_, err := p.Resume(context.Background())
 			resumed <- err
 		}()
-		pass(35 * time.Second) // the end of the first claim is tried again each 5 to 15 s
+		pass(35 * time.Second) // the first claim's end is tried again each 5 to 15 s
 		require.Greater(t, j.Asked.Load(), tried+1)
 		assert.Equal(t, journal.StateInFlight, p.Recorded(onceward.Ref{ID: invoice}).State)
 		require.NoError(t, start(t, l, onceward.Config{Journal: j.Store}).Ask(named(t, invoice)).Err)

@@ -65,7 +65,7 @@ func TestClientsOfTwoConfigurations(t *testing.T) {
 	}
 }
 
-// A client without flows sends a pending operation of another client's flow. The flow then goes on.
+// A client without flows sends a pending operation in another client's flow. The flow then goes on.
 func TestClientWithoutFlowsBesideOne(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())

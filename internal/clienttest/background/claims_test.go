@@ -277,7 +277,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Resume never sends an operation with a credential of another mode.
+// Resume never sends an operation with a credential with another mode.
 func TestOtherModeIsNeverSent(t *testing.T) {
 	t.Parallel()
 	signs := func(key *string) func(*http.Request) error {
@@ -383,7 +383,7 @@ func TestCallWithoutTheTableNarrowsNothing(t *testing.T) {
 	}
 }
 
-// An operation that was cancelled without a table gets the terms of the first table when it is asked for again.
+// An operation that was cancelled without a table gets the first table's terms when it is asked for again.
 func TestCancelledUnderNoTableHasFirstTerms(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		ctx, cancel := context.WithCancel(named(t, "order-1"))
@@ -484,7 +484,7 @@ func TestNamedOnlyLeavesOthersTheirOperations(t *testing.T) {
 	}
 }
 
-// claimed is a journal that notes the providers of each claim.
+// claimed is a journal that notes each claim's providers.
 type claimed struct {
 	*memory.Journal
 	takes time.Duration // each claim
@@ -493,7 +493,7 @@ type claimed struct {
 	limit []int
 }
 
-// of lists the limits of the claims that included the provider.
+// of lists the limits in the claims that included the provider.
 func (j *claimed) of(provider string) (limits []int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -873,7 +873,7 @@ func TestLostClaimIsLeftToTheNext(t *testing.T) {
 			require.Equal(t, onceward.StatePending, op.State)
 			assert.Equal(t, !row.unsent, op.MayHaveRun)
 			assert.Equal(t, before.FirstSentAt, op.FirstSentAt)
-			if !row.died { // the end of its last attempt is not known
+			if !row.died { // its last attempt's end is not known
 				assert.Equal(t, before.LastEndedAt, op.LastEndedAt)
 			}
 			assert.Equal(t, before.Attempts, op.Attempts)

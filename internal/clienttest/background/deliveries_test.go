@@ -276,7 +276,7 @@ func TestOutcomeThatChangesWhileItWaits(t *testing.T) {
 		require.NoError(t, err)
 		got := s.Got["order-1"]
 		assert.Equal(t, onceward.StateCompleted, got[len(got)-1].State)
-		require.NoError(t, p.Shutdown(t.Context())) // the note of a delivery rides on another commit
+		require.NoError(t, p.Shutdown(t.Context())) // a delivery's note rides on another commit
 		assert.True(t, p.Recorded(onceward.Ref{ID: "order-1"}).Delivered)
 	})
 }
@@ -376,7 +376,7 @@ func TestOutcomeThatChangesWhileItIsTaken(t *testing.T) {
 	})
 }
 
-// With Heard, Outcomes.Handle gets the outcome of a call at once, and not in the next pass.
+// With Heard, Outcomes.Handle gets a call's outcome at once, and not in the next pass.
 func TestHeardDeliversAtOnce(t *testing.T) {
 	for name, answer := range map[string]reply{"an answer": says(200, paid), "an unknown outcome": frozen, "a refusal": wrongKey} {
 		virtual(t, name, func(t *testing.T) {
@@ -515,7 +515,7 @@ func TestOnUnknownAloneTakesNoAnswers(t *testing.T) {
 	})
 }
 
-// Outcomes.Handle gets an unknown operation of a flow, even before the flow ends.
+// Outcomes.Handle gets a flow's unknown operation, even before the flow ends.
 func TestHandleGetsTheUnknownOfAFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &line{}, &settler{}

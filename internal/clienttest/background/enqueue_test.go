@@ -28,7 +28,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// shop is an application whose orders are in the file of its journal.
+// shop is an application whose orders are in its journal's file.
 type shop struct {
 	*process
 	journal *sqlite.Journal
@@ -68,7 +68,7 @@ func virtualShop(t *testing.T, name string, cfg onceward.Config, f func(t *testi
 	})
 }
 
-// runs keeps Run running until the end of the test.
+// runs keeps Run running until the test's end.
 func (s *shop) runs(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -250,7 +250,7 @@ func TestEnqueueNeedsATransaction(t *testing.T) {
 	require.ErrorIs(t, err, onceward.ErrShutdown)
 }
 
-// The body of a request is closed, whatever the result.
+// A request's body is closed, whatever the result.
 func TestEnqueueClosesTheBody(t *testing.T) {
 	s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), &line{}, onceward.Config{})
 	for _, ctx := range []context.Context{named(t, invoice), t.Context()} {
@@ -414,7 +414,7 @@ func TestTimesThatNoJournalKeeps(t *testing.T) {
 	}
 }
 
-// An enqueue under the name of a reaped operation gets ErrAnswerGone, because the two requests can't be compared any
+// An enqueue under a reaped operation's name gets ErrAnswerGone, because the two requests can't be compared any
 // more.
 func TestEnqueueUnderAReapedName(t *testing.T) {
 	virtual(t, "reaped", func(t *testing.T) {

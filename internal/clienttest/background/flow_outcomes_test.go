@@ -93,7 +93,7 @@ func TestFlowGivenUpDuringAnOutcome(t *testing.T) {
 	}
 }
 
-// The error of a flow that is blocked by an open operation says whether a process sends it in the background.
+// The error from a flow that is blocked by an open operation says whether a process sends it in the background.
 func TestFlowErrorNamesTheBackgroundSender(t *testing.T) {
 	for name, row := range map[string]struct {
 		answer  reply

@@ -139,7 +139,7 @@ func TestParkedForADayNeedsAttention(t *testing.T) {
 	}
 }
 
-// A process dies amid an attempt, and later releases lack the table of its provider. No process takes the operation
+// A process dies amid an attempt, and later releases lack its provider's table. No process takes the operation
 // over, since none may send it. It needs attention soon.
 func TestInFlightThatNoProcessTakesOverNeedsAttention(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// The end of the last attempt is remembered if it decides the next one. That is so if the provider may work on two
+// The last attempt's end is remembered if it decides the next one. That is so if the provider may work on two
 // requests at once, and one may still be running.
 func TestIdleTimeIsRememberedIfItDecides(t *testing.T) {
 	stated := noGuard(time.Minute)

@@ -18,7 +18,7 @@ import (
 )
 
 // outage parks operations while the provider is down. Run goes on for the given time until the provider is back, and
-// for as long again. It returns the times of the requests, relative to the start of Run and to the provider's return.
+// for as long again. It returns the requests' times, relative to the start of Run and to the provider's return.
 func outage(t *testing.T, operations int, lasts time.Duration, budget backoff.Budget, down reply) (during, after []time.Duration) {
 	t.Helper()
 	var mu sync.Mutex

@@ -105,7 +105,7 @@ func TestRunOverAClosedJournal(t *testing.T) {
 	})
 }
 
-// The context of a hook that Resume waits for ends when Shutdown stops waiting.
+// The context for a hook that Resume waits for ends when Shutdown stops waiting.
 func TestShutdownEndsTheHooksOfResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := start(t, (&line{}).Always(whenDue), onceward.Config{Backoff: once})
@@ -167,7 +167,7 @@ func (j *claimsNone) Claim(ctx context.Context, ev machine.Event, limit int) ([]
 	return j.Store.Claim(ctx, ev, limit)
 }
 
-// Resume returns the error of a failed claim, even if an earlier claim of another provider filled every slot.
+// Resume returns a failed claim's error, even if an earlier claim for another provider filled every slot.
 func TestResumeReportsEveryFailedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tables := []providers.Provider{providers.Stripe(), own()}

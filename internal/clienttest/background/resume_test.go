@@ -313,7 +313,7 @@ func TestProgressIsReportedOncePerSecond(t *testing.T) {
 	})
 }
 
-// Resume reports the results of flows, beside operations.
+// Resume reports flows' results, beside operations.
 func TestResumeReportsFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := true
@@ -339,7 +339,7 @@ func TestResumeReportsFlows(t *testing.T) {
 	})
 }
 
-// Run reports at the end of each pass, however short the pause between two.
+// Run reports at each pass's end, however short the pause between two.
 func TestRunReportsItsPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &line{}
@@ -396,7 +396,7 @@ func TestRunSendsParkedOperationsOnTime(t *testing.T) {
 	})
 }
 
-// Run sends the operation of a cancelled caller at once, and not in its next pass.
+// Run sends a cancelled caller's operation at once, and not in its next pass.
 func TestRunSendsAbandonedCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(hangs())
@@ -810,7 +810,7 @@ func TestRunWaitsForItsLookups(t *testing.T) {
 	})
 }
 
-// A Shutdown whose context has ended stops the work of Resume.
+// A Shutdown whose context has ended stops Resume's work.
 func TestShutdownEndsResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(refuses())

@@ -73,7 +73,7 @@ func (j *unreadFlow) GetFlow(ctx context.Context, ref journal.Ref) (journal.Flow
 	return j.Journal.GetFlow(ctx, ref)
 }
 
-// A found operation of a running flow goes to that flow, even if the flow ends soon. One that is found after the end
+// A running flow's found operation goes to that flow, even if the flow ends soon. One that is found after the end
 // goes to Outcomes.Handle, as no run asks any more.
 func TestFoundOperationOfAFlow(t *testing.T) {
 	t.Parallel()
@@ -210,7 +210,7 @@ func TestFlowThatCantBeWoken(t *testing.T) {
 	})
 }
 
-// A process whose journal has no flows resolves and finds operations of other processes' flows.
+// A process whose journal has no flows resolves and finds operations in other processes' flows.
 func TestFlowsOfOthersAlone(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		m := memory.New()
@@ -278,7 +278,7 @@ func TestFlowIsOpenedAgainAtOnce(t *testing.T) {
 	})
 }
 
-// An operator decided that an operation of a given-up flow had no effect. The flow is undone once another operator has
+// An operator decided that an operation in a given-up flow had no effect. The flow is undone once another operator has
 // proof of the effect.
 func TestFlowIsOpenedAgainByProof(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
@@ -372,7 +372,7 @@ func TestFlowIsWokenByAClockAhead(t *testing.T) {
 	}
 }
 
-// A report has the problems of the first hundred flows, and counts all.
+// A report has the first hundred flows' problems, and counts all.
 func TestProblemsOfManyFlows(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		m := memory.New()

@@ -48,7 +48,7 @@ func TestRotatedAndFoundMissingIsNotPromised(t *testing.T) {
 	})
 }
 
-// An operation whose credential is gone, or of another mode, is not claimed until the credential is back.
+// An operation whose credential is gone, or has another mode, is not claimed until the credential is back.
 func TestRotatedCredentialWaitsForItsReturn(t *testing.T) {
 	t.Parallel()
 	scoped := own()

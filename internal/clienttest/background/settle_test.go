@@ -23,13 +23,13 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// books inserts an entry of each outcome, in the transaction by which it is delivered.
+// books inserts an entry for each outcome, in the transaction by which it is delivered.
 func books(ctx context.Context, tx journal.Tx, op onceward.Operation) error {
 	_, err := tx.Driver().(*sql.Tx).ExecContext(ctx, "INSERT INTO orders VALUES (?)", op.ID+" is "+op.State.String())
 	return err
 }
 
-// booked are the entries of an operation.
+// booked are an operation's entries.
 func (s *shop) booked(t *testing.T) (all []string) {
 	t.Helper()
 	rows, err := s.db.Query("SELECT id FROM orders WHERE id LIKE '% is %' ORDER BY rowid")
@@ -149,7 +149,7 @@ func TestUnknownThenCompletedAreTwoOutcomes(t *testing.T) {
 	})
 }
 
-// undelivered are the names of the outcomes that are still to be delivered.
+// undelivered are the outcome names that are still to be delivered.
 func undelivered(t *testing.T, s *shop) (names []string) {
 	t.Helper()
 	for op, err := range s.journal.List(t.Context(), journal.Filter{Undelivered: true}) {
@@ -159,7 +159,7 @@ func undelivered(t *testing.T, s *shop) (names []string) {
 	return names
 }
 
-// A release without the hook marks outcomes as delivered. The last step of a rollout finds them all, with their answers.
+// A release without the hook marks outcomes as delivered. A rollout's last step finds them all, with their answers.
 func TestRolloutOfHandleFindsEarlierOutcomes(t *testing.T) {
 	virtualShop(t, "the old release settles it", onceward.Config{}, func(t *testing.T, old *shop, _ *line) {
 		since := time.Now()

@@ -250,7 +250,7 @@ func TestRefusedCredentialBesideAnother(t *testing.T) {
 	})
 }
 
-// The operations of a revoked tenant are passed over, and not claimed one by one. One operation at a time, at growing
+// A revoked tenant's operations are passed over, and not claimed one by one. One operation at a time, at growing
 // intervals, tests the credential. The report says why. A caller who asks is served at once.
 func TestRefusedCredentialIsCheckedBeforeTheClaim(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
@@ -299,7 +299,7 @@ var whenDue = reply{Answer: func(r *http.Request) (*http.Response, error) {
 	return says(429, `{"error":{"type":"rate_limit"}}`, "Retry-After", r.Header.Get("X-Due")).Answer(r)
 }}
 
-// A request that does not, or no longer, test the credential ends no probe of another request.
+// A request that does not, or no longer, test the credential ends no probe by another request.
 func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 	t.Parallel()
 	const second, minute = time.Second, 30 * time.Second // half of one
@@ -309,7 +309,7 @@ func TestRefusedCredentialKeepsItsProbe(t *testing.T) {
 		name  string
 		due   []time.Duration
 		says  []reply
-		probe int // the index of the slow request
+		probe int // the slow request's index
 	}{
 		{"one that was under way before it was refused", []time.Duration{second, minute, 2 * minute, 2 * minute}, []reply{takes(50*minute, loses()), wrongKey, slow}, 2},
 		{"one that tested the credential, and may not try again", []time.Duration{second, 31 * minute, 40 * minute, 40 * minute}, []reply{wrongKey, busy, wrongKey, slow}, 3},

@@ -35,7 +35,7 @@ func (j *ofAFleet) Join(ctx context.Context) (machine.Session, error) {
 	return rankedSession{s, j}, err
 }
 
-// The shares of a fleet's limit add up to the limit. A process without a share sends nothing.
+// The shares in a fleet's limit add up to the limit. A process without a share sends nothing.
 func TestAProcessSendsItsPartOfTheFleets(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ limit, rank, of, want int }{

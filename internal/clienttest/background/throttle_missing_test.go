@@ -175,7 +175,7 @@ func TestMissingHeaderCountsOnce(t *testing.T) {
 	})
 }
 
-// A missing credential of one tenant does not stop the operations of another.
+// A missing credential for one tenant does not stop another tenant's operations.
 func TestMissingCredentialOfOneTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64

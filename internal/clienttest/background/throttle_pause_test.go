@@ -33,7 +33,7 @@ func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
 	})
 }
 
-// Callers cut a pause of our own short, once in each delay of the policy.
+// Callers cut our own pause short, once in each policy delay.
 func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 	t.Parallel()
 	const outage, delay = 2 * time.Minute, 2 * time.Second
@@ -120,7 +120,7 @@ func TestPauseOfTheProvidersIsNotCutShort(t *testing.T) {
 	})
 }
 
-// The retries of an SDK above do not multiply ours, as the README says.
+// An SDK's retries above do not multiply ours, as the README says.
 func TestPausesUnderTheRetriesOfAnSDK(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]reply{
@@ -211,7 +211,7 @@ func TestPauseAfterABusyProvider(t *testing.T) {
 	})
 }
 
-// The shortest delay of a policy causes a pause, too.
+// A policy's shortest delay causes a pause, too.
 func TestPauseByTheShortestDelay(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := start(t, (&line{}).Then(refuses()), onceward.Config{Backoff: backoff.Policy{Initial: 1, Max: 1, MaxAttempts: 1}})

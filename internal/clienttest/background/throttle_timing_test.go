@@ -26,7 +26,7 @@ import (
 // These tests check when Run sends to a provider that fails and comes back. The times are exact to the millisecond,
 // because a policy whose delays all have their maximum leaves nothing to chance.
 
-// seconds returns the times of the requests from the nth on, relative to that one.
+// seconds returns the requests' times from the nth on, relative to that one.
 func seconds(l *line, n int) (at []float64) {
 	sent := l.Sent()[n:]
 	for _, s := range sent {
@@ -51,7 +51,7 @@ func TestSlotsOfAProviderThatComesBack(t *testing.T) {
 		l := (&line{}).Always(loses())
 		p, stop := waitingFor(t, l, operations, onceward.Config{Backoff: tenSeconds, Concurrency: 1})
 		pass(3 * time.Minute)
-		at := seconds(l, 2) // the attempts of one call have failed: it rests
+		at := seconds(l, 2) // one call's attempts have failed: it rests
 		require.Greater(t, len(at), 10)
 		for i, second := range at {
 			assert.InDelta(t, 10*i, second, 0.02, "probe %d", i)
@@ -125,7 +125,7 @@ func TestShortestDelayBetweenProbes(t *testing.T) {
 	})
 }
 
-// Slow answers of a recovering provider fill its slots.
+// Slow answers from a recovering provider fill its slots.
 func TestSlotsFilledBySlowAnswers(t *testing.T) {
 	want := []float64{0, 6, 7, 8, 11, 12, 13, 16, 17, 18, 21, 22, 23}
 	policy := backoff.Policy{Initial: 10 * time.Second, Max: 10 * time.Second, MaxAttempts: 1}
@@ -210,7 +210,7 @@ func TestSettledClaimNeedsNoSlot(t *testing.T) {
 	})
 }
 
-// Unnamed operations of a dead process get no additional slots.
+// A dead process's unnamed operations get no additional slots.
 func TestSlotsOfADeadProcesssUnnamedOperations(t *testing.T) {
 	t.Parallel()
 	each(t, "", func(t *testing.T, j machine.Store) {
@@ -270,7 +270,7 @@ func TestFailuresOfSeveralOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// A provider that limits the rate of one scope gets no requests of it for the Retry-After, and for no longer than ten
+// A provider that limits one scope's rate gets no requests of it for the Retry-After, and for no longer than ten
 // minutes.
 func TestRateLimitOfOneScope(t *testing.T) {
 	for _, row := range []struct {
@@ -493,7 +493,7 @@ func TestSlotsAfterTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// Failures of calls do not open the breaker of the background.
+// Failures of calls do not open the background's breaker.
 func TestCallersFailuresKeepTheBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(takes(time.Hour, says(200, paid)))

@@ -143,7 +143,7 @@ func TestHookGetsAnOutcomeHeardBetweenTwoAttempts(t *testing.T) {
 	})
 }
 
-// The hook gets an outcome whose caller got the panic of another hook.
+// The hook gets an outcome whose caller got another hook's panic.
 func TestHookGetsAnOutcomeWhoseCallerPanicked(t *testing.T) {
 	t.Parallel()
 	eachHook(t, func(t *testing.T, cfg onceward.Config, b *booking) {
@@ -197,7 +197,7 @@ func TestHookGetsTheOutcomeOfAFlowThatDoesNotAsk(t *testing.T) {
 	}
 }
 
-// The hook recognises the step of a flow by the operation's fields, as docs/outcomes.md lists them.
+// The hook recognises a flow's step by the operation's fields, as docs/outcomes.md lists them.
 func TestHookRecognisesAStepOfAFlow(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		type origin struct{ flow, parent, id, inbound string }

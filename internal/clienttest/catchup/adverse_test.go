@@ -180,7 +180,7 @@ func TestCatchUpReadsEachFailedEvent(t *testing.T) {
 	})
 }
 
-// An event that a page repeats is handed over once. It keeps the time of its first failure.
+// An event that a page repeats is handed over once. It keeps its first failure's time.
 func TestCatchUpHandsOverARepeatedEventOnce(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := listing(t, onceward.Config{})

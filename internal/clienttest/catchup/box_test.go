@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The answer to a payment is lost, and so is the event of the payment. The box's list has the event, and the pass settles
+// The answer to a payment is lost, and so is the payment's event. The box's list has the event, and the pass settles
 // the operation.
 func TestCatchUpSettlesByTheListOfABox(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {

@@ -40,7 +40,7 @@ func running(t *testing.T, srv *providertest.Server, j journal.Journal, adjust .
 	return l
 }
 
-// mark returns the only bookmark of a journal.
+// mark returns a journal's only bookmark.
 func mark(t *testing.T, j journal.Journal) (b journal.Bookmark) {
 	t.Helper()
 	for is, err := range j.(journal.Bookmarks).ListBookmarks(t.Context()) {
@@ -106,7 +106,7 @@ func TestFeedsOfAQuietAccount(t *testing.T) {
 	})
 }
 
-// passes returns the number of passes so far, by the requests that begin at another time.
+// passes returns how many passes there were so far, by the requests that begin at another time.
 func (l *list) passes() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,14 +51,14 @@ type event struct {
 	delivered bool
 }
 
-// list is the bank's list of events, and the application that reads it.
+// list is the bank's event list, and the application that reads it.
 type list struct {
 	*teller
 	mu       sync.Mutex
 	events   []event
 	requests []*http.Request // for pages
 	asked    []time.Time     // the time of each
-	named    int             // requests for the account of a credential
+	named    int             // requests for a credential's account
 	refuse   func(r *http.Request) *http.Response
 	insecure bool
 	unsorted bool // types are not filtered
@@ -117,7 +117,7 @@ func (l *list) answer(r *http.Request) *http.Response {
 	return resp
 }
 
-// page returns the asked page of the list.
+// page returns the list's requested page.
 func (l *list) page(r *http.Request) string {
 	q := r.URL.Query()
 	unix := func(name string) time.Time {
@@ -151,7 +151,7 @@ func (l *list) page(r *http.Request) string {
 	return fmt.Sprintf(`{"data":[%s],"has_more":%v}`, strings.Join(texts, ","), more)
 }
 
-// happens adds an event of a payment.
+// happens adds a payment's event.
 func (l *list) happens(id, kind string, key onceward.Key, object string, at time.Time) *event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +199,7 @@ func again(failed []onceward.FailedEvent) func(*onceward.CatchUp) {
 	return func(o *onceward.CatchUp) { o.Again = failed }
 }
 
-// of is the option to read the events of an account.
+// of is the option to read an account's events.
 func of(account string) func(*onceward.CatchUp) {
 	return func(o *onceward.CatchUp) { o.Account = account }
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// field requires that a field of CatchUp was refused.
+// field requires that a CatchUp field was refused.
 func field(t *testing.T, name string, err error) {
 	t.Helper()
 	var refused *onceward.CatchUpError
@@ -200,7 +200,7 @@ func TestCatchUpRequestsTheNamedTypes(t *testing.T) {
 	})
 }
 
-// consumer returns a handler that does each event once, and the number of events that it did.
+// consumer returns a handler that does each event once, and how many events it did.
 func consumer(t *testing.T, j journal.Journal, keep time.Duration) (http.Handler, *int) {
 	t.Helper()
 	c, err := consume.New(t.Context(), consume.Options{Journal: j, Name: "bank", Keep: keep})
@@ -212,7 +212,7 @@ func consumer(t *testing.T, j journal.Journal, keep time.Duration) (http.Handler
 	}), did
 }
 
-// Rule 4: no pass begins before the marks of the consumer.
+// Rule 4: no pass begins before the consumer's marks.
 func TestCatchUpBeginsAfterTheConsumersMarks(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := onDisk(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// Rule 9: an event is of the source's account, even if it does not say so. An event of another account is refused.
+// Rule 9: an event is of the source's account, even if it does not say so. An event from another account is refused.
 func TestCatchUpKnowsTheAccountOfAnEvent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := listing(t, onceward.Config{})
@@ -89,7 +89,7 @@ func TestCatchUpStaysInTheScope(t *testing.T) {
 	})
 }
 
-// Rule 11: nothing is read with a credential of another account.
+// Rule 11: nothing is read with another account's credential.
 func TestCatchUpProvesTheAccount(t *testing.T) {
 	var scope, account string
 	var lists, looks bool
@@ -216,7 +216,7 @@ func (j copied) RecordEvent(context.Context, machine.Heard, []machine.Event) ([]
 	return nil, false, journal.ErrRestored
 }
 
-// Rule 19: a copy of the journal reads nothing.
+// Rule 19: a journal copy reads nothing.
 func TestCatchUpOfACopiedJournal(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := listing(t, onceward.Config{Journal: copied{memory.New()}})

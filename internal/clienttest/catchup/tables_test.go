@@ -18,12 +18,12 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// Each shipped table that has a list is read at its host, and the handler gets the body of a webhook.
+// Each shipped table that has a list is read at its host, and the handler gets a webhook's body.
 func TestCatchUpByTheShippedTables(t *testing.T) {
 	for name, row := range map[string]struct {
 		table        providers.Provider
 		host         string
-		answer, body string // %s is the time of the event
+		answer, body string // %s is the event's time
 		account      string
 	}{
 		"Stripe": {providers.Stripe(), "api.stripe.com",

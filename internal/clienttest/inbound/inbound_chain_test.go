@@ -149,7 +149,7 @@ func insist(t *testing.T, h *hop, key onceward.Key) {
 	}
 }
 
-// childOf returns the key that a service sends for a step of a request.
+// childOf returns the key that a service sends for a request's step.
 func childOf(t *testing.T, h *hop, inbound onceward.Key, step string) onceward.Key {
 	t.Helper()
 	key, err := onceward.DeriveKey(secretOf(h.name), "child", "the chain", string(inbound), step)

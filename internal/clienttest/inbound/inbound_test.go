@@ -357,7 +357,7 @@ var parents = map[string]func(p *process) context.Context{
 	"own":     func(p *process) context.Context { return onceward.WithParent(p.T.Context(), "order-1") },
 }
 
-// underParents runs a test in virtual time for parents of both kinds. run returns the context of another run.
+// underParents runs a test in virtual time for both kinds of parents. run returns another run's context.
 func underParents(t *testing.T, name string, f func(t *testing.T, l *line, p *process, run func() context.Context)) {
 	t.Helper()
 	for kind, parent := range parents {
@@ -465,7 +465,7 @@ func TestUnnamedCallsGetNumberedSteps(t *testing.T) {
 	})
 }
 
-// The second try of a call keeps its step. A new step would be a second effect once the first is sent again in the
+// A call's second try keeps its step. A new step would be a second effect once the first is sent again in the
 // background.
 func TestRetryingCallerHasTheSameStep(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { oncetest.Main(m, (*life).carryOut) }
 
-// life is one process of the service. It receives webhooks, reads the list by Run, and makes charges at the same time.
+// life is one service process. It receives webhooks, reads the list by Run, and makes charges at the same time.
 type life struct {
 	Journal  string        // the file
 	Provider string        // host and port
@@ -43,7 +43,7 @@ type life struct {
 	Last     bool // it ends by itself
 }
 
-// The points in the life of an event.
+// The points in an event's life.
 const (
 	inHandler      oncetest.Point = "in the consumer's function"
 	afterConsumed  oncetest.Point = "after the consumer's commit"
@@ -51,7 +51,7 @@ const (
 	afterBookmark  oncetest.Point = "after the bookmark"
 )
 
-// doomed is a journal whose steps reach the points of a fate. read gets each bookmark. Its clock is offset from the
+// doomed is a journal whose steps reach a fate's points. read gets each bookmark. Its clock is offset from the
 // machine's, and the client and the consumer go by it.
 type doomed struct {
 	*sqlite.Journal

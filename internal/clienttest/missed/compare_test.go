@@ -127,7 +127,7 @@ func ofAmount(t *testing.T, j journal.Journal, o compare.Object) onceward.Ref {
 	return op.Ref
 }
 
-// ofAnotherHost returns the journal of another host, which has one charge: the given object.
+// ofAnotherHost returns another host's journal, which has one charge: the given object.
 func ofAnotherHost(t *testing.T, table providers.Provider, like compare.Object, object string) journal.Journal {
 	t.Helper()
 	j := memory.New()

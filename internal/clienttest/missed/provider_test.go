@@ -31,7 +31,7 @@ const (
 	latestList = 15 * time.Minute // after an event. A pass ends ten minutes before now, and overlaps the next by ten
 )
 
-// charge is a charge of the provider, and its only event.
+// charge is a charge at the provider, and its only event.
 type charge struct {
 	id, event string
 	key       string
@@ -43,7 +43,7 @@ type charge struct {
 	answer    []byte
 }
 
-// provider has Stripe's charges and events. Its clock is hours behind, and is moved between the lives of the service.
+// provider has Stripe's charges and events. Its clock is hours behind, and is moved between the service's lives.
 // A webhook that the receiver does not take is lost.
 type provider struct {
 	*httptest.Server
@@ -228,7 +228,7 @@ func (p *provider) lists(w http.ResponseWriter, r *http.Request) {
 	assert.NoError(p.t, err)
 }
 
-// lost returns the number of events that no webhook has brought.
+// lost returns how many events no webhook has brought.
 func (p *provider) lost() (n int) {
 	for _, c := range p.charges {
 		if !c.took {

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package missed_test has a storm of kills over a service whose webhooks are lost, and the comparison after it.
+// Package missed_test has a kill storm over a service whose webhooks are lost, and the comparison after it.
 package missed_test
 
 import (
@@ -38,7 +38,7 @@ var dooms = []oncetest.Doom{
 	{At: afterBookmark, Pass: 1},
 }
 
-// A webhook receiver is down half of the time. Its processes are killed, and the list of events is late, repeats and is
+// A webhook receiver is down half of the time. Its processes are killed, and the event list is late, repeats and is
 // out of order. The consumer handles each event once. The comparison afterwards finds nothing, and finds what is planted.
 func TestStormOfMissedWebhooks(t *testing.T) {
 	kills, seed := soak.Times(10, 100), soak.Seed(t, 1)

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// debits answers as GoCardless does: with the object in a member of its own.
+// debits answers as GoCardless does: with the object in a separate member.
 var debits = func() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/payments", providertest.ObjectsIn("payments", "PM"))
@@ -68,13 +68,13 @@ func (a *account) compared(from time.Time, kinds ...string) (*compare.Report, er
 	return compare.Run(a.t.Context(), a.client.Objects(a.t.Context(), a.name, onceward.ObjectList{Window: w, Kinds: kinds}), opts)
 }
 
-// The lists of the boxes agree with the journal, page by page, and show what differs.
+// The boxes' lists agree with the journal, page by page, and show what differs.
 func TestObjectsOfTheBoxes(t *testing.T) {
 	for name, row := range map[string]struct {
 		table    providers.Provider
 		business http.Handler
 		kinds    []string
-		made     [][2]string // path and body of operations
+		made     [][2]string // operations' path and body
 	}{
 		"Increase": {providers.Increase(), providertest.Objects("transfer_"), []string{"ach_transfer", "card_push_transfer", "swift_transfer"}, [][2]string{
 			{"/ach_transfers", `{"amount":-150,"currency":"USD"}`},

@@ -173,7 +173,7 @@ func TestObjectsTooManyInOneSecond(t *testing.T) {
 	})
 }
 
-// The objects of another account are of another list.
+// Another account's objects are in another list.
 func TestObjectsOfAnAccount(t *testing.T) {
 	oncetest.Virtual(t, "", func(t *testing.T) {
 		var said []string

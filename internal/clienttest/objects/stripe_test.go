@@ -28,7 +28,7 @@ type movement struct {
 	source            string // JSON
 }
 
-// stripe simulates Stripe: objects, and the list of the balance's transactions.
+// stripe simulates Stripe: objects, and the balance's transaction list.
 type stripe struct {
 	t         *testing.T
 	client    *onceward.Client
@@ -63,7 +63,7 @@ func (s *stripe) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// creates makes the object of a request, and moves its amount.
+// creates makes a request's object, and moves its amount.
 func (s *stripe) creates(r *http.Request) string {
 	text, err := io.ReadAll(r.Body)
 	require.NoError(s.t, err)

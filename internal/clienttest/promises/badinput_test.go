@@ -69,7 +69,7 @@ func unwritable(t *testing.T, dir string) {
 		t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 		return
 	}
-	// Permissions do not apply to root, but a read-only view of the folder does.
+	// Permissions do not apply to root, but a read-only folder view does.
 	if out, err := exec.CommandContext(t.Context(), "mount", "--bind", dir, dir).CombinedOutput(); err != nil {
 		t.Skipf("nothing is unwritable for root where it can't mount: %s", out)
 	}
@@ -102,7 +102,7 @@ func TestAPathThatCanNotBeWrittenIsRefused(t *testing.T) {
 // limitVariable marks a process that onFullDisks has started as the one whose files must not grow.
 const limitVariable = "ONCEWARD_TEST_FULL_DISK"
 
-// onFullDisks runs a test in a directory whose disk is full after fill and until free. A limit on the size of files
+// onFullDisks runs a test in a directory whose disk is full after fill and until free. A limit on file sizes
 // does that without privileges. A small file system does it too, on a machine that can mount one.
 func onFullDisks(t *testing.T, f func(t *testing.T, dir string, fill, free func())) {
 	t.Helper()

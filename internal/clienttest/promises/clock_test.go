@@ -408,7 +408,7 @@ func TestClockLeapsDuringAnAttempt(t *testing.T) {
 	}
 }
 
-// dated is a journal with a clock of its own, an hour ahead of this machine's.
+// dated is a journal with a separate clock, an hour ahead of this machine's.
 type dated struct{ *memory.Journal }
 
 func (dated) Now() time.Time { return time.Now().Add(time.Hour) }

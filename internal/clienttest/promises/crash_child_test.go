@@ -36,16 +36,16 @@ func TestMain(m *testing.M) {
 	oncetest.Main(m, (*childPlan).carryOut)
 }
 
-// childPlan is the plan of one process. It opens the journal, reports its contents, carries out the plan and reports
+// childPlan is one process's plan. It opens the journal, reports its contents, carries out the plan and reports
 // the results.
 type childPlan struct {
 	Journal  string   // the file
-	Keys     []string // IDs of the ring; without any, the journal is in clear
-	Server   string   // URL of the provider in a box
+	Keys     []string // the ring's IDs; without any, the journal is in clear
+	Server   string   // the provider's URL in a box
 	Contract string   // one of contracts
 	Doom     doom
 	Attempts int           // backoff.Policy.MaxAttempts; 0: its default
-	Patience time.Duration // the deadline of each ask; 0: 30 s
+	Patience time.Duration // each ask's deadline; 0: 30 s
 
 	Reconciles bool       // it has a Config.Reconcile
 	Hears      []string   // events that come to it, after Resume
@@ -71,7 +71,7 @@ type childAnswer struct {
 	Err    string
 }
 
-// childReport has the results of a plan.
+// childReport has a plan's results.
 type childReport struct {
 	Resumed onceward.Report // without its problems
 	Settled []onceward.Operation
@@ -79,7 +79,7 @@ type childReport struct {
 	Left    []onceward.Operation // in the journal, at the end
 }
 
-// contract is a provider, as both the client and the server of a crash test know it.
+// contract is a provider, as both a crash test's client and server know it.
 type contract struct {
 	name     string
 	provider providers.Provider

@@ -45,7 +45,7 @@ func (p childProcess) found() (found []onceward.Operation, err error) {
 	return found, err
 }
 
-// life is the work of one process.
+// life is one process's work.
 type life struct {
 	Found  []onceward.Operation
 	Report childReport
@@ -78,7 +78,7 @@ func live(ctx context.Context, plan childPlan) (life, error) {
 	return p.end(found)
 }
 
-// moment is a row of the crash tests. It has the point at which a process is killed, and the state that this leaves
+// moment is a row in the crash tests. It has the point at which a process is killed, and the state that this leaves
 // behind.
 type moment struct {
 	point
@@ -167,7 +167,7 @@ func (c crash) asksAgain() bool {
 	return c.naming == journal.Named || c.naming == journal.Carried && !c.keyless
 }
 
-// history has the results of a crash.
+// history has a crash's results.
 type history struct {
 	lives   []life
 	effects []int // in the ledger, when each process was over and the provider at rest
@@ -254,7 +254,7 @@ func (c crash) end() onceward.State {
 	return onceward.StateCompleted
 }
 
-// effectsAfter returns the number of effects that process i, counted from 0, has to leave.
+// effectsAfter returns how many effects process i, counted from 0, has to leave.
 func (c crash) effectsAfter(i int) int {
 	took := c.end() == onceward.StateCompleted || c.last().reached
 	if i < len(c.kills) {
@@ -266,7 +266,7 @@ func (c crash) effectsAfter(i int) int {
 	return 0
 }
 
-// atRest waits a little for an effect that the provider is still working on, and returns the number of effects.
+// atRest waits a little for an effect that the provider is still working on, and returns how many effects there are.
 func atRest(srv *providertest.Server, want int) int {
 	for range 2000 {
 		if len(srv.Effects()) >= want {
@@ -413,7 +413,7 @@ func TestKillInHandleRepeatsTheDelivery(t *testing.T) {
 	}
 }
 
-// A process is killed around each commit of a look-up, and while it reads. The next process finds the operation once,
+// A process is killed around each look-up commit, and while it reads. The next process finds the operation once,
 // and sends nothing.
 func TestKilledDuringALookup(t *testing.T) {
 	t.Parallel()
@@ -452,7 +452,7 @@ func TestKilledDuringALookup(t *testing.T) {
 	}
 }
 
-// A process is killed around the commit of an event. The event is delivered again, and counts once.
+// A process is killed around an event's commit. The event is delivered again, and counts once.
 func TestKilledDuringAWebhook(t *testing.T) {
 	t.Parallel()
 	for _, at := range []point{oncetest.BeforeEvent(machine.EventEvidence), oncetest.AfterEvent(machine.EventEvidence)} {
@@ -499,7 +499,7 @@ func lostAtTheBank(t *testing.T) (childPlan, *providertest.Server) {
 	return plan, srv
 }
 
-// dueAgain makes the unknown operations of a journal due for a look-up.
+// dueAgain makes a journal's unknown operations due for a look-up.
 func dueAgain(t *testing.T, file string) {
 	t.Helper()
 	j, err := sqlite.Open(file, sqlite.Options{Volatile: true})
@@ -529,7 +529,7 @@ func newChargeServer(t *testing.T, c contract) (srv *providertest.Server, wire *
 	return srv, wire
 }
 
-// requestTally counts the requests of a provider by key, and closes a channel after a number of them.
+// requestTally counts a provider's requests by key, and closes a channel after a number of them.
 type requestTally struct {
 	mu     sync.Mutex
 	all    int
@@ -797,7 +797,7 @@ func TestStormOfKillsLosesAndDoublesNothing(t *testing.T) {
 	t.Logf("%d kills, %d requests, %d effects; operations: %v", kills, srv.Requests(), len(srv.Effects()), states)
 }
 
-// stormDooms are the points at which a process of the storm kills itself.
+// stormDooms are the points at which a storm process kills itself.
 var stormDooms = func() (all []doom) {
 	for _, k := range []machine.EventKind{machine.EventBegin, machine.EventComplete, machine.EventPark, machine.EventClaim} {
 		all = append(all, doom{At: oncetest.BeforeEvent(k)}, doom{At: oncetest.AfterEvent(k)})

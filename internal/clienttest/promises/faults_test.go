@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// faults are the rows of the table "Faults, and what the caller sees" of
+// faults are the rows in the table "Faults, and what the caller sees" of
 // docs/design.md, in its order.
 var faults = []struct {
 	name string // the row's first cell
@@ -370,7 +370,7 @@ func outOfAttempts(t *testing.T) {
 	})
 }
 
-// paths are those of an effect at each API.
+// paths are an effect's paths at each API.
 var paths = map[string]string{
 	"stripe": "/v1/charges", "raw": "/orders", "paypal": "/v2/checkout/orders", "adyen": "/v71/payments",
 }
@@ -1017,7 +1017,7 @@ func notRepeatable(t *testing.T) {
 	}
 }
 
-// The journal itself sees a clock step of two days, ahead or back.
+// The journal itself sees a two-day clock step, ahead or back.
 func TestClockStepsOfTwoDaysInTheJournal(t *testing.T) {
 	t.Parallel()
 	const step = 48 * time.Hour

@@ -62,7 +62,7 @@ func openMarket(_ context.Context, path string) (market.Database, error) {
 	}, nil
 }
 
-// Every order of a marketplace on SQLite ends by itself, or needs attention, though its processes are killed.
+// Every order in a marketplace on SQLite ends by itself, or needs attention, though its processes are killed.
 func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
 	t.Parallel()
 	market.EveryOrderEndsOrNeedsAttention(t, market.Store{

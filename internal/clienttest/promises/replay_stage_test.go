@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// stage plays a history of the model with real parts. Clients share a SQLite file, and call a provider in a box. The
+// stage plays a model history with real parts. Clients share a SQLite file, and call a provider in a box. The
 // test controls the network, and one clock for all.
 type stage struct {
 	*network
@@ -33,7 +33,7 @@ type stage struct {
 	held  chan struct{}          // until release
 }
 
-// The contracts of the model's worlds.
+// The contracts in the model's worlds.
 var (
 	recognisesAll       = own(func(e *providers.Endpoint) { e.RefusalsRegisterNoKey = false })
 	recognisesSuccesses = own(func(e *providers.Endpoint) { e.Remembers = providers.Successes })
@@ -110,12 +110,12 @@ func (s *stage) asksUnder(ctx context.Context, p *process) outcome {
 	return p.Ask(onceward.WithOperation(ctx, nameOnStage), to("POST", s.srv.URL+"/orders"))
 }
 
-// state returns the state of the operation.
+// state returns the operation's state.
 func (s *stage) state(p *process) onceward.State {
 	return p.Recorded(onceward.Ref{ID: nameOnStage}).State
 }
 
-// effects asserts the number of requests that the provider has seen, and of those that took effect.
+// effects asserts how many requests the provider has seen, and of those that took effect.
 func (s *stage) effects(requests, effects int) {
 	s.t.Helper()
 	assert.Equal(s.t, requests, s.srv.Requests(), "requests")
@@ -131,7 +131,7 @@ type network struct {
 	away      []*http.Request
 }
 
-// crossing scripts the way of one request.
+// crossing scripts one request's way.
 type crossing struct {
 	// dawdles makes the connection fail for the client. The request arrives only when the test says so.
 	dawdles bool

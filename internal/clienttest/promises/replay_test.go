@@ -131,7 +131,7 @@ func TestReplayNoGuardNoHandlingTime(t *testing.T) {
 	s.effects(1, 1)
 }
 
-// With a maximum handling time of two hours, the repeat waits that long, and for the difference that clocks may have.
+// With a two-hour maximum handling time, the repeat waits that long, and for the difference that clocks may have.
 // No process here has run for that long.
 func TestReplayNoGuardTwoHoursHandlingTime(t *testing.T) {
 	s := onStage(t, own(func(e *providers.Endpoint) { e.InFlightGuard, e.HandlingTime = false, 2*time.Hour }))

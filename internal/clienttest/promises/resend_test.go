@@ -423,7 +423,7 @@ func TestHandlingTimeInAFleet(t *testing.T) {
 	}
 }
 
-// A process knows when its own attempt ended. That says nothing about a later attempt of another process.
+// A process knows when its own attempt ended. That says nothing about a later attempt by another process.
 func TestHandlingTimeAfterAnotherProcessesAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := (&line{}).Then(loses(), loses())

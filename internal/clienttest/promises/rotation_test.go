@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// rotation has the rings of two processes, step by step. In some steps one process lacks a key that the other seals with.
+// rotation has two processes' rings, step by step. In some steps one process lacks a key that the other seals with.
 var rotation = [][2][]string{
 	{{"k1"}, {"k1"}},
 	{{"k1"}, {"k1", "k2"}},

@@ -55,7 +55,7 @@ func TestACallerWithoutTheKeyPaysOnce(t *testing.T) {
 	assert.Len(t, srv.Effects(), 1)
 }
 
-// A client seals each part of a request, an answer and a failure. No field in clear repeats a word of a part.
+// A client seals each part in a request, an answer and a failure. No field in clear repeats a word of a part.
 func TestNoClearFieldRepeatsAPayload(t *testing.T) {
 	const planted = "planted-word"
 	answers := map[string]func(*http.Request) (*http.Response, error){}

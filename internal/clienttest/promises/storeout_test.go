@@ -30,7 +30,7 @@ type hanging struct {
 	back chan struct{} // nil: it is not out
 }
 
-// goes takes the store out until the end of the test, or until the function is called.
+// goes takes the store out until the test's end, or until the function is called.
 func (h *hanging) goes(t *testing.T) (comes func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -267,7 +267,7 @@ func TestNoFlowOutlivesItsTimeWhileTheStoreIsOut(t *testing.T) {
 	}
 }
 
-// While the store is out for ten minutes, the log has a line a minute of each failure. The hooks count each.
+// While the store is out for ten minutes, the log has a line a minute for each failure. The hooks count each.
 func TestLogOfAStoreThatIsOut(t *testing.T) {
 	t.Parallel()
 	virtual(t, "", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// The account of a credential is requested once for all callers that need it.
+// A credential's account is requested once for all callers that need it.
 func TestAccountIsRequestedOnce(t *testing.T) {
 	asIs := func(int) *http.Response { return nil }
 	virtual(t, "by many at once", func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAccountIsRequestedOnce(t *testing.T) {
 	})
 }
 
-// A client without Config.Reconcile requests the account of a credential too, within a budget.
+// A client without Config.Reconcile requests a credential's account too, within a budget.
 func TestAccountRequestsHaveABudgetWithoutReconcile(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) {

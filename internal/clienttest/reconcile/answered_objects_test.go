@@ -65,7 +65,7 @@ func TestAnsweredObjectsAreTaken(t *testing.T) {
 	}
 }
 
-// The account and credential of an operation are not recorded if it has neither look-ups nor events.
+// An operation's account and credential are not recorded if it has neither look-ups nor events.
 func TestNothingIsKeptWithoutALookup(t *testing.T) {
 	for name, row := range map[string]struct {
 		adjust func(*providers.Endpoint)
@@ -116,7 +116,7 @@ func TestObjectInALocation(t *testing.T) {
 	}
 }
 
-// The id of an object is read from the answer where the look-ups have it, rather than from another id field.
+// An object's id is read from the answer where the look-ups have it, rather than from another id field.
 func TestObjectWhereLookupsReadIt(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, func(p *providers.Provider) { p.Endpoints[1].Lookups[0].ID = "data.number" })

@@ -298,7 +298,7 @@ func TestHearOfAGiantObject(t *testing.T) {
 	})
 }
 
-// The unreadable time of an event excludes nothing. A caller's key, which may have been used before, is not enough
+// An event's unreadable time excludes nothing. A caller's key, which may have been used before, is not enough
 // then.
 func TestHearWithoutReadableTimes(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -350,7 +350,7 @@ func TestWebhookOfTwoOperations(t *testing.T) {
 	})
 }
 
-// RecordEvent returns the method and URL of each operation.
+// RecordEvent returns each operation's method and URL.
 func TestHearReturnsTheRequestsTargets(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		l := atBank(t, onceward.Config{Journal: j}, unlooked)
@@ -387,7 +387,7 @@ func TestHearOfAnotherScope(t *testing.T) {
 	})
 }
 
-// If the provider's events show their mode, an event of an unreadable mode settles nothing.
+// If the provider's events show their mode, an event with an unreadable mode settles nothing.
 func TestHearOfNoReadableMode(t *testing.T) {
 	for _, live := range []string{`"livemode":false,`, ``, `"livemode":0,`, `"livemode":true,"livemode":false,`, `"LiveMode":true,`} {
 		virtual(t, live, func(t *testing.T) {
@@ -712,7 +712,7 @@ func TestHearAfterShutdown(t *testing.T) {
 	})
 }
 
-// A body is read by the media type of its delivery, and as JSON without one.
+// A body is read by its delivery's media type, and as JSON without one.
 func TestHearOfAMediaType(t *testing.T) {
 	for name, row := range map[string]struct {
 		header http.Header
@@ -900,7 +900,7 @@ func TestHintBeforeTheAttentionNotice(t *testing.T) {
 	})
 }
 
-// A second effect is reported even if only the key of the operation is left, without its account.
+// A second effect is reported even if only the operation's key is left, without its account.
 func TestHearOfATombstone(t *testing.T) {
 	t.Parallel()
 	virtual(t, "", func(t *testing.T) {
@@ -922,7 +922,7 @@ func TestHearOfATombstone(t *testing.T) {
 	})
 }
 
-// The key of an earlier generation also belongs to the operation, from the time when that generation began.
+// An earlier generation's key also belongs to the operation, from the time when that generation began.
 func TestHearOfAnEarlierKey(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked)
@@ -940,7 +940,7 @@ func TestHearOfAnEarlierKey(t *testing.T) {
 	})
 }
 
-// A process whose table lacks the endpoint of an operation leaves its events to processes that know it.
+// A process whose table lacks an operation's endpoint leaves its events to processes that know it.
 func TestHearOfAnEndpointThatIsGone(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		j := memory.New()

@@ -63,7 +63,7 @@ func orders(l *teller) *flow.Func[int, string] {
 	})
 }
 
-// declines makes the bank decline each payment of this amount, by a 200, and nothing takes effect.
+// declines makes the bank decline each payment with this amount, by a 200, and nothing takes effect.
 func declines(amount int) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.Method != http.MethodPost || r.URL.Path != "/payments" {

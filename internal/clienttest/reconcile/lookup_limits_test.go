@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The Retry-After of an answer counts, even if the body breaks off.
+// An answer's Retry-After counts, even if the body breaks off.
 func TestLookupKeepsTheRetryAfterOfACutAnswer(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -101,7 +101,7 @@ func TestLookupThatHasToPause(t *testing.T) {
 	}
 }
 
-// The evidence of a look-up that takes too long says so.
+// The evidence from a look-up that takes too long says so.
 func TestLookupThatTakesTooLong(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{AttemptTimeout: time.Second})

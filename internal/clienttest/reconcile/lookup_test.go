@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The id of an object is kept up to the maximum length.
+// An object's id is kept up to the maximum length.
 func TestIDOfAnObjectOfTheGreatestLength(t *testing.T) {
 	for name, length := range map[string]int{"the longest": lookup.MaxID, "longer": lookup.MaxID + 1} {
 		virtual(t, name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func showing(t *testing.T, out outcome, object string) {
 	}
 }
 
-// latest returns the latest evidence of an operation.
+// latest returns the latest evidence for an operation.
 func latest(op onceward.Operation) (e onceward.Evidence) {
 	if n := len(op.Evidence); n > 0 {
 		e = op.Evidence[n-1]

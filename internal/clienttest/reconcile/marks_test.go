@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The only attempt of an operation never left. An object that another program made does not complete it.
+// An operation's only attempt never left. An object that another program made does not complete it.
 func TestAnOperationThatNeverLeftIsNotCompletedByEvidence(t *testing.T) {
 	for _, row := range []struct {
 		name   string

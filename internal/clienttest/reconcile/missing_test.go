@@ -32,7 +32,7 @@ func lasting(p *providers.Provider) {
 // byID lets a payment be got by its id.
 func byID(p *providers.Provider) { p.Endpoints[0].Lookups[0].Fetch = "/payments/{id}" }
 
-// payments is a flow of one step, whose result is the id in the answer. It hides each error of its call, as some SDKs do.
+// payments is a one-step flow, whose result is the id in the answer. It hides each error of its call, as some SDKs do.
 func payments(l *teller) *flow.Func[string, string] {
 	return flow.Define("pay", 1, func(ctx context.Context, _ string) (string, error) {
 		return flow.Step(ctx, "charge", func(ctx context.Context) (string, error) {

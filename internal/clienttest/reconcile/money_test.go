@@ -169,7 +169,7 @@ func TestWebhookOfASecondEffectDuringTheDelivery(t *testing.T) {
 	}
 }
 
-// A release drops the table of a provider during its outage, so nothing sends its pending operations. They need
+// A release drops a provider's table during its outage, so nothing sends its pending operations. They need
 // attention once they are overdue by a day, until a process has the table again.
 func TestPendingThatNoProcessSendsNeedsAttention(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func TestOlderTableLeavesItsLookupsToTheNewerOne(t *testing.T) {
 	})
 }
 
-// A release gives an endpoint a row of its own. Its unknown operations lack the fields of that row, so no process of the release can
+// A release gives an endpoint a separate row. Its unknown operations lack the fields of that row, so no process of the release can
 // look for them. They are left to processes of the release before for a day, and then are a person's.
 func TestOperationOfAFormerRowIsListedAfterADay(t *testing.T) {
 	wider := func(p *providers.Provider) { p.Endpoints[0].Pattern, p.Events = "POST /{kind}", nil }

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The program's own look-up names the object of another payment, with or without a kind. The object settles one payment.
+// The program's own look-up names another payment's object, with or without a kind. The object settles one payment.
 func TestAnObjectOfAnotherPaymentSettlesNone(t *testing.T) {
 	for _, row := range []struct{ kind, names string }{
 		{"", "payment obj_1"}, {"", "obj_1"}, {"", "object obj_1"}, {"payment", "object obj_1"}, {"payment", "obj_1"}, {"payment", "payment obj_1"},

@@ -59,7 +59,7 @@ func TestLookupDespiteAPanickingTrace(t *testing.T) {
 	})
 }
 
-// A look-up that is interrupted, by the end of Run or by a caller's deadline, is repeated. It delays no look-up that
+// A look-up that is interrupted, by Run's end or by a caller's deadline, is repeated. It delays no look-up that
 // was due.
 func TestInterruptedLookup(t *testing.T) {
 	t.Parallel()
@@ -180,7 +180,7 @@ func TestLookupHookBesideTheTables(t *testing.T) {
 		hook := &onceward.Reconcile{Lookup: func(context.Context, onceward.Operation) (onceward.Finding, error) { return onceward.Finding{}, nil }}
 		program := another(t, l.Box, onceward.Config{Journal: j, Reconcile: hook}, unlooked)
 		l.Loses("invoice-1", providertest.DropBefore())
-		l.Box.ScriptLooks(providertest.None()) // for the account of the credential
+		l.Box.ScriptLooks(providertest.None()) // for the credential's account
 		l.Box.EveryLook(providertest.Status(http.StatusServiceUnavailable, nil))
 		looks := func(by *teller) []onceward.Evidence {
 			pass(2 * time.Minute)
@@ -469,7 +469,7 @@ func TestLookupsIfTheListFails(t *testing.T) {
 	}
 }
 
-// unrecorded is a journal that fails on events of one kind.
+// unrecorded is a journal that fails on one kind of event.
 type unrecorded struct {
 	*memory.Journal
 	kind machine.EventKind

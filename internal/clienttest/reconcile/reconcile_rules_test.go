@@ -98,7 +98,7 @@ func TestRuleAccount(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name         string
-		sent, looked bool // when the account of the token is not known
+		sent, looked bool // when the token's account is not known
 	}{
 		{"requested from a provider that does not answer at the look-up", false, true},
 		{"requested from a provider that did not answer at the attempt", true, false},
@@ -292,7 +292,7 @@ func TestTrapManyUnknowns(t *testing.T) {
 	})
 }
 
-// The look-ups of a provider share one budget, and no look-up is lost by it.
+// A provider's look-ups share one budget, and no look-up is lost by it.
 func TestLookupsKeepTheirBudget(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		r := plain()
@@ -399,7 +399,7 @@ func TestReconcileHook(t *testing.T) {
 	})
 }
 
-// Config.Reconcile.Lookup frees no operation of a restored journal. Another attempt, which the journal lacks, may still
+// Config.Reconcile.Lookup frees no operation in a restored journal. Another attempt, which the journal lacks, may still
 // take effect.
 func TestReconcileHookAfterARestore(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
@@ -585,7 +585,7 @@ func TestRuleFlowsGoOn(t *testing.T) {
 	virtual(t, "at once, by a caller's look-up", func(t *testing.T) { goesOn(t, true) })
 }
 
-// A step of a flow sends an operation again that Reconcile.Lookup finds absent. An undo does not.
+// A flow's step sends an operation again that Reconcile.Lookup finds absent. An undo does not.
 func TestRuleFlowsAndAbsence(t *testing.T) {
 	t.Parallel()
 	control := func(t *testing.T, l *teller, path string) {
@@ -682,7 +682,7 @@ func (j *cutsAt) ApplyFlow(ctx context.Context, ev machine.FlowEvent) (machine.F
 
 const opensLate = "nowhere, but the flow can't be opened at first, and Outcomes.Handle fails once"
 
-// An operation of a flow that was given up took effect after it was proven absent. The flow undoes it once that is
+// An operation in a flow that was given up took effect after it was proven absent. The flow undoes it once that is
 // known, whenever its process is killed, and without a caller.
 func TestRuleFlowsAreUndoneAgain(t *testing.T) {
 	t.Parallel()

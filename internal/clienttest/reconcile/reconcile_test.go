@@ -215,7 +215,7 @@ func TestReconcileReportsAtOnce(t *testing.T) {
 	})
 }
 
-// A caller of Reconcile waits twenty seconds at most.
+// Reconcile's caller waits twenty seconds at most.
 func TestReconcileThatHangs(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})
@@ -228,7 +228,7 @@ func TestReconcileThatHangs(t *testing.T) {
 	})
 }
 
-// Reconcile returns the error of a journal that fails, unless it only fails to read the result.
+// Reconcile returns the error from a journal that fails, unless it only fails to read the result.
 func TestReconcileOfAJournalThatFails(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -261,7 +261,7 @@ func TestReconcileOfAJournalThatFails(t *testing.T) {
 	})
 }
 
-// The finding of a look-up waits for Outcomes.Handle or OnUnknown if one is set. Otherwise it counts as delivered.
+// A look-up's finding waits for Outcomes.Handle or OnUnknown if one is set. Otherwise it counts as delivered.
 func TestReconcileDeliversToTheConfiguredHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := openBank(t, unlooked)
@@ -293,7 +293,7 @@ func TestReconcileDeliversToTheConfiguredHook(t *testing.T) {
 	})
 }
 
-// Repeated calls of Reconcile do not use up the schedule.
+// Repeated calls to Reconcile do not use up the schedule.
 func TestReconcileSchedule(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{})

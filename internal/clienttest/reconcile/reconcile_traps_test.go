@@ -174,7 +174,7 @@ func TestTrapInconclusive(t *testing.T) {
 			time.Sleep(3 * time.Minute)
 			require.NoError(t, l.Pays("control").Err)
 			time.Sleep(time.Hour)
-			l.Box.ScriptLooks(providertest.None()) // for the account of the credential
+			l.Box.ScriptLooks(providertest.None()) // for the credential's account
 			l.Box.EveryLook(row.fault)
 			l.Runs(3 * time.Hour)
 			op := l.Stands("invoice-1")
@@ -282,7 +282,7 @@ func TestTrapPages(t *testing.T) {
 	}
 }
 
-// The credential of another account finds nothing, and that proves nothing. The payment of another account is not ours.
+// Another account's credential finds nothing, and that proves nothing. Another account's payment is not ours.
 func TestTrapOtherAccount(t *testing.T) {
 	t.Parallel()
 	virtual(t, "nothing there", func(t *testing.T) {
@@ -367,7 +367,7 @@ func TestTrapInterruptedLookup(t *testing.T) {
 	})
 }
 
-// The findings outlive the process in a file, with the evidence, the owners of objects and the remembered events.
+// The findings outlive the process in a file, with the evidence, objects' owners and the remembered events.
 func TestTrapsOnDisk(t *testing.T) {
 	t.Parallel()
 	virtual(t, "found by the next process", func(t *testing.T) {

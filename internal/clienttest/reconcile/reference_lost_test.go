@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// keyedStripe remembers the first body of each key. It refuses the key with another body, as Stripe does.
+// keyedStripe remembers each key's first body. It refuses the key with another body, as Stripe does.
 type keyedStripe struct {
 	mu     sync.Mutex
 	first  map[string]string
@@ -30,7 +30,7 @@ type keyedStripe struct {
 }
 
 func (s *keyedStripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost { // for the account of the credential
+	if r.Method != http.MethodPost { // for the credential's account
 		_, _ = io.WriteString(w, `{"id":"acct_1"}`)
 		return
 	}
@@ -62,7 +62,7 @@ func (s *keyedStripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"ch_1","object":"charge","amount":10}`)
 }
 
-// A reference that the client filled in comes back after the loss of the journal whenever its key does. Stripe refuses
+// A reference that the client filled in comes back after a journal loss whenever its key does. Stripe refuses
 // the key with another body. A request that may have been sent without a reference gets none.
 func TestReferenceComesBackWithItsKey(t *testing.T) {
 	t.Parallel()

@@ -158,7 +158,7 @@ func TestTrapReferencesSwitchedOn(t *testing.T) {
 	})
 }
 
-// Every attempt of one generation has the same reference, and the next generation another.
+// Every attempt in one generation has the same reference, and the next generation another.
 func TestReferenceOfAGeneration(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		r := saysAbsent()

@@ -132,7 +132,7 @@ func TestResolveSettlesOnlyTheSeenClaim(t *testing.T) {
 	})
 }
 
-// The error prints the arguments of Resolve.
+// The error prints Resolve's arguments.
 func TestErrorPrintsTheArgumentsOfResolve(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses())
@@ -233,7 +233,7 @@ func TestResolveSuppliesAnAnswerThatIsMissing(t *testing.T) {
 	})
 }
 
-// A success of a foreign server is unknown until an operator supplies the answer.
+// A foreign server's success is unknown until an operator supplies the answer.
 func TestForeignSuccessIsUnknown(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		stripe := providers.Stripe()
@@ -476,7 +476,7 @@ func TestResolveReturnsTheOperation(t *testing.T) {
 	})
 }
 
-// A resolution is about the generation that the operator saw. The object of a later generation is looked up as usual.
+// A resolution is about the generation that the operator saw. A later generation's object is looked up as usual.
 func TestLookupAfterAResend(t *testing.T) {
 	t.Parallel()
 	virtual(t, "", func(t *testing.T) {
@@ -528,7 +528,7 @@ func (j reaping) Apply(ctx context.Context, ev machine.Event) (machine.Result, e
 	return j.Store.Apply(ctx, ev)
 }
 
-// A resolution of an operation that was reaped meanwhile does not create it again.
+// A resolution for an operation that was reaped meanwhile does not create it again.
 func TestResolveOfAReapedOperation(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		ref := onceward.Ref{ID: invoice}

@@ -77,7 +77,7 @@ func TestLateStatesOfAPayment(t *testing.T) {
 	})
 }
 
-// A transfer that was made fails later. The provider's own list of events says so.
+// A transfer that was made fails later. The provider's own event list says so.
 func TestLateStateInAListedEvent(t *testing.T) {
 	for _, row := range []struct {
 		table                   providers.Provider

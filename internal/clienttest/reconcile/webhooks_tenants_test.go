@@ -20,7 +20,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// perTenant makes each scope an account of its own, with object ids of its own.
+// perTenant makes each scope a separate account, with separate object ids.
 func perTenant(p *providers.Provider) {
 	p.KeysPerScope = true
 	p.Events = append(p.Events, providers.EventRule{
@@ -55,7 +55,7 @@ func in(account string, e onceward.Event) onceward.Event {
 	return e
 }
 
-// paysAs makes a payment of a tenant whose account gives the object the id that its other accounts give theirs, too.
+// paysAs makes a payment for a tenant whose account gives the object the id that its other accounts give theirs, too.
 func paysAs(t *testing.T, l *teller, ctx context.Context, tenant string, options ...option) onceward.Ref {
 	t.Helper()
 	out := l.Ask(onceward.WithOperation(ctx, "invoice-of-"+tenant), append([]option{to(http.MethodPost, l.Box.URL+"/payments"), body(`{"amount":10}`), with("Content-Type", "application/json")}, options...)...)
@@ -148,7 +148,7 @@ func TestWebhookWithAMarkAtAnyEndpoint(t *testing.T) {
 func TestWebhookOfAnAccountsEndpoint(t *testing.T) {
 	for _, row := range []struct {
 		name     string
-		endpoint string // the account of the endpoint, if it is stated
+		endpoint string // the endpoint's account, if it is stated
 		event    string // the account that the event names
 		shown    string // the operation of which account
 	}{
@@ -296,7 +296,7 @@ func TestWebhookOfOneOfSeveralScopes(t *testing.T) {
 	}
 }
 
-// The handler of a tenant's endpoint gets the operations of that tenant alone.
+// The handler for a tenant's endpoint gets that tenant's operations alone.
 func TestWebhooksHandlerOfATenant(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, perTenant)

@@ -202,7 +202,7 @@ func TestTrapRefusedEvent(t *testing.T) {
 	})
 }
 
-// hearsNot is a journal whose commits of events fail for a while.
+// hearsNot is a journal whose event commits fail for a while.
 type hearsNot struct {
 	*memory.Journal
 	fails atomic.Int64

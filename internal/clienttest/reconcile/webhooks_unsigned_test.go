@@ -32,8 +32,8 @@ func (losesAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// Adyen signs the items of a notification, and nothing beside them. A stranger who knows such an item adds to it what looks like an
-// event of a transfer. It settles nothing, while the same event settles the transfer if it is signed itself.
+// Adyen signs a notification's items, and nothing beside them. A stranger who knows such an item adds to it what looks like an
+// transfer event. It settles nothing, while the same event settles the transfer if it is signed itself.
 func TestTrapEventBesideSignedItems(t *testing.T) {
 	const (
 		key      = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056"

@@ -47,7 +47,7 @@ func TestALargeAnswerIsDelivered(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, long, string(text))
 			require.NoError(t, resp.Body.Close())
-			require.NoError(t, p.Shutdown(t.Context())) // the note of a delivery rides on another commit
+			require.NoError(t, p.Shutdown(t.Context())) // a delivery's note rides on another commit
 			assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
 		})
 	}
@@ -253,7 +253,7 @@ func TestReplayDelivers(t *testing.T) {
 		p := start(t, &line{}, onceward.Config{Journal: j, Outcomes: &onceward.Outcomes{Handle: (&settler{}).Settle}})
 		p.Leaves(named(t, invoice))
 		require.NoError(t, p.Ask(named(t, invoice)).Err)
-		require.NoError(t, p.Shutdown(t.Context())) // the note of a delivery rides on another commit
+		require.NoError(t, p.Shutdown(t.Context())) // a delivery's note rides on another commit
 		assert.True(t, p.Recorded(onceward.Ref{ID: invoice}).Delivered)
 	})
 }

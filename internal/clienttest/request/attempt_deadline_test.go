@@ -114,7 +114,7 @@ func (b *flowing) Read(p []byte) (int, error) {
 	return copy(p, strings.Repeat("x", n)), nil
 }
 
-// The reader of an answer that is not recorded has no time limit, even if the answer came late.
+// The reader for an answer that is not recorded has no time limit, even if the answer came late.
 func TestStreamOutlivesItsAttemptTimeout(t *testing.T) {
 	for name, row := range map[string]struct {
 		late   time.Duration
@@ -149,7 +149,7 @@ func TestLastAttemptEnds(t *testing.T) {
 	})
 }
 
-// The context of an attempt ends with it, also if it is not made. With a long answer, it ends with the body.
+// An attempt's context ends with it, also if it is not made. With a long answer, it ends with the body.
 func TestContextEndsWithItsAttempt(t *testing.T) {
 	virtual(t, "it is not made", func(t *testing.T) {
 		var ctx context.Context

@@ -135,7 +135,7 @@ func TestRedirectNotFollowedIsTheAnswer(t *testing.T) {
 	}
 }
 
-// The body of a redirect is closed, and its connection with it.
+// A redirect's body is closed, and its connection with it.
 func TestRedirectsBodyIsClosed(t *testing.T) {
 	closed := 0
 	l := (&line{}).Then(reply{Answer: func(r *http.Request) (*http.Response, error) {

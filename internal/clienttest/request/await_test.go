@@ -91,7 +91,7 @@ func TestWaitReturnsAnOutcome(t *testing.T) {
 	})
 }
 
-// Wait returns the error of a journal that can't be read, even if the next read would succeed.
+// Wait returns the error from a journal that can't be read, even if the next read would succeed.
 func TestWaitWithoutAJournal(t *testing.T) {
 	j := &unread{Store: memory.New()}
 	p := start(t, &line{}, onceward.Config{Journal: j})
@@ -116,7 +116,7 @@ func TestWaitWithoutTime(t *testing.T) {
 	})
 }
 
-// An operation has the method and URL of its request, without the query.
+// An operation has its request's method and URL, without the query.
 func TestOperationHasItsRequestsTarget(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(loses())

@@ -151,7 +151,7 @@ func TestConnectionOutlastsItsTime(t *testing.T) {
 	}
 }
 
-// Outcomes.Handle does not get the expiry of an operation if a caller has got it.
+// Outcomes.Handle does not get an operation's expiry if a caller has got it.
 func TestCallerGetsTheExpiryInsteadOfHandle(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var offered []onceward.State
@@ -221,7 +221,7 @@ func TestNotAfterOfARepeatedCall(t *testing.T) {
 	})
 }
 
-// The error of a pending operation says whether the operation will be sent. One that is due after its NotAfter will
+// A pending operation's error says whether the operation will be sent. One that is due after its NotAfter will
 // not.
 func TestPendingAfterItsNotAfter(t *testing.T) {
 	t.Parallel()

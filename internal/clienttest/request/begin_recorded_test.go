@@ -20,7 +20,7 @@ import (
 
 // These tests check which events a begin records, and how it handles a journal that fails.
 
-// recorded is a journal that notes the kinds of events that it is asked to record.
+// recorded is a journal that notes the event kinds that it is asked to record.
 type recorded struct {
 	*memory.Journal
 	kinds []machine.EventKind
@@ -140,7 +140,7 @@ func TestBeginThatIsUndone(t *testing.T) {
 	})
 }
 
-// An operation that may have run is sent again to the URL of its first request, even if the new call spells it
+// An operation that may have run is sent again to its first request's URL, even if the new call spells it
 // differently.
 func TestBeginAgainAtAnotherSpelling(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {

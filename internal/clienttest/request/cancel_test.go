@@ -26,7 +26,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// The context of the caller is cancelled before anything was sent.
+// The caller's context is cancelled before anything was sent.
 func TestCancelledBeforeSending(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -297,7 +297,7 @@ func TestEndOfRunKeepsPendingOperations(t *testing.T) {
 	}
 }
 
-// The cause of an operation says whether its caller or Resume ended, and how the attempt ended.
+// An operation's cause says whether its caller or Resume ended, and how the attempt ended.
 func TestCauseNamesTheCancelledCaller(t *testing.T) {
 	virtual(t, "its caller", func(t *testing.T) {
 		p := start(t, (&line{}).Then(refuses(), takes(time.Hour, refuses())), onceward.Config{Backoff: once})

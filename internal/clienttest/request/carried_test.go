@@ -287,7 +287,7 @@ func TestACallThatIsNotBegunLooksByItsKeyToo(t *testing.T) {
 	})
 }
 
-// The error of an unnamed call under a parent names its step, even if the call was never recorded.
+// An unnamed call's error under a parent names its step, even if the call was never recorded.
 func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 	scoped := own(func(e *providers.Endpoint) { e.InFlightGuard = true })
 	scoped.CredentialScoped = true
@@ -315,7 +315,7 @@ func TestUnnamedCallNotBegunNamesItsStep(t *testing.T) {
 	})
 }
 
-// A caller can read the key of an unnamed operation from an error. A call that carries this key finds the operation.
+// A caller can read an unnamed operation's key from an error. A call that carries this key finds the operation.
 func TestMadeKeyFindsAnUnnamedOperation(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		l := (&line{}).Then(frozen)

@@ -44,7 +44,7 @@ func bodyOf(s sent) tables.Message {
 	return tables.Message{Header: s.Header, Query: u.RawQuery, Body: []byte(s.Body)}
 }
 
-// elsewheres are all places outside of the headers.
+// elsewheres are all places outside the headers.
 func elsewheres() []elsewhere {
 	at := func(name string, key providers.Key, ask func(key string) []option) elsewhere {
 		return elsewhere{name, key, ask, func(s sent) string {
@@ -312,7 +312,7 @@ func TestAuthorizeMayReadTheBody(t *testing.T) {
 	}
 }
 
-// The time of the first attempt is sent with every one.
+// The first attempt's time is sent with every one.
 func TestTimeOfTheFirstAttemptIsSent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := (&line{}).Then(loses(), says(503, "", "Retry-After", "5"))
@@ -458,7 +458,7 @@ func TestBodyThatCanNotCarryTheKeyIsRefused(t *testing.T) {
 	}
 }
 
-// The date of the first request is part of what a provider knows a key by. Once sent it stays the same within a
+// The first request's date is part of what a provider knows a key by. Once sent it stays the same within a
 // generation, whatever the attempts' results and processes.
 func TestDateStaysWithinAGeneration(t *testing.T) {
 	t.Parallel()
@@ -618,7 +618,7 @@ func TestDateGoesWithTheCallersSignature(t *testing.T) {
 	})
 }
 
-// hosts is a transport that notes the Host of each request.
+// hosts is a transport that notes each request's Host.
 type hosts struct {
 	http.RoundTripper
 	mu  sync.Mutex
@@ -668,7 +668,7 @@ func TestHostHeaderIsSentByEveryAttempt(t *testing.T) {
 	})
 }
 
-// Cookies of a resumed operation come from the jar and are never required.
+// A resumed operation's cookies come from the jar and are never required.
 func TestCookiesOfAResumedOperation(t *testing.T) {
 	for name, full := range map[string]bool{"a jar": true, "none": false} {
 		virtual(t, name, func(t *testing.T) {

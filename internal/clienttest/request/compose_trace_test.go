@@ -105,7 +105,7 @@ func TestTraceparentOfAnotherCall(t *testing.T) {
 	})
 }
 
-// The trace headers of an answer are not recorded.
+// An answer's trace headers are not recorded.
 func TestTraceparentOfAnAnswerIsNotKept(t *testing.T) {
 	dir := t.TempDir()
 	l := (&line{}).Then(says(200, paid, "Traceparent", canary, "Traceresponse", canary, "X-Amzn-Trace-Id", canary, "X-Request-Id", marker))
@@ -122,7 +122,7 @@ func TestTraceparentOfAnAnswerIsNotKept(t *testing.T) {
 	assert.Contains(t, string(requireNoCanaryOnDisk(t, dir, 1)), marker)
 }
 
-// The call of a step has the trace of its own run, also in a flow that is resumed.
+// A step's call has its own run's trace, also in a flow that is resumed.
 func TestTraceparentOfAStepsCall(t *testing.T) {
 	j, l := memory.New(), &line{}
 	shop := func(l *line, trace string) (*process, func(context.Context) error) {

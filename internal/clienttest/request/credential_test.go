@@ -295,7 +295,7 @@ func TestRequestIsComposedAnewAfterASlowCommit(t *testing.T) {
 	})
 }
 
-// slowFlow is a journal of flows that needs time for an intent.
+// slowFlow is a flow journal that needs time for an intent.
 type slowFlow struct {
 	slowToBegin
 	machine.Flows
@@ -516,7 +516,7 @@ func TestCredentialThatIsCalledAsTheKey(t *testing.T) {
 	})
 }
 
-// An operation of a known account is not sent under a credential of another account.
+// An operation of a known account is not sent under another account's credential.
 func TestCredentialOfAnotherAccount(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := atBank(t, onceward.Config{}, unlooked, func(p *providers.Provider) {

@@ -45,7 +45,7 @@ func coded(t *testing.T, coding, text string) string {
 	return out.String()
 }
 
-// The meaning of an answer is read whatever its length, up to the limit, and its coding.
+// An answer's meaning is read whatever its length, up to the limit, and its coding.
 func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat(`{"sku":"x"},`, 20_000)
@@ -115,7 +115,7 @@ func TestLongInterruptedAnswerIsCut(t *testing.T) {
 	})
 }
 
-// The status of an interrupted answer decides neither an outcome nor a refusal if a missing field could have changed
+// An interrupted answer's status decides neither an outcome nor a refusal if a missing field could have changed
 // the verdict.
 func TestInterruptedAnswerWithoutADecidingField(t *testing.T) {
 	failure := providers.Rule{Status: 200, Field: "errors[].code", Verdict: providers.Rejected, Source: "a test"}
@@ -151,7 +151,7 @@ func TestInterruptedAnswerWithoutADecidingField(t *testing.T) {
 	}
 }
 
-// An interrupted answer counts if every value of the missing field gives the same verdict, as for a rate limit.
+// An interrupted answer counts if every value for the missing field gives the same verdict, as for a rate limit.
 func TestInterruptedAnswerThatIsDecided(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		same := []providers.Rule{

@@ -107,7 +107,7 @@ func (s *frameServer) requests() int {
 	return s.seen
 }
 
-// nextReset returns the code of the client's next RST_STREAM.
+// nextReset returns the code in the client's next RST_STREAM.
 func (s *frameServer) nextReset(t *testing.T) uint32 {
 	t.Helper()
 	select {
@@ -262,7 +262,7 @@ func TestHTTP2HoweverItsStreamEnds(t *testing.T) {
 	}
 }
 
-// The timeout of an attempt over HTTP/2 ends only its stream.
+// An attempt's timeout over HTTP/2 ends only its stream.
 func TestHTTP2AttemptsTimeoutEndsItsStream(t *testing.T) {
 	t.Parallel()
 	srv := newFrameServer(t, func(c *frameConn, stream uint32, nth int) bool { return nth == 1 || c.answer(stream) })
@@ -304,7 +304,7 @@ func TestHTTP2CancelledCallerEndsTheStream(t *testing.T) {
 	assert.EqualValues(t, codeCancel, srv.nextReset(t))
 }
 
-// tally counts the requests of each key.
+// tally counts each key's requests.
 type tally struct {
 	mu   sync.Mutex
 	keys map[string]int

@@ -871,7 +871,7 @@ func TestPendingOperationOfAnExpiredCaller(t *testing.T) {
 	})
 }
 
-// The connection headers of a request are kept.
+// A request's connection headers are kept.
 func TestConnectionHeadersOfARequestAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closes []bool

@@ -42,7 +42,7 @@ func TestErrorHasTheFactsAndNoSecret(t *testing.T) {
 	})
 }
 
-// The error of an operation that was never recorded names no generation.
+// The error for an operation that was never recorded names no generation.
 func TestErrorOfNotBegunHasNoGeneration(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		p := start(t, &line{}, onceward.Config{Journal: j})

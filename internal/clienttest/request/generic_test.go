@@ -13,7 +13,7 @@ import (
 )
 
 // A server of Raw stores no refusals, so its retention counts from the first request that it did not refuse. Two days
-// of refusals must not use up a retention of one day.
+// of refusals must not use up a one-day retention.
 func TestRetentionOfRawAfterRefusals(t *testing.T) {
 	for _, status := range []int{401, 407, 429} {
 		virtual(t, fmt.Sprint(status), func(t *testing.T) {

@@ -384,7 +384,7 @@ func TestAnErrorOfAuthorizeShowsNoQuery(t *testing.T) {
 	requireNoCanaryOnDisk(t, dir, 3)
 }
 
-// A program may pass on the headers of an untrusted client. Their work is proportional to their number.
+// A program may pass on an untrusted client's headers. Their work is proportional to their number.
 func TestManyHeadersTakeTimeInProportion(t *testing.T) {
 	for _, name := range []string{"%d-Date", "%d-Token"} {
 		soak.InProportion(t, 32_000, func(n int) {

@@ -133,7 +133,7 @@ func TestUntrustedInputTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-// The request of a cancelled caller is not read to its end.
+// A cancelled caller's request is not read to its end.
 func TestRequestOfACancelledCaller(t *testing.T) {
 	each(t, "", func(t *testing.T, j machine.Store) {
 		gone := errors.New("gone")

@@ -564,7 +564,7 @@ func TestRetryBudgetThatIsExhaustedParks(t *testing.T) {
 	})
 }
 
-// The status of an interrupted answer does not count if the rest might have changed the verdict. It refuses no
+// An interrupted answer's status does not count if the rest might have changed the verdict. It refuses no
 // credential, and another attempt is made if one is left.
 func TestCutAnswerThatMayBeAnother(t *testing.T) {
 	also := func(e *providers.Endpoint) {
@@ -671,7 +671,7 @@ func TestProvidersDelayIsRecorded(t *testing.T) {
 	}
 }
 
-// The record of an attempt that was not sent says so.
+// The record for an attempt that was not sent says so.
 func TestAttemptThatWasNotMade(t *testing.T) {
 	virtual(t, "for want of a signature", func(t *testing.T) {
 		l := &line{}
@@ -698,7 +698,7 @@ func TestAttemptThatWasNotMade(t *testing.T) {
 	})
 }
 
-// An operation that is interrupted during a pause stays due at the end of the pause.
+// An operation that is interrupted during a pause stays due at the pause's end.
 func TestInterruptedPauseEndsWhenItWasTo(t *testing.T) {
 	virtual(t, "by Shutdown", func(t *testing.T) {
 		p := start(t, (&line{}).Then(says(429, "", "Retry-After", "60")), onceward.Config{})

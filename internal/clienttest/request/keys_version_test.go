@@ -17,7 +17,7 @@ import (
 
 const fourthVersion = `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`
 
-// A provider that takes only UUIDs of one version gets no others, however the key is generated.
+// A provider that takes only UUIDs with one version gets no others, however the key is generated.
 func TestKeyHasTheRequestedUUIDVersion(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -104,7 +104,7 @@ func TestKeyVersionDeclaredLater(t *testing.T) {
 	})
 }
 
-// The key of a later generation has the version too.
+// A later generation's key has the version too.
 func TestKeyVersionOfALaterGeneration(t *testing.T) {
 	for name, secret := range map[string][]byte{"at random": nil, "derived": []byte("0123456789abcdef")} {
 		virtual(t, name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestKeyVersionOfALaterGeneration(t *testing.T) {
 	}
 }
 
-// A carried key of another version is refused.
+// A carried key with another version is refused.
 func TestKeyVersionOfABroughtKeyIsRefused(t *testing.T) {
 	virtual(t, "carried", func(t *testing.T) {
 		l := (&line{}).Then(says(200, "{}"))
@@ -138,7 +138,7 @@ func TestKeyVersionOfABroughtKeyIsRefused(t *testing.T) {
 	})
 }
 
-// A carried key of another version still finds the operation that was recorded with it, whatever the table says now.
+// A carried key with another version still finds the operation that was recorded with it, whatever the table says now.
 func TestKeyVersionOfABroughtKeyFinds(t *testing.T) {
 	t.Parallel()
 	api := own(func(e *providers.Endpoint) { e.Key.UUIDVersion = 4 })
@@ -171,7 +171,7 @@ func TestKeyVersionOfABroughtKeyFinds(t *testing.T) {
 	}
 }
 
-// A carried key of another version is refused once its operation is cancelled, because the provider would refuse it.
+// A carried key with another version is refused once its operation is cancelled, because the provider would refuse it.
 func TestKeyVersionOfABroughtKeyOnceCancelled(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		derived := string(onceward.NewKey().Child("a step"))

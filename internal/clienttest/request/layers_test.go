@@ -145,7 +145,7 @@ func TestAClientBelowAnotherRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, onceward.ErrNotFound)
 }
 
-// calls is a client of the API at srv, and of no other host.
+// calls is a client for the API at srv, and for no other host.
 func calls(t *testing.T, srv *httptest.Server, base http.RoundTripper) *onceward.Client {
 	t.Helper()
 	p := own()
@@ -156,7 +156,7 @@ func calls(t *testing.T, srv *httptest.Server, base http.RoundTripper) *onceward
 	return c
 }
 
-// served is a server that notes the key of each request.
+// served is a server that notes each request's key.
 func served(t *testing.T) (srv *httptest.Server, keys *[]string) {
 	keys = new([]string)
 	srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ func TestAsDefaultTransport(t *testing.T) {
 	assert.EqualValues(t, 1, closed.Load())
 }
 
-// closer counts the calls of CloseIdleConnections.
+// closer counts the calls to CloseIdleConnections.
 type closer struct {
 	http.RoundTripper
 	n *atomic.Int32
@@ -228,7 +228,7 @@ func TestALateDefaultTransportIsAnError(t *testing.T) {
 	}
 }
 
-// A transport may make other requests by the client, such as one for a token, under the context of an attempt.
+// A transport may make other requests by the client, such as one for a token, under an attempt's context.
 func TestALayerMayAskForAToken(t *testing.T) {
 	srv, keys := served(t)
 	original := http.DefaultTransport

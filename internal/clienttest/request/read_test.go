@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/providers"
 )
 
-// The URL and headers of a request are bounded together.
+// A request's URL and headers are bounded together.
 func TestHeadThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	const most = 4 << 20

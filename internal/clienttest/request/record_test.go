@@ -125,7 +125,7 @@ func TestLateAnswerWithTheSameObject(t *testing.T) {
 	})
 }
 
-// answering answers the requests of one method.
+// answering answers one method's requests.
 func answering(method, text string) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.Method != method {
@@ -205,7 +205,7 @@ func TestLateRefusalGetsTheOutcome(t *testing.T) {
 	})
 }
 
-// Trace.Ended gets the result of a claim, with its cause.
+// Trace.Ended gets a claim's result, with its cause.
 func TestEndedReportsClaims(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -236,7 +236,7 @@ func TestEndedReportsClaims(t *testing.T) {
 	}
 }
 
-// Trace.Ended gets the result of an operation that Run or Resume may no longer send.
+// Trace.Ended gets the result for an operation that Run or Resume may no longer send.
 func TestEndedReportsClaimsThatMayNotBeSent(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		l := &line{}
@@ -294,7 +294,7 @@ type timedOut struct{}
 func (timedOut) Error() string { return "i/o timeout" }
 func (timedOut) Timeout() bool { return true }
 
-// The journal keeps the nature of an error, so that a person can judge whether something was sent.
+// The journal keeps an error's nature, so that a person can judge whether something was sent.
 func TestCauseOfALostResponse(t *testing.T) {
 	fails := func(unsent bool, err error) reply {
 		return reply{Unsent: unsent, Answer: func(*http.Request) (*http.Response, error) { return nil, err }}

@@ -159,7 +159,7 @@ func TestErrPendingNamesTheMissingCredential(t *testing.T) {
 	})
 }
 
-// closes counts how often the body of a reply was closed.
+// closes counts how often a reply's body was closed.
 type closes struct {
 	io.Reader
 	n *atomic.Int32

@@ -186,7 +186,7 @@ func TestSafeRequestsLastResponse(t *testing.T) {
 	})
 }
 
-// A safe request waits for the Retry-After of its answer, unless that lies beyond its deadline or MaxWait.
+// A safe request waits for its answer's Retry-After, unless that lies beyond its deadline or MaxWait.
 func TestSafeRequestHonorsRetryAfter(t *testing.T) {
 	virtual(t, "Retry-After", func(t *testing.T) {
 		l := (&line{}).Then(says(429, "", "Retry-After", "7"))
@@ -320,7 +320,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// The body of a safe request is closed once for each attempt.
+// A safe request's body is closed once for each attempt.
 func TestSafeRequestsBodyIsClosedPerAttempt(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		var bodies []*tallied

@@ -111,7 +111,7 @@ func (c *confession) String() string {
 	return c.text.String()
 }
 
-// tell writes down the text of an error. It leaves out the text of http.Client's own *url.Error, which repeats the URL
+// tell writes down an error's text. It leaves out the text of http.Client's own *url.Error, which repeats the URL
 // that it was given.
 func (c *confession) tell(err error) {
 	var e *onceward.Error
@@ -225,7 +225,7 @@ func (tr talkative) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// No secret is written, whatever the result of an operation.
+// No secret is written, whatever an operation's result.
 func TestNoSecretIsWrittenOfAnOperation(t *testing.T) {
 	replayed := http.Header{"Idempotent-Replayed": {"true"}, "Set-Cookie": {canary + "=1"}, "X-Auth-Token": {canary}}
 	scoped := own()
@@ -461,7 +461,7 @@ func TestNoSecretIsWrittenOfARedirectsURL(t *testing.T) {
 	}
 }
 
-// The text of an Authorize error goes only to its caller. It is neither recorded nor logged.
+// An Authorize error's text goes only to its caller. It is neither recorded nor logged.
 func TestNoSecretIsWrittenOfAuthorize(t *testing.T) {
 	t.Parallel()
 	srv := serving(t, providers.Stripe(), nil)
@@ -604,7 +604,7 @@ func TestNoSecretIsWrittenByResume(t *testing.T) {
 	}
 }
 
-// The digest of a credential is salted. Two operations with the same credential, or a guess, can't be compared by it.
+// A credential's digest is salted. Two operations with the same credential, or a guess, can't be compared by it.
 func TestDigestOfACredentialIsSalted(t *testing.T) {
 	api := own()
 	api.CredentialScoped = true

@@ -155,7 +155,7 @@ func TestWaitersKeepARetryAfter(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		cfg   onceward.Config
-		first string        // the body of the first request
+		first string        // the first request's body
 		ends  time.Duration // when the first call has gone
 	}{
 		{"of one that goes away", onceward.Config{}, chargeForm, 20 * time.Second},

@@ -33,7 +33,7 @@ func TestExpiredCallTakesNoStep(t *testing.T) {
 	})
 }
 
-// A call whose step is ambiguous gets the error of its context, if that has ended, instead of ErrNameNeeded.
+// A call whose step is ambiguous gets its context's error, if that has ended, instead of ErrNameNeeded.
 func TestExpiredCallWithoutAStep(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
 		p := start(t, (&line{}).Then(hangs()), onceward.Config{})

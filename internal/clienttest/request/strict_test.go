@@ -58,7 +58,7 @@ func gapTables() []providers.Provider {
 	return []providers.Provider{own(), wild(), ported(), elsewhereKeyed(), bodyKeyed(), stampedKey(), listed(), providers.Stripe()}
 }
 
-// stampedKey takes the time of the first attempt beside its key.
+// stampedKey takes the first attempt's time beside its key.
 func stampedKey() providers.Provider {
 	p := own(func(e *providers.Endpoint) {
 		e.Key.Name, e.Key.FirstSent = "X-Order-Idempotency", "X-Idempotency-Since"

@@ -273,7 +273,7 @@ func TestJoinedTracesKeepTheFirstParent(t *testing.T) {
 	}
 }
 
-// Trace.Started gets the reason of a claim: a repeated call, or a dead process.
+// Trace.Started gets a claim's reason: a repeated call, or a dead process.
 func TestTraceReportsTheReasonOfAClaim(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -307,7 +307,7 @@ func TestTraceReportsTheReasonOfAClaim(t *testing.T) {
 	}
 }
 
-// Trace.Asked gets the outcome of a call that returns an error.
+// Trace.Asked gets the outcome for a call that returns an error.
 func TestAskedReportsErrors(t *testing.T) {
 	for _, row := range []struct {
 		name  string

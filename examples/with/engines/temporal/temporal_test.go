@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// charging is a workflow of one activity.
+// charging is a one-activity workflow.
 func charging(ctx workflow.Context, activityID string) (id string, err error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          activityID,
@@ -67,7 +67,7 @@ func TestRetriedActivityChargesOnce(t *testing.T) {
 				}
 				return id, err
 			}
-			for range 2 { // the second time as after a reset: another run of the same workflow
+			for range 2 { // the second time as after a reset: another run in the same workflow
 				env := environment()
 				env.RegisterActivityWithOptions(charge, activity.RegisterOptions{Name: "charge"})
 				env.ExecuteWorkflow(charging, "charge")
