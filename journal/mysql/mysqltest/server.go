@@ -206,6 +206,9 @@ func (s *Server) mine(t testing.TB) {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
+// temporary is the server's own folder of temporary files: a server that starts removes those of others from a shared one.
+func (s *Server) temporary() string { return filepath.Join(s.dir, "tmp") }
+
 // New starts a server for a program instead of a test. The server runs until Close or the process's end.
 func New(opts ...Option) (*Server, error) {
 	s, err := newServer()
@@ -232,7 +235,7 @@ func newServer() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{dir: dir}
-	if err := errors.Join(os.Chmod(dir, 0o711), s.hold()); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o711), os.Mkdir(s.temporary(), 0o700), os.Chmod(s.temporary(), 0o777), s.hold()); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
@@ -271,7 +274,9 @@ var model = sync.OnceValues(func() (*Server, error) {
 		return nil, err
 	}
 	args := append([]string{"--no-defaults", "--datadir=" + s.data(), "--skip-test-db", "--auth-root-authentication-method=socket"}, asUser()...)
-	if out, err := exec.Command(program("mariadb-install-db"), args...).CombinedOutput(); err != nil {
+	install := exec.Command(program("mariadb-install-db"), args...)
+	install.Env = append(os.Environ(), "TMPDIR="+s.temporary())
+	if out, err := install.CombinedOutput(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("mariadb-install-db: %w: %s", err, out)
 	}
@@ -308,7 +313,7 @@ func (s *Server) make() error {
 		return err
 	}
 	s.args = slices.Concat([]string{
-		"--no-defaults", "--datadir=" + s.data(), "--socket=" + filepath.Join(s.data(), "socket"), "--pid-file=" + filepath.Join(s.data(), "server.pid"), "--log-error=" + filepath.Join(s.data(), "log"),
+		"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.temporary(), "--socket=" + filepath.Join(s.data(), "socket"), "--pid-file=" + filepath.Join(s.data(), "server.pid"), "--log-error=" + filepath.Join(s.data(), "log"),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--port=%d", port), "--skip-name-resolve", "--init-file=" + init, "--max-connections=500", "--performance-schema=OFF",
 		"--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M", "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=OFF", "--innodb-flush-method=nosync", "--debug-no-sync", "--innodb-file-per-table=OFF",
 	}, asUser(), s.args)
