@@ -1,9 +1,11 @@
 package mysql_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
+	driver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +17,8 @@ import (
 
 // Each setting that loses commits or spoils rows is refused by its name.
 func TestUnsafeServersAreRefused(t *testing.T) {
-	server := mysqltest.Start(t, mysqltest.Durable(), mysqltest.Setting("log-bin", "binlog"), mysqltest.Setting("sync-binlog", "1"), mysqltest.Setting("binlog-format", "ROW"))
+	server := mysqltest.Start(t, mysqltest.Durable(), mysqltest.Setting("log-bin", "binlog"), mysqltest.Setting("sync-binlog", "1"), mysqltest.Setting("binlog-format", "ROW"),
+		mysqltest.Setting("innodb-rollback-on-timeout", "1"))
 	opts := options(t, server)
 	opts.Unsafe = false
 	_ = open(t, server, opts).Close()
@@ -34,6 +37,7 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 		"table heard has the engine Aria":     {set: "ALTER TABLE " + opts.Schema + ".heard ENGINE=Aria", reset: "ALTER TABLE " + opts.Schema + ".heard ENGINE=InnoDB"},
 		"column provider of table operations": {set: "ALTER TABLE " + opts.Schema + ".operations MODIFY provider TEXT", reset: "ALTER TABLE " + opts.Schema + ".operations MODIFY provider BLOB NOT NULL"},
 		"a replica: connect to the primary":   {set: "CHANGE MASTER TO master_host='127.0.0.1', master_user='none', master_port=1", reset: "RESET SLAVE ALL"},
+		"the server is a replica":             {set: "CHANGE MASTER 'named' TO master_host='127.0.0.1', master_user='none', master_port=1", reset: "RESET SLAVE 'named' ALL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Exec(t, row.set)
@@ -58,6 +62,25 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 		defer server.Exec(t, "SET GLOBAL sync_binlog = 1")
 		_, err := j.Join(t.Context())
 		require.ErrorIs(t, err, mysql.ErrUnsafe, "each commit checks the settings")
+		tx, err := server.DB().Begin()
+		require.NoError(t, err)
+		_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+		require.ErrorIs(t, err, mysql.ErrUnsafe)
+		assert.ErrorContains(t, err, "sync_binlog")
+		require.NoError(t, tx.Rollback())
+	})
+	t.Run("innodb_rollback_on_timeout", func(t *testing.T) {
+		j := open(t, server, opts)
+		begun(t, j, "a")
+		holder, err := server.DB().Begin()
+		require.NoError(t, err)
+		_, err = holder.Exec("SELECT 1 FROM " + opts.Schema + ".operations FOR UPDATE")
+		require.NoError(t, err)
+		tx, err := theirs(t, server, func(c *driver.Config) { c.Params = map[string]string{"innodb_lock_wait_timeout": "1"} }).Begin()
+		require.NoError(t, err)
+		_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+		require.ErrorIs(t, err, journal.ErrTxAborted, "the server has undone what the application wrote")
+		require.NoError(t, errors.Join(holder.Rollback(), tx.Rollback()))
 	})
 }
 
@@ -91,6 +114,66 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 				assert.ErrorIs(t, err, row.is)
 			}
 		})
+	}
+}
+
+// The journal's own connections have the journal's settings, whatever the DSN says. In some charsets, a byte of a body would
+// take an escape sign for its second half, and the rest of the body would be read as SQL.
+func TestSettingsOfTheDSN(t *testing.T) {
+	server := mysqltest.Shared(t)
+	for _, setting := range []string{"charset=gbk", "charset=sjis", "collation=gbk_chinese_ci", "sql_select_limit=1", "completion_type=CHAIN"} {
+		t.Run(setting, func(t *testing.T) {
+			j, err := mysql.Open(t.Context(), server.DSN()+"?"+setting, options(t, server))
+			require.NoError(t, err)
+			defer j.Close()
+			ev := enqueue("a")
+			ev.Intent.Request.Body = []byte("\xbf' \x81' \x81\\")
+			_, err = j.Apply(t.Context(), ev)
+			require.NoError(t, err)
+			got, err := j.Get(t.Context(), ev.Ref)
+			require.NoError(t, err)
+			assert.Equal(t, ev.Intent.Request.Body, got.Request.Body)
+			for _, want := range []machine.Decision{machine.Execute, machine.Replay} {
+				tx, err := server.DB().Begin()
+				require.NoError(t, err)
+				result, err := j.EnqueueTx(t.Context(), mysql.SQL(tx), ev)
+				require.NoError(t, err)
+				assert.Equal(t, machine.Ignored, result.Decision)
+				assert.Equal(t, want.String(), received(t, j, tx, "a").String())
+			}
+		})
+	}
+}
+
+// leaving is the context of a caller that leaves between two statements.
+type leaving struct {
+	context.Context
+	left int
+}
+
+func (c *leaving) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A caller that leaves in the middle of a read leaves no transaction open, which would show later callers an old state.
+func TestReadersThatLeave(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	opts.Readers = 1
+	j := open(t, server, opts)
+	begun(t, j, "a")
+	for n := 0; ; n++ {
+		_, err := j.Get(&leaving{t.Context(), n}, journal.Ref{ID: "a"})
+		if err == nil {
+			assert.Greater(t, n, 3)
+			break
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = j.Get(t.Context(), journal.Ref{ID: "a"})
+		require.NoError(t, err, n)
 	}
 }
 

@@ -136,13 +136,24 @@ func TestKilledServerUnderLoad(t *testing.T) {
 	for _, c := range callers {
 		group.Go(func() { c.run(ctx, t) })
 	}
+	var others []*sql.Conn
 	for i := range soak.Times(3, 60) {
 		goOn()
+		for _, conn := range others {
+			assert.NoError(t, conn.PingContext(t.Context()), "a process ends only its own connections")
+			_ = conn.Close()
+		}
+		others = nil
 		if i%3 == 2 {
 			server.Sever(t)
 		} else {
 			server.Kill9(t)
 			server.Run(t)
+			for range 20 { // they get numbers that connections had before
+				conn, err := server.DB().Conn(t.Context())
+				require.NoError(t, err)
+				others = append(others, conn)
+			}
 		}
 	}
 	goOn()

@@ -70,12 +70,13 @@ func TestEnqueueByTheApplicationsSettings(t *testing.T) {
 		"no backslashes": func(c *driver.Config) {
 			c.Params = map[string]string{"sql_mode": "'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES'"}
 		},
+		"another charset": func(c *driver.Config) { assert.NoError(t, c.Apply(driver.Charset("gbk", ""))) },
 	} {
 		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 			t.Run(name+"/"+level.String(), func(t *testing.T) {
 				tx, err := theirs(t, server, change).BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
 				require.NoError(t, err)
-				id := name + level.String() + "'\\\x00\xff"
+				id := name + level.String() + "'\\\x00\xff\xbf'\x81\\"
 				for _, want := range []machine.Decision{machine.Recorded, machine.Ignored} {
 					result, err := j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue(id))
 					require.NoError(t, err)
@@ -116,6 +117,13 @@ func TestTransactionsThatAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "autocommit")
 	require.NoError(t, tx.Rollback())
 
+	tx, err = theirs(t, server, func(c *driver.Config) { c.Params = map[string]string{"unique_checks": "0"} }).Begin()
+	require.NoError(t, err)
+	_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
+	require.ErrorIs(t, err, mysql.ErrUnsafe)
+	assert.ErrorContains(t, err, "unique_checks")
+	require.NoError(t, tx.Rollback())
+
 	other := mysqltest.Start(t)
 	tx, err = other.DB().Begin()
 	require.NoError(t, err)
@@ -150,10 +158,7 @@ func TestStatementsThatCommitAreNoticed(t *testing.T) {
 	require.ErrorIs(t, mysql.SQL(tx).Commit(t.Context()), journal.ErrTxAborted)
 
 	// A handler that commits the reservation of its key can't record an answer as if it were in one commit.
-	reserve := machine.ReceiptEvent{
-		Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: "a"}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
-		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour,
-	}
+	reserve := reservation("a")
 	tx, err = server.DB().Begin()
 	require.NoError(t, err)
 	reserved, err := j.ReceiveTx(t.Context(), mysql.SQL(tx), reserve)
@@ -163,11 +168,111 @@ func TestStatementsThatCommitAreNoticed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec("START TRANSACTION")
 	require.NoError(t, err)
-	complete := reserve
-	complete.Kind, complete.Claim, complete.Answer, complete.Reserved = machine.ReceiptComplete, reserved.Receipt.Claim, &journal.Answer{Status: 201}, &reserved.Receipt
-	_, err = j.ReceiveTx(t.Context(), mysql.SQL(tx), complete)
+	_, err = j.ReceiveTx(t.Context(), mysql.SQL(tx), completion(reserve, &reserved.Receipt))
 	require.ErrorContains(t, err, "committed the transaction that reserved the key")
 	require.NoError(t, tx.Rollback())
+}
+
+// reservation reserves a key.
+func reservation(key string) machine.ReceiptEvent {
+	return machine.ReceiptEvent{
+		Kind: machine.ReceiptReserve, ReceiptKey: journal.ReceiptKey{Scope: "t acme", Key: key}, At: time.Now(), Place: "payments.create", Fingerprint: "a",
+		Same: func(*journal.Receipt) (bool, error) { return true, nil }, Keep: time.Hour,
+	}
+}
+
+// completion records the answer to a reserved key.
+func completion(ev machine.ReceiptEvent, reserved *journal.Receipt) machine.ReceiptEvent {
+	ev.Kind, ev.Claim, ev.Answer, ev.Reserved = machine.ReceiptComplete, reserved.Claim, &journal.Answer{Status: 201}, reserved
+	return ev
+}
+
+// received receives a request in a transaction of its own, and answers the request if its key is new.
+func received(t *testing.T, j *mysql.Journal, tx *sql.Tx, key string) machine.Decision {
+	t.Helper()
+	ev := reservation(key)
+	reserved, err := j.ReceiveTx(t.Context(), mysql.SQL(tx), ev)
+	require.NoError(t, err)
+	if reserved.Decision == machine.Execute {
+		_, err = j.ReceiveTx(t.Context(), mysql.SQL(tx), completion(ev, &reserved.Receipt))
+		require.NoError(t, err)
+	}
+	require.NoError(t, mysql.SQL(tx).Commit(t.Context()))
+	return reserved.Decision
+}
+
+// A transaction of repeatable reads that has read before another one's commit decides by that commit.
+func TestOldSnapshots(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead} {
+		t.Run(level.String(), func(t *testing.T) {
+			id := level.String()
+			old, err := server.DB().BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+			require.NoError(t, err)
+			defer func() { _ = old.Rollback() }()
+			var epoch int
+			require.NoError(t, old.QueryRow("SELECT epoch FROM "+opts.Schema+".journal").Scan(&epoch))
+			for _, row := range []struct {
+				number int64
+				later  bool
+				key    machine.Decision
+			}{{8, true, machine.Execute}, {7, false, machine.Replay}} {
+				tx, err := server.DB().Begin()
+				require.NoError(t, err)
+				later, err := j.AdvanceTx(t.Context(), mysql.SQL(tx), "source", id, row.number)
+				require.NoError(t, err)
+				assert.Equal(t, row.later, later)
+				_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue(id))
+				require.NoError(t, err)
+				assert.Equal(t, row.key.String(), received(t, j, tx, id).String())
+			}
+			later, err := j.AdvanceTx(t.Context(), mysql.SQL(old), "source", id, 7)
+			require.NoError(t, err)
+			assert.False(t, later, "8 was done before")
+			result, err := j.EnqueueTx(t.Context(), mysql.SQL(old), enqueue(id))
+			require.NoError(t, err)
+			assert.Equal(t, machine.Ignored, result.Decision)
+			assert.Equal(t, machine.Replay.String(), received(t, j, old, id).String())
+		})
+	}
+}
+
+// The journal begins no snapshot in the application's transaction. A handler that has waited for a lock reads the latest commits.
+func TestAHandlerReadsWhatIsCommitted(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	server.Exec(t, "CREATE TABLE "+opts.Schema+".ledger (a INT) ENGINE=InnoDB")
+	for name, receive := range map[string]func(tx journal.Tx){
+		"a request": func(tx journal.Tx) {
+			_, err := j.ReceiveTx(t.Context(), tx, reservation("a"))
+			require.NoError(t, err)
+		},
+		"a numbered message": func(tx journal.Tx) {
+			_, err := j.ReserveTx(t.Context(), tx, []machine.ReceiptEvent{reservation("b"), reservation("c")})
+			require.NoError(t, err)
+			_, err = j.AdvanceTx(t.Context(), tx, "source", "entity", 1)
+			require.NoError(t, err)
+		},
+		"an operation": func(tx journal.Tx) {
+			_, err := j.EnqueueTx(t.Context(), tx, enqueue("a"))
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.Exec(t, "DELETE FROM "+opts.Schema+".ledger")
+			tx, err := server.DB().BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			receive(mysql.SQL(tx))
+			server.Exec(t, "INSERT INTO "+opts.Schema+".ledger VALUES (1), (2)")
+			var n int
+			require.NoError(t, tx.QueryRow("SELECT count(*) FROM "+opts.Schema+".ledger").Scan(&n))
+			assert.Equal(t, 2, n)
+		})
+	}
 }
 
 // Transactions of repeatable reads that enqueue at once do not deadlock, and a deadlock of the application's own is an

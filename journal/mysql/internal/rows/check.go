@@ -44,6 +44,7 @@ func (d *Driver) check(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	d.packet.Store(int64(facts.MaxPacket))
+	d.undoes.Store(facts.Undoes)
 	if d.identity == "" { // it is opened
 		d.dialect = facts.Dialect
 	} else if d.dialect != facts.Dialect {
@@ -149,7 +150,7 @@ func (d *Driver) looksRestored(ctx context.Context, conn *sql.Conn, epoch int64,
 }
 
 // tables are the journal's tables.
-var tables = []string{"journal", "handles", "sessions", "lanes", "margins", "operations", "names", "requests", "answers", "marks", "mark_slots", "heard", "flows", "flow_steps", "receipts", "heads", "bookmarks"}
+var tables = []string{"journal", "identity", "handles", "sessions", "lanes", "margins", "operations", "names", "requests", "answers", "marks", "mark_slots", "heard", "flows", "flow_steps", "receipts", "heads", "bookmarks"}
 
 // checkTables returns an error for missing tables, for tables without transactions, and for columns whose collation would fold
 // names.
@@ -211,7 +212,9 @@ func (d *Driver) alone(ctx context.Context, conn *sql.Conn, queue func(*pipeline
 	p.queue(nil, "COMMIT")
 	err := p.send(ctx, conn)
 	if err != nil && myerr.IsStatements(err) {
-		_, _ = conn.ExecContext(ctx, "ROLLBACK")
+		if _, ends := conn.ExecContext(ctx, "ROLLBACK"); ends != nil {
+			server.HangUp(conn)
+		}
 	}
 	return err
 }

@@ -79,6 +79,7 @@ type Driver struct {
 	key      format.HashKey
 	dialect  server.Dialect
 	packet   atomic.Int64 // the server's max_allowed_packet
+	undoes   atomic.Bool  // the server's innodb_rollback_on_timeout
 
 	sessions     *leased.Sessions
 	memory       leased.Memory

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 type lane struct {
 	d    *Driver
 	conn *sql.Conn
-	id   int64 // of the connection, on the server
+	name string // of a lock that the connection holds: after a restart, the server gives the connection's number to another one
 
 	member *leased.Member // whose row it is; nil if it has none yet
 	number int
@@ -118,10 +119,13 @@ func (l *lane) connect(ctx context.Context) (err error) {
 	if l.conn, err = l.d.dial(ctx); err != nil {
 		return err
 	}
-	if err = l.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&l.id); err != nil {
+	name := rand.Text()
+	if _, err = l.conn.ExecContext(ctx, "DO GET_LOCK(?, 0)", name); err != nil {
 		l.hangUp()
+		return err
 	}
-	return err
+	l.name = name
+	return nil
 }
 
 // alone commits statements about the lane's row, without the guard, and reads the row.
@@ -228,12 +232,16 @@ func (l *lane) lacks(ctx context.Context, batch int64) error {
 // raise raises the lane's tenure, once the holder of its row is done. The holder may be this lane's former connection, which the
 // server has not seen end yet.
 func (l *lane) raise(ctx context.Context) (is rowState, err error) {
-	former := l.id
+	former := l.name
 	if err := l.connect(ctx); err != nil {
 		return is, err
 	}
-	if former != 0 && former != l.id {
-		_, _ = l.conn.ExecContext(ctx, "KILL "+strconv.FormatInt(former, 10)) // it may have ended, or be another server's
+	if former != "" && former != l.name {
+		var id sql.NullInt64
+		_ = l.conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", former).Scan(&id) // the statements below fail, too
+		if id.Valid {
+			_, _ = l.conn.ExecContext(ctx, "KILL "+strconv.FormatInt(id.Int64, 10)) // it may have ended just now
+		}
 	}
 	err = l.alone(ctx, l.member, &is, func(p *pipeline) {
 		p.queue(nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process = ? AND lane = ?", l.member.ID, l.number)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ type reader struct {
 	own   bool // c is the journal's own
 	alone bool // no transaction has begun
 	app   bool // c is the application's transaction
+
+	failed error // of a statement that may have ended the transaction; nil for none
 
 	later *pipeline // writes that are sent with the next read, or with COMMIT; nil for none
 }
@@ -45,10 +48,17 @@ func (r *reader) flush(ctx context.Context) error {
 // meaning is the function of the same name. The application's transaction waits for locks as it says itself, and can't be
 // repeated by the journal.
 func (r *reader) meaning(err error) error {
+	if r.app && myerr.Number(err) == myerr.LockWait && r.d.undoes.Load() {
+		return fmt.Errorf("%w (%w)", journal.ErrTxAborted, myerr.Explain(err))
+	}
 	if r.app && (myerr.FateOf(err) != myerr.Again || errors.Is(theirError(err), journal.ErrTxAborted)) {
 		return theirError(err)
 	}
-	return meaning(err)
+	err = meaning(err)
+	if err != nil && myerr.Number(err) != myerr.Duplicate && r.failed == nil {
+		r.failed = err
+	}
+	return err
 }
 
 // query reads rows behind the writes that were not sent yet.
@@ -129,7 +139,11 @@ func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 		if _, err := conn.ExecContext(ctx, beginSnapshot); err != nil {
 			return rowstore.Found{}, err
 		}
-		defer func() { _, _ = conn.ExecContext(ctx, "ROLLBACK") }()
+		defer func() {
+			if _, ends := conn.ExecContext(ctx, "ROLLBACK"); ends != nil {
+				server.HangUp(conn)
+			}
+		}()
 	}
 	p := r.pipeline()
 	f.queue(p)

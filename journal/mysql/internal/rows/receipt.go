@@ -216,6 +216,6 @@ func (t *tx) Advance(ctx context.Context, source, entity string, seq int64) (boo
 		return false, err
 	}
 	var was sql.NullInt64
-	err = t.query(ctx, one(&was), "SELECT was FROM {{s}}.heads WHERE identity = ?", identity)
+	err = t.query(ctx, one(&was), "SELECT was FROM {{s}}.heads WHERE identity = ? FOR UPDATE", identity)
 	return !was.Valid || was.Int64 < seq, err
 }

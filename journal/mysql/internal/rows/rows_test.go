@@ -1,8 +1,10 @@
 package rows_test
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -85,4 +87,45 @@ func holding(t *testing.T, server *mysqltest.Server, text string, arg any) (rele
 	_, err = tx.Exec(text, arg)
 	require.NoError(t, err)
 	return func() { require.NoError(t, tx.Rollback()) }
+}
+
+// A deadlock has the server roll the whole transaction back. No later statement is written outside of it.
+func TestNothingIsWrittenAfterADeadlock(t *testing.T) {
+	server := mysqltest.Shared(t)
+	name := server.Schema(t)
+	d := driver(t, server, name)
+	t.Cleanup(func() { _ = d.Close() })
+	put := func(tx rowstore.Tx, name string) error {
+		return tx.PutBookmark(t.Context(), &rowstore.Bookmark{Name: name, Version: 1, Record: []byte("r")})
+	}
+	theirs, err := server.DB().Begin()
+	require.NoError(t, err)
+	for i := range 20 { // the server chooses the transaction with fewer changes
+		_, err = theirs.Exec("INSERT INTO "+name+".bookmarks VALUES (?, 1, '')", []byte(fmt.Sprint("theirs ", i)))
+		require.NoError(t, err)
+	}
+	tx, _, _, err := d.Begin(t.Context(), rowstore.Keys{})
+	require.NoError(t, err)
+	defer tx.Rollback()
+	require.NoError(t, put(tx, "before"))
+	waits := make(chan error, 1)
+	go func() {
+		_, err := theirs.Exec("INSERT INTO " + name + ".bookmarks VALUES ('before', 1, '')")
+		waits <- err
+	}()
+	require.Eventually(t, func() bool { // it waits for the other one
+		var waiting int
+		return server.DB().QueryRow("SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'").Scan(&waiting) == nil && waiting > 0
+	}, time.Minute, 10*time.Millisecond)
+	failed := put(tx, "theirs 0")
+	require.NoError(t, <-waits)
+	require.ErrorIs(t, failed, rowstore.ErrMissed)
+	require.NoError(t, theirs.Rollback())
+	require.ErrorIs(t, put(tx, "after"), rowstore.ErrMissed)
+	require.ErrorIs(t, tx.Commit(t.Context(), rowstore.Head{}, nil), rowstore.ErrMissed)
+	require.NoError(t, d.Read(t.Context(), func(r rowstore.Reader) error {
+		found, err := r.Bookmarks(t.Context(), "", 10)
+		require.Empty(t, found)
+		return err
+	}))
 }

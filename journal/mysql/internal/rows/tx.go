@@ -131,14 +131,21 @@ func (t *tx) start(queue func(*pipeline)) (passed bool, err error) {
 	return true, nil
 }
 
-// bounded is a transaction's connection. All statements end with the transaction's time.
+// bounded is a transaction's connection. All statements end with the transaction's time. After a deadlock, the server has rolled
+// the transaction back, and would commit a further statement by itself. So no statement follows.
 type bounded struct{ t *tx }
 
 func (b bounded) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	if b.t.failed != nil {
+		return nil, b.t.failed
+	}
 	return b.t.lane.conn.ExecContext(b.t.ctx, query, args...)
 }
 
 func (b bounded) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	if b.t.failed != nil {
+		return nil, b.t.failed
+	}
 	return b.t.lane.conn.QueryContext(b.t.ctx, query, args...)
 }
 
@@ -220,6 +227,10 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 
 // commit sends statements, the lane's row by next, which the guard has locked, and COMMIT.
 func (t *tx) commit(ctx context.Context, p *pipeline, next string, args ...any) error {
+	if t.failed != nil {
+		t.Rollback()
+		return t.failed
+	}
 	defer t.end()
 	l := t.lane
 	p.queue(nil, next, append(args, l.member.ID, l.number, l.batch, l.tenure)...)

@@ -45,28 +45,42 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 }
 
 // isOurs returns an error if the transaction is not one of the journal's database, or has ended, or if its settings could
-// spoil a row.
+// spoil a row. It begins no snapshot: what the application reads later has all that was committed before.
 func (t *within) isOurs(ctx context.Context) error {
 	if err := server.InTransaction(ctx, t.theirs); err != nil {
 		return theirError(err)
 	}
 	var id string
-	var restored sql.NullString
-	var autocommit, strict bool
-	err := t.query(ctx, one(&id, &restored, &autocommit, &strict), "SELECT id, restored, @@autocommit, @@sql_mode LIKE '%STRICT_%' FROM {{s}}.journal")
+	var autocommit, strict, unique, durable bool
+	err := t.query(ctx, one(&id, &autocommit, &strict, &unique, &durable),
+		"SELECT id, @@autocommit, @@sql_mode LIKE '%STRICT_%', @@unique_checks, "+server.DurableSQL+" FROM {{s}}.identity WHERE one = 1{{share}}")
 	switch {
 	case myerr.Number(err) == 1146, err == nil && id != t.d.identity:
 		return fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)
 	case err != nil:
 		return err
-	case restored.Valid:
-		return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, restored.String)
 	case !autocommit:
 		return fmt.Errorf("%w: the transaction's connection has autocommit off, so a statement after the transaction's end would begin another one: leave autocommit on, and use BeginTx of database/sql", server.ErrUnsafe)
 	case !strict:
 		return fmt.Errorf("%w: the transaction's connection has a sql_mode without STRICT_TRANS_TABLES, in which the server cuts values short: set sql_mode in the DSN", server.ErrUnsafe)
+	case !unique:
+		return server.Unsafe("the transaction's connection has unique_checks off, so the server may take a key twice: leave unique_checks on")
+	case !durable && t.d.opts.Durable:
+		return server.Unsafe("a power loss loses acknowledged commits: set innodb_flush_log_at_trx_commit to 1, and sync_binlog to 1 with a binary log, or see Options.Durability")
 	}
 	return nil
+}
+
+// isWhole returns journal.ErrRestored if the journal counts as restored.
+func (t *within) isWhole(ctx context.Context) error {
+	var restored sql.NullString
+	p := t.d.pipeline(true)
+	p.queue(one(&restored), "SELECT restored FROM {{s}}.journal")
+	err := myerr.Explain(p.send(ctx, t.d.side))
+	if err == nil && restored.Valid {
+		err = fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, restored.String)
+	}
+	return err
 }
 
 // Find implements rowstore.Reader.
@@ -117,14 +131,16 @@ func (t *within) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 	return f.found, nil
 }
 
-// findNames reads committed names, and those that this transaction has added or removed.
+// findNames reads committed names. If a transaction holds one, maybe this one, it also reads those that this one has added.
 func (t *within) findNames(ctx context.Context, f *finding) error {
 	if len(f.keys.Names) == 0 {
 		return nil
 	}
 	p, text := t.d.pipeline(true), "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.keys.Names))
 	p.queue(f.name, text, digests(f.keys.Names)...)
-	if err := p.send(ctx, t.d.side); err != nil {
+	p.queue(ignored, text+"{{share}} NOWAIT", digests(f.keys.Names)...)
+	err := p.send(ctx, t.d.side)
+	if err == nil || myerr.FateOf(err) != myerr.Locked {
 		return myerr.Explain(err)
 	}
 	return t.query(ctx, f.name, text, digests(f.keys.Names)...)
@@ -171,6 +187,9 @@ func (t *within) Receipt(ctx context.Context, key journal.ReceiptKey) (found row
 	if err := t.isOurs(ctx); err != nil {
 		return found, err
 	}
+	if err := t.isWhole(ctx); err != nil {
+		return found, err
+	}
 	return t.tx.Receipt(ctx, key)
 }
 
@@ -184,9 +203,13 @@ func (t *within) ReserveReceipts(ctx context.Context, n int, made func(int, int6
 
 // Flow implements rowstore.Tx. The steps of a claim are recorded in a restored journal, too.
 func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (*rowstore.Flow, error) {
-	err := t.isOurs(ctx)
-	if err != nil && !(lock == rowstore.ShareLock && errors.Is(err, journal.ErrRestored)) {
+	if err := t.isOurs(ctx); err != nil {
 		return nil, err
+	}
+	if lock != rowstore.ShareLock {
+		if err := t.isWhole(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if handle == 0 {
 		p, text := t.d.pipeline(true), "SELECT handle FROM {{s}}.flows WHERE name = ?"
@@ -195,10 +218,9 @@ func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 			return nil, myerr.Explain(err)
 		}
 		if handle == 0 {
-			err = t.query(ctx, one(&handle), text, name[:])
-		}
-		if err != nil || handle == 0 {
-			return nil, err
+			if err := t.query(ctx, one(&handle), text, name[:]); err != nil || handle == 0 {
+				return nil, err
+			}
 		}
 	}
 	return t.tx.Flow(ctx, handle, name, lock)

@@ -149,7 +149,11 @@ func fill(ctx context.Context, conn *sql.Conn, q string) error {
 	if _, err := conn.ExecContext(ctx, "INSERT INTO "+q+".mark_slots VALUES "+strings.Join(slots, ",")+" ON DUPLICATE KEY UPDATE slot = VALUES(slot)"); err != nil {
 		return err
 	}
+	id := rand.Text()
+	if _, err := conn.ExecContext(ctx, "REPLACE INTO "+q+".identity VALUES (1, ?)", id); err != nil {
+		return err
+	}
 	_, err := conn.ExecContext(ctx, "INSERT INTO "+q+".journal (one, id, digest_key, epoch, schema_version, least_writer, hooked, leaps, naming, sealed, witnessed, history) VALUES (1, ?, ?, 1, ?, ?, 0, '', '', '', 0, '')",
-		rand.Text(), format.NewHashKey().Sealed(), needed, writer)
+		id, format.NewHashKey().Sealed(), needed, writer)
 	return err
 }

@@ -18,6 +18,7 @@ type Dialect struct {
 	MariaDB bool
 	Share   string // the clause of a read that locks rows for sharing
 	Place   string // an expression with the server's identity; empty on MariaDB, which has none
+	Sources string // the statement that lists the servers that the server replicates from
 }
 
 // least are the earliest versions with SKIP LOCKED and NOWAIT.
@@ -36,12 +37,12 @@ func dialectOf(version string) (Dialect, error) {
 		if number() < leastMariaDB {
 			return Dialect{}, fmt.Errorf("%w: the server is MariaDB %s, and 10.6 is needed", ErrUnsafe, version)
 		}
-		return Dialect{MariaDB: true, Share: " LOCK IN SHARE MODE", Place: "''"}, nil
+		return Dialect{MariaDB: true, Share: " LOCK IN SHARE MODE", Place: "''", Sources: "SHOW ALL REPLICAS STATUS"}, nil
 	}
 	if number() < leastMySQL {
 		return Dialect{}, fmt.Errorf("%w: the server is MySQL %s, and 8.0 is needed", ErrUnsafe, version)
 	}
-	return Dialect{Share: " FOR SHARE", Place: "@@global.server_uuid"}, nil
+	return Dialect{Share: " FOR SHARE", Place: "@@global.server_uuid", Sources: "SHOW REPLICA STATUS"}, nil
 }
 
 // unknownVariable is the number of MySQL's error for a variable that only MariaDB has.
@@ -75,8 +76,8 @@ var ErrEnded = fmt.Errorf("%w (a statement that commits by itself, such as CREAT
 // init is sent on each of the journal's own connections. An idle connection ends after the server has waited for that many
 // seconds, so a stopped process holds locks no longer.
 func initOf(wait int) string {
-	return fmt.Sprintf("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "+
-		"innodb_lock_wait_timeout = 1, lock_wait_timeout = 5, autocommit = 1, time_zone = '+00:00', wait_timeout = %d", wait)
+	return fmt.Sprintf("SET NAMES utf8mb4; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "+
+		"innodb_lock_wait_timeout = 1, lock_wait_timeout = 5, autocommit = 1, completion_type = 0, unique_checks = 1, sql_select_limit = 18446744073709551615, time_zone = '+00:00', wait_timeout = %d", wait)
 }
 
 // configure returns the configuration of the journal's own connections.
@@ -84,6 +85,7 @@ func configure(cfg *mysql.Config) *mysql.Config {
 	cfg = cfg.Clone()
 	cfg.MultiStatements, cfg.InterpolateParams, cfg.ClientFoundRows, cfg.ParseTime = true, true, false, false
 	cfg.MaxAllowedPacket = 0 // the server's
+	cfg.Collation = ""       // see initOf
 	cfg.Logger = &mysql.NopLogger{}
 	if cfg.Timeout == 0 || cfg.Timeout > DialTime {
 		cfg.Timeout = DialTime

@@ -22,6 +22,11 @@ const DialTime = 10 * time.Second
 // ErrUnsafe is mysql.ErrUnsafe.
 var ErrUnsafe = errors.New("mysql: not safe for a journal")
 
+// Unsafe returns an ErrUnsafe with a text.
+func Unsafe(text string, args ...any) error {
+	return fmt.Errorf("%w: "+text, append([]any{ErrUnsafe}, args...)...)
+}
+
 // Open returns a pool of at most that many connections. The server ends a connection that is idle for wait seconds.
 func Open(cfg *mysql.Config, most, wait int) (*sql.DB, error) {
 	made, err := mysql.NewConnector(configure(cfg))
@@ -70,6 +75,7 @@ type Facts struct {
 	Dialect   Dialect
 	Place     string // "" if the server has no identity
 	MaxPacket int
+	Undoes    bool // a wait for a lock that takes too long undoes the whole transaction
 }
 
 // DurableSQL is true if commits are durable on the server's own disk.
@@ -87,15 +93,13 @@ func Check(ctx context.Context, conn *sql.Conn, needs Needs) (f Facts, err error
 	var logs, readOnly bool
 	var flush, sync int
 	var format, engine string
-	err = conn.QueryRowContext(ctx, "SELECT @@global.log_bin, @@global.read_only, @@global.innodb_flush_log_at_trx_commit, @@global.sync_binlog, @@session.binlog_format, @@session.default_storage_engine, @@max_allowed_packet, "+f.Dialect.Place).
-		Scan(&logs, &readOnly, &flush, &sync, &format, &engine, &f.MaxPacket, &f.Place)
+	err = conn.QueryRowContext(ctx, "SELECT @@global.log_bin, @@global.read_only, @@global.innodb_flush_log_at_trx_commit, @@global.sync_binlog, @@session.binlog_format, @@session.default_storage_engine, @@max_allowed_packet, @@global.innodb_rollback_on_timeout, "+f.Dialect.Place).
+		Scan(&logs, &readOnly, &flush, &sync, &format, &engine, &f.MaxPacket, &f.Undoes, &f.Place)
 	if err != nil || needs.ReadOnly {
 		return f, err
 	}
-	refuse := func(text string, args ...any) (Facts, error) {
-		return f, fmt.Errorf("%w: "+text, append([]any{ErrUnsafe}, args...)...)
-	}
-	switch galera, replica, err := around(ctx, conn); {
+	refuse := func(text string, args ...any) (Facts, error) { return f, Unsafe(text, args...) }
+	switch galera, replica, err := around(ctx, conn, f.Dialect.Sources); {
 	case err != nil:
 		return f, err
 	case galera:
@@ -120,13 +124,13 @@ func Check(ctx context.Context, conn *sql.Conn, needs Needs) (f Facts, err error
 
 // around reports whether the server is a Galera node, and whether it replicates from another server. An account without the
 // privilege to ask does not learn about replication. Then read_only has to tell.
-func around(ctx context.Context, conn *sql.Conn) (galera, replica bool, err error) {
+func around(ctx context.Context, conn *sql.Conn, sources string) (galera, replica bool, err error) {
 	var name, value string
 	err = conn.QueryRowContext(ctx, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'").Scan(&name, &value)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return false, false, err
 	}
-	rows, err := conn.QueryContext(ctx, "SHOW REPLICA STATUS")
+	rows, err := conn.QueryContext(ctx, sources)
 	if err != nil {
 		if myerr.IsStatements(err) {
 			err = nil

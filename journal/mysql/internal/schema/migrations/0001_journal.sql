@@ -20,6 +20,10 @@ CREATE TABLE IF NOT EXISTS {{s}}.journal (
   history MEDIUMBLOB NOT NULL             -- who adopted or confirmed it, a line each
 ) ENGINE=InnoDB;
 
+-- The journal's id once more, in a row that no transaction changes. So the application's transaction can read the id with a lock that
+-- meets no other lock. A read without a lock would begin the snapshot of a transaction of repeatable reads.
+CREATE TABLE IF NOT EXISTS {{s}}.identity (one TINYINT NOT NULL PRIMARY KEY, id VARBINARY(64) NOT NULL) ENGINE=InnoDB;
+
 -- Each process takes handles in blocks of 1024. Handles of operations carry the epoch from bit 40 on.
 CREATE TABLE IF NOT EXISTS {{s}}.handles (name VARBINARY(16) NOT NULL PRIMARY KEY, next BIGINT NOT NULL) ENGINE=InnoDB;
 INSERT INTO {{s}}.handles VALUES ('operations', 1099511627777), ('receipts', 1), ('flows', 1) ON DUPLICATE KEY UPDATE next = next;
