@@ -118,9 +118,8 @@ func TestKilledServerUnderLoad(t *testing.T) {
 	var callers []*caller
 	var told atomic.Int64
 	goOn := func() {
-		for until := told.Load() + 20; told.Load() < until; {
-			time.Sleep(time.Millisecond)
-		}
+		until := told.Load() + 20
+		require.Eventually(t, func() bool { return told.Load() >= until }, 5*time.Minute, time.Millisecond, "the callers go on")
 	}
 	for p := range 2 {
 		j := open(t, server, opts)
