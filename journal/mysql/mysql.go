@@ -97,15 +97,11 @@ const (
 	LosesNothing
 )
 
-// Witness keeps a number outside the database: in a file on another machine, an object, a ConfigMap. If an earlier state is put
-// back while no process is alive, the database is behind the witness. Each deployment has one Witness, shared by the
-// deployment's processes. The methods are safe for concurrent use. A postgres.WitnessFile is one.
-type Witness interface {
-	// Load returns the last stored number, or 0.
-	Load(ctx context.Context) (int64, error)
-	// Store keeps a number. The number need not be the greatest: the journal is never behind a stored number.
-	Store(ctx context.Context, number int64) error
-}
+// Witness keeps a number outside the database. See journal.Witness.
+type Witness = journal.Witness
+
+// WitnessFile is a Witness in a file. See journal.WitnessFile.
+type WitnessFile = journal.WitnessFile
 
 var (
 	// ErrUnsafe means that the server's settings lose acknowledged commits, or do not suit a journal. The error names the

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/fleet"
@@ -112,6 +113,12 @@ const (
 	// MayLose is FailoverUnknown without Open's warning about commits without a standby.
 	MayLose
 )
+
+// Witness keeps a number outside the database. See journal.Witness.
+type Witness = journal.Witness
+
+// WitnessFile is a Witness in a file. See journal.WitnessFile.
+type WitnessFile = journal.WitnessFile
 
 // pace is how leases are renewed, and how long others may take.
 type pace struct {

@@ -56,15 +56,9 @@ type Options struct {
 	Existing   bool
 	Durable    bool // commits have to be durable on the server's own disk
 	Movable    bool // another server that has the journal lacks nothing
-	Witness    Witness
+	Witness    journal.Witness
 	AnyTime    bool // events may be ahead of the server's clock
 	Readers    int  // connections that read; 0 means readers
-}
-
-// Witness is mysql.Witness.
-type Witness interface {
-	Load(ctx context.Context) (int64, error)
-	Store(ctx context.Context, number int64) error
 }
 
 // Driver is a rowstore.Driver on one database. Open makes one.

@@ -2,6 +2,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -9,14 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 	"github.com/onceward/onceward/journal/mysql/internal/server"
 )
@@ -24,12 +24,7 @@ import (
 // Default is the journal's database if the caller names none.
 const Default = "onceward"
 
-// needed is the version that this release can use. writer is this release's number among the releases that write to a
-// journal. A migration that breaks older ones raises journal.least_writer.
-const (
-	needed = 1
-	writer = 1
-)
+var tables = store.Schema{Store: "mysql", Needed: 1, Writer: 1}
 
 // Slots is how many locks the marks share.
 const Slots = 256
@@ -43,43 +38,17 @@ func Migrations() fs.FS {
 	return sub
 }
 
-var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-
 // Quoted returns the database's name in SQL. An empty name means Default.
 func Quoted(schema string) (string, error) {
-	if schema == "" {
-		schema = Default
-	}
-	if !plainName.MatchString(schema) {
-		return "", fmt.Errorf("mysql: schema %q: a name of a-z, 0-9 and _ is needed, of at most 63 characters, that begins with no digit", schema)
-	}
-	return "`" + schema + "`", nil
-}
-
-// noJournal is a journal.ErrVersion that does not mention versions, and a fs.ErrNotExist, as if a file were missing.
-type noJournal struct{}
-
-func (noJournal) Error() string {
-	return "mysql: there is no journal in the database: run mysql.Migrate, set Options.Migrate, or correct Options.Schema"
-}
-
-func (noJournal) Is(target error) bool {
-	return target == journal.ErrVersion || target == fs.ErrNotExist
+	schema = cmp.Or(schema, Default)
+	return "`" + schema + "`", tables.CheckName(schema)
 }
 
 // ErrNoJournal means that the database has no journal.
-var ErrNoJournal error = noJournal{}
+var ErrNoJournal error = store.NoJournal("mysql: there is no journal in the database: run mysql.Migrate, set Options.Migrate, or correct Options.Schema")
 
 // Check rejects a schema that this release can't use.
-func Check(version, leastWriter int) error {
-	switch {
-	case version < needed:
-		return fmt.Errorf("%w: the schema has version %d, and this release needs version %d: run mysql.Migrate, or set Options.Migrate", journal.ErrVersion, version, needed)
-	case leastWriter > writer:
-		return fmt.Errorf("%w: it needs a release that writes with version %d, and this one writes with version %d: upgrade", journal.ErrVersion, leastWriter, writer)
-	}
-	return nil
-}
+func Check(version, leastWriter int) error { return tables.Check(version, leastWriter) }
 
 // Migrate makes the journal's tables, or migrates them. Statements may run again after a failure.
 func Migrate(ctx context.Context, cfg *mysql.Config, schema string) error {
@@ -120,7 +89,7 @@ func migrate(ctx context.Context, conn *sql.Conn, q string) error {
 	}
 	var version int
 	err = conn.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version)
-	if err == nil && version >= needed {
+	if err == nil && version >= tables.Needed {
 		return nil
 	}
 	names, err := fs.Glob(migrations, "migrations/*.sql")
@@ -154,6 +123,6 @@ func fill(ctx context.Context, conn *sql.Conn, q string) error {
 		return err
 	}
 	_, err := conn.ExecContext(ctx, "INSERT INTO "+q+".journal (one, id, digest_key, epoch, schema_version, least_writer, hooked, leaps, naming, sealed, witnessed, history) VALUES (1, ?, ?, 1, ?, ?, 0, '', '', '', 0, '')",
-		id, format.NewHashKey().Sealed(), needed, writer)
+		id, format.NewHashKey().Sealed(), tables.Needed, tables.Writer)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
@@ -35,16 +36,10 @@ type Options struct {
 	Durable    bool // commits have to be durable by the server's own disk
 	Promotable bool // a promoted standby has all commits
 	MayLose    bool // no warning if commits wait for no standby
-	Witness    Witness
+	Witness    journal.Witness
 
 	// Transact runs f in a fenced transaction.
 	Transact func(ctx context.Context, doing string, f func(context.Context, apptx.Runner) error) error
-}
-
-// Witness is postgres.Witness.
-type Witness interface {
-	Load(ctx context.Context) (int64, error)
-	Store(ctx context.Context, number int64) error
 }
 
 // Fleet is this process's part in a journal. It is safe for concurrent use.

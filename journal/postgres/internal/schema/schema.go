@@ -2,6 +2,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -10,7 +11,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +22,7 @@ import (
 
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/store"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
 )
 
@@ -29,13 +30,9 @@ import (
 const Default = "onceward"
 
 // least is the earliest version of the schema that Migrate can migrate. Earlier versions belong to another store.
-// needed is the earliest version that this release can use. writer is this release's number among the releases that
-// write to a journal. A migration that breaks older ones raises journal.least_writer.
-const (
-	least  = 5
-	needed = 7
-	writer = 4
-)
+const least = 5
+
+var tables = store.Schema{Store: "postgres", Needed: 7, Writer: 4}
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -46,44 +43,21 @@ func Migrations() fs.FS {
 	return sub
 }
 
-var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
-
 // Quoted returns the schema's name in SQL. An empty name means Default.
 func Quoted(schema string) (string, error) {
-	if schema == "" {
-		schema = Default
-	}
-	if !plainName.MatchString(schema) {
-		return "", fmt.Errorf("postgres: schema %q: a name of a-z, 0-9 and _ is needed, of at most 63 characters, that begins with no digit", schema)
-	}
-	return `"` + schema + `"`, nil
-}
-
-// noJournal is a journal.ErrVersion that does not mention versions, and a fs.ErrNotExist, as if a file were missing.
-type noJournal struct{}
-
-func (noJournal) Error() string {
-	return "postgres: there is no journal in that schema: run postgres.Migrate, or set Options.Migrate; or is it another database, or Options.Schema?"
-}
-
-func (noJournal) Is(target error) bool {
-	return target == journal.ErrVersion || target == fs.ErrNotExist
+	schema = cmp.Or(schema, Default)
+	return `"` + schema + `"`, tables.CheckName(schema)
 }
 
 // ErrNoJournal means that the schema has no journal.
-var ErrNoJournal error = noJournal{}
+var ErrNoJournal error = store.NoJournal("postgres: there is no journal in that schema: run postgres.Migrate, or set Options.Migrate; or is it another database, or Options.Schema?")
 
 // Check rejects a schema that this release can't use.
 func Check(version, leastWriter int) error {
-	switch {
-	case version < least:
+	if version < least {
 		return ofEarlierStore(version)
-	case version < needed:
-		return fmt.Errorf("%w: the schema has version %d, and this release needs version %d: run postgres.Migrate, or set Options.Migrate", journal.ErrVersion, version, needed)
-	case leastWriter > writer:
-		return fmt.Errorf("%w: it needs a release that writes with version %d, and this one writes with version %d: upgrade", journal.ErrVersion, leastWriter, writer)
 	}
-	return nil
+	return tables.Check(version, leastWriter)
 }
 
 func ofEarlierStore(version int) error {
