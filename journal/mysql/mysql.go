@@ -73,7 +73,8 @@ type Options struct {
 	// parameters. Default: slog.Default().
 	Logger *slog.Logger
 
-	pace leased.Pace // tests change it. Zero means leased.UsualPace
+	pace    leased.Pace   // tests change it. Zero means leased.UsualPace
+	handler time.Duration // likewise: the time of DeliverTx's function. Zero means handlerTime
 }
 
 // Durability says what makes acknowledged commits durable.
@@ -218,6 +219,28 @@ func (j *Journal) Now() time.Time { return j.driver.Clock() }
 // AwaitExpired waits, 24 seconds at most, while another process's expired session holds operations or flows. See
 // machine.Expirer.
 func (j *Journal) AwaitExpired(ctx context.Context) error { return j.driver.AwaitExpired(ctx) }
+
+// handlerTime is how long DeliverTx waits for its function.
+const handlerTime = 25 * time.Second
+
+// errSlowHandler says what to do about a slow handler. Otherwise each retry of the delivery would end the same way.
+var errSlowHandler = errors.New("mysql: deliver: the handler took longer than 25 seconds, and nothing is recorded: let it only write, and do slow work elsewhere")
+
+// DeliverTx applies ev, of kind EventDeliver, and calls f to write in the same transaction, by a Tx whose Driver is a
+// *sql.Tx. The connection ends with the transaction, and so do the session's settings. After 25 seconds f's context ends and
+// nothing is recorded. Four handlers run at a time, and delay only each other. Until f has returned, the operation's other
+// callers wait. Close waits some seconds for f.
+func (j *Journal) DeliverTx(ctx context.Context, ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Result, error) {
+	return j.store.DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.opts.handler, handlerTime), errSlowHandler)
+		defer cancel()
+		err := f(ctx, tx)
+		if over := ctx.Err(); over != nil && (err == nil || errors.Is(err, over)) {
+			err = context.Cause(ctx)
+		}
+		return err
+	})
+}
 
 // Confirm ends the restored state without changing an operation: after a planned move, or a failover without loss. The caller
 // asserts that nothing was lost, and that no other copy is, or will be, in use. Confirm ends all sessions. If the journal does

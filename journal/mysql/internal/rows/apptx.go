@@ -27,7 +27,7 @@ func (t theirTx) Driver() any { return t.tx }
 // Commit implements journal.Tx. A transaction that has ended unnoticed fails with journal.ErrTxAborted.
 func (t theirTx) Commit(ctx context.Context) error {
 	defer t.release()
-	if err := server.InTransaction(ctx, t.tx); err != nil {
+	if err := t.goesOn(ctx); err != nil {
 		_ = t.tx.Rollback()
 		return theirError(err)
 	}
@@ -43,7 +43,23 @@ func (t theirTx) Rollback(context.Context) error {
 	return nil
 }
 
-// release gives the connection of a BeginTx back.
+// goesOn returns an error if the transaction has ended unnoticed. Of a transaction of BeginTx, it also notices that another one
+// has begun since.
+func (t theirTx) goesOn(ctx context.Context) error {
+	if t.conn == nil {
+		return server.InTransaction(ctx, t.tx)
+	}
+	_, err := t.tx.ExecContext(ctx, "RELEASE SAVEPOINT "+begun)
+	if myerr.Number(err) == myerr.NoSavepoint {
+		return server.ErrEnded
+	}
+	return err
+}
+
+// begun is the savepoint at the begin of a transaction of BeginTx.
+const begun = "onceward_begun"
+
+// release ends the connection of a BeginTx.
 func (t theirTx) release() {
 	if t.conn != nil {
 		_ = t.conn.Close()
@@ -67,25 +83,25 @@ func theirError(err error) error {
 	return myerr.Explain(err)
 }
 
-// BeginTx implements rowstore.Driver. Driver returns a *sql.Tx.
+// BeginTx implements rowstore.Driver. Driver returns a *sql.Tx. Each transaction has a connection of its own, which ends with the
+// transaction: no later caller gets settings, a role or temporary tables that a caller has left.
 func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error) {
 	pool := d.apps
 	if delivery {
 		pool = d.deliveries
 	}
-	for {
-		conn, err := pool.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		// The end of ctx ends the wait for a connection, and not the transaction.
-		tx, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-		if err == nil {
-			return theirTx{tx: tx, d: d, conn: conn}, nil
-		}
-		server.HangUp(conn)
-		if ctx.Err() != nil || !myerr.IsConnections(err) {
-			return nil, myerr.Explain(err)
-		}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return nil, myerr.Explain(err)
 	}
+	// The end of ctx ends the wait for a connection, and not the transaction.
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "SAVEPOINT "+begun)
+	}
+	if err != nil {
+		server.HangUp(conn)
+		return nil, myerr.Explain(err)
+	}
+	return theirTx{tx: tx, d: d, conn: conn}, nil
 }

@@ -136,6 +136,9 @@ func (d *Driver) start(ctx context.Context, cfg *mysql.Config) error {
 			return err
 		}
 	}
+	for _, db := range []*sql.DB{d.apps, d.deliveries} {
+		db.SetMaxIdleConns(-1) // see BeginTx
+	}
 	conn, err := d.dial(ctx)
 	if err != nil {
 		return err
