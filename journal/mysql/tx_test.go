@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -360,8 +361,39 @@ func TestBodyOverTheLimitOfPackets(t *testing.T) {
 // gets it, or before the client gets the answer.
 type relay struct {
 	net.Listener
+	armed atomic.Int32
+
+	mu     sync.Mutex
 	server string
-	armed  atomic.Int32
+	open   []net.Conn
+}
+
+// goesTo leads to another server from now on, and cuts the connections.
+func (r *relay) goesTo(server string) {
+	r.leads(server)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, conn := range r.open {
+		_ = conn.Close()
+	}
+	r.open = nil
+}
+
+// leads has new connections lead to another server.
+func (r *relay) leads(server string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.server = server
+}
+
+func (r *relay) dial(client net.Conn) (net.Conn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	server, err := net.Dial("tcp", r.server)
+	if err == nil {
+		r.open = append(r.open, client, server)
+	}
+	return server, err
 }
 
 const (
@@ -389,7 +421,7 @@ func newRelay(t *testing.T, server string) *relay {
 
 func (r *relay) pass(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", r.server)
+	server, err := r.dial(client)
 	if err != nil {
 		return
 	}

@@ -283,6 +283,9 @@ var model = sync.OnceValues(func() (*Server, error) {
 	return s, nil
 })
 
+// password is the account's on each server of this process, so a client finds its way from one server to its replica.
+var password = rand.Text()
+
 // asUser is the option that names the user of the server. A server refuses to run as root.
 func asUser() []string {
 	if os.Geteuid() != 0 {
@@ -303,12 +306,11 @@ func (s *Server) make() error {
 	if err != nil {
 		return err
 	}
-	password := rand.Text()
 	s.cfg = mysql.NewConfig()
 	s.cfg.User, s.cfg.Passwd, s.cfg.Net, s.cfg.Addr = "onceward", password, "tcp", fmt.Sprintf("127.0.0.1:%d", port)
 	s.cfg.Logger = &mysql.NopLogger{}
 	init := filepath.Join(s.dir, "init.sql")
-	text := "CREATE USER IF NOT EXISTS onceward@'127.0.0.1' IDENTIFIED BY '" + password + "';\nGRANT ALL ON *.* TO onceward@'127.0.0.1' WITH GRANT OPTION;\n"
+	text := "SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS onceward@'127.0.0.1' IDENTIFIED BY '" + password + "';\nGRANT ALL ON *.* TO onceward@'127.0.0.1' WITH GRANT OPTION;\n"
 	if err := s.give(init, text); err != nil {
 		return err
 	}

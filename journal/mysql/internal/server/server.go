@@ -123,21 +123,34 @@ func Check(ctx context.Context, conn *sql.Conn, needs Needs) (f Facts, err error
 }
 
 // around reports whether the server is a Galera node, and whether it replicates from another server. An account without the
-// privilege to ask does not learn about replication. Then read_only has to tell.
+// privilege to ask for sources learns only of MariaDB's replication that runs. Otherwise, read_only has to tell.
 func around(ctx context.Context, conn *sql.Conn, sources string) (galera, replica bool, err error) {
-	var name, value string
-	err = conn.QueryRowContext(ctx, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'").Scan(&name, &value)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	node, err := shown(ctx, conn, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
+	if err != nil {
 		return false, false, err
 	}
+	running, err := shown(ctx, conn, "SHOW GLOBAL STATUS LIKE 'Slaves_running'")
+	if err != nil {
+		return false, false, err
+	}
+	galera, replica = node == "ON", running != "" && running != "0"
 	rows, err := conn.QueryContext(ctx, sources)
 	if err != nil {
 		if myerr.IsStatements(err) {
 			err = nil
 		}
-		return value == "ON", false, err
+		return galera, replica, err
 	}
 	defer rows.Close()
-	replica = rows.Next()
-	return value == "ON", replica, rows.Err()
+	return galera, rows.Next() || replica, rows.Err()
+}
+
+// shown returns the value of a SHOW statement for one name, or "" if the server does not know the name.
+func shown(ctx context.Context, conn *sql.Conn, statement string) (value string, err error) {
+	var name string
+	err = conn.QueryRowContext(ctx, statement).Scan(&name, &value)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return value, err
 }
