@@ -46,7 +46,7 @@ const (
 	Duplicate      = 1062
 	LockWait       = 1205
 	Deadlock       = 1213
-	Subquery       = 1242 // of a statement that must have changed a number of rows
+	OutOfRange     = 1690 // of a statement that must have changed a number of rows
 	NoSavepoint    = 1305
 	PacketTooLarge = 1153
 )
@@ -58,15 +58,15 @@ var fates = map[uint16]struct {
 	fate   Fate
 	reason string
 }{
-	Duplicate: {Again, "the row exists already"},
-	Deadlock:  {Again, "deadlock: the server rolled the transaction back"},
-	Subquery:  {Again, "another transaction has changed a row"},
-	1020:      {Again, "another transaction has changed a row since the transaction's snapshot"},
-	LockWait:  {Locked, "another transaction holds a row for too long"},
-	3572:      {Locked, "another transaction holds a row"},
-	1317:      {Locked, "the statement was interrupted"},
-	1969:      {Locked, "the statement took too long"},
-	3024:      {Locked, "the statement took too long"},
+	Duplicate:  {Again, "the row exists already"},
+	Deadlock:   {Again, "deadlock: the server rolled the transaction back"},
+	OutOfRange: {Again, "another transaction has changed a row"},
+	1020:       {Again, "another transaction has changed a row since the transaction's snapshot"},
+	LockWait:   {Locked, "another transaction holds a row for too long"},
+	3572:       {Locked, "another transaction holds a row"},
+	1317:       {Locked, "the statement was interrupted"},
+	1969:       {Locked, "the statement took too long"},
+	3024:       {Locked, "the statement took too long"},
 
 	1040: {Outage, "the server has too many connections: raise max_connections"},
 	1053: {Outage, "the server is shutting down"},

@@ -2,7 +2,7 @@ package rows
 
 import (
 	"database/sql"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -14,21 +14,21 @@ import (
 //   - the process and its sessions live,
 //   - commits are durable, and the server is no replica.
 //
-// It locks the lane's row. So a process that ends this one's sessions waits for the transaction. It also reads the server's time
-// and the head, with the clock of all lanes: the latest time, the jump that was seen last, and the least margin.
+// A process that ends sessions of another one raises the tenure of that one's lanes first. So sessions that a lane has seen alive
+// live until the tenure is raised. The guard locks nothing: the commit fails if the lane's row has changed since. It also reads
+// the server's time and the head, with the clock of all lanes: the latest time, the jump that was seen last, and the least margin.
 const (
-	lockLane = "SELECT batch, tenure FROM {{s}}.lanes WHERE process = ? AND lane = ? FOR UPDATE"
-	lanesOf  = "SELECT lane, batch FROM {{s}}.lanes WHERE process = ?"
-	alive    = "(SELECT count(*) FROM {{s}}.sessions WHERE epoch = ? AND buried_at IS NULL AND (id = ? OR expires_at > " + nowSQL + ") AND id IN "
-	sound    = "SELECT " + nowSQL + ", NOT @@global.read_only, " + server.DurableSQL + ", "
+	sound = "SELECT " + nowSQL + ", NOT @@global.read_only, " + server.DurableSQL + ", "
+	alive = "(SELECT count(*) FROM {{s}}.sessions WHERE epoch = ? AND buried_at IS NULL AND (id = ? OR expires_at > " + nowSQL + ") AND id IN "
 	// clocks has aggregates beside the columns of the only journal: no mode of the journal's sessions forbids that, and the server
 	// needs no temporary table.
 	clocks = `coalesce(max(l.seq), 0), coalesce(max(l.last_at), 0), coalesce((SELECT jumped_at FROM {{s}}.lanes ORDER BY seq DESC LIMIT 1), 0),
-		coalesce(least(min(nullif(l.least_margin, 0)), (SELECT min(least_margin) FROM {{s}}.margins)), min(nullif(l.least_margin, 0)), (SELECT min(least_margin) FROM {{s}}.margins), 0),
-		coalesce(max(l.ahead_at), 0), hooked, naming, leaps, restored, j.epoch, coalesce(deployment, ''), sealed FROM {{s}}.journal j LEFT JOIN {{s}}.lanes l ON TRUE`
+		min(nullif(l.least_margin, 0)), (SELECT min(least_margin) FROM {{s}}.margins), coalesce(max(l.ahead_at), 0),
+		hooked, naming, leaps, restored, j.epoch, coalesce(deployment, ''), sealed FROM {{s}}.journal j LEFT JOIN {{s}}.lanes l ON TRUE`
+	lanesOf = "SELECT lane, batch FROM {{s}}.lanes WHERE process = ?"
 
-	// commitLane moves the row of a lane, which the guard has locked, to the next batch. Its place is a later one than that of
-	// any commit that the transaction has seen.
+	// commitLane moves the row of a lane to the next batch, or changes no row if another process has fenced the lane off. Its
+	// place is a later one than that of any commit that the transaction has seen.
 	commitLane = "UPDATE {{s}}.lanes SET batch = batch + 1, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, seq = greatest(? + 1, " + nowSQL + ")" + ofLane
 	// commitQuietly is commitLane for a transaction that sees no caller's clock.
 	commitQuietly = "UPDATE {{s}}.lanes SET batch = batch + 1" + ofLane
@@ -44,13 +44,12 @@ const (
 	setLeaps = "UPDATE {{s}}.journal SET leaps = ? WHERE leaps = ?"
 )
 
-// guard is what the guard's statements have read.
+// guard is what the guard has read.
 type guard struct {
-	lane            rowState
-	alive           int // of the process and the sessions that it needs
-	there, told     int // lanes that have what was acknowledged, and how many were acknowledged
-	writes, durable bool
-	now             int64
+	lanes, mustLanes int // that are as they have to be, and how many have to be
+	alive, mustLive  int // likewise the process and the sessions that the transaction needs
+	writes, durable  bool
+	now              int64
 }
 
 func batchesOf(batches map[int]int64) answer {
@@ -63,41 +62,51 @@ func batchesOf(batches map[int]int64) answer {
 	}
 }
 
-// queueGuard queues the guard of the lane's next transaction: few statements, since the server sends each result by itself.
+// queueGuard queues the guard of the lane's next transaction: one statement, since the server sends each result by itself.
 func (t *tx) queueGuard(p *pipeline, g *guard) {
 	l := t.lane
-	p.queue(func(rows *sql.Rows) error { g.lane.there = true; return rows.Scan(&g.lane.Batch, &g.lane.Tenure) }, lockLane, l.member.ID, l.number)
-	ids := append([]string{l.member.ID}, t.needs...)
-	text, args := sound+alive+places(len(ids))+"), ", append([]any{l.member.Epoch, l.member.ID}, anys(ids)...)
-	told := t.d.acknowledged.Of(l.member)
-	if g.told = len(told); g.told > 0 {
-		text += "(SELECT count(*) FROM {{s}}.lanes WHERE process = ? AND (" + strings.TrimSuffix(strings.Repeat("lane = ? AND batch >= ? OR ", g.told), " OR ") + ")), "
-		args = append(args, l.member.ID)
-		for number, batch := range told {
-			args = append(args, number, batch)
+	text, args := sound+"coalesce(sum(l.process = ? AND (l.lane = ? AND l.batch = ? AND l.tenure = ?", []any{l.member.ID, l.number, l.batch, l.tenure}
+	g.mustLanes = 1
+	for number, batch := range t.d.acknowledged.Of(l.member) {
+		if number != l.number {
+			text, args = text+" OR l.lane = ? AND l.batch >= ?", append(args, number, batch)
+			g.mustLanes++
 		}
+	}
+	text += ")), 0), "
+	if l.living == nil || !slices.Equal(l.living, t.needs) {
+		g.mustLive = len(t.needs) + 1
+		text += alive + places(g.mustLive) + "), "
+		args = append(append(args, l.member.Epoch, l.member.ID, l.member.ID), anys(t.needs)...)
 	} else {
 		text += "0, "
 	}
 	p.queue(func(rows *sql.Rows) (err error) {
-		t.recorded, err = t.d.scanHead(rows, &t.read, &g.now, &g.writes, &g.durable, &g.alive, &g.there)
+		t.recorded, err = t.d.scanHead(rows, &t.read, &g.now, &g.writes, &g.durable, &g.lanes, &g.alive)
 		return err
 	}, text+clocks, args...)
 }
 
 // passed reports whether the transaction may go on.
 func (t *tx) passed(g *guard) bool {
-	l := t.lane
-	return g.lane == rowState{true, l.batch, l.tenure} && g.alive == len(t.needs)+1 && g.there == g.told && g.writes && (g.durable || !t.d.opts.Durable)
+	passed := g.lanes == g.mustLanes && g.alive == g.mustLive && t.read.Epoch == t.lane.member.Epoch && g.writes && (g.durable || !t.d.opts.Durable)
+	if passed {
+		t.lane.living = t.needs
+	}
+	return passed
 }
 
 // scanHead reads the row of clocks, behind some other columns. It counts a journal as restored that only this process has found out about. recorded is why
 // the journal counts as restored for all processes.
 func (d *Driver) scanHead(rows *sql.Rows, head *rowstore.Head, first ...any) (recorded string, err error) {
-	var last, jumped, margin, ahead int64
+	var last, jumped, ahead int64
+	var margin, apart sql.NullInt64 // apart is of the application's transactions
 	var restored sql.NullString
-	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &head.Epoch, &head.Deployment, &head.Sealed)...)
-	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
+	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &apart, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &head.Epoch, &head.Deployment, &head.Sealed)...)
+	if !margin.Valid || apart.Valid && apart.Int64 < margin.Int64 {
+		margin = apart
+	}
+	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin.Int64)
 	head.Restored = d.whyOf(restored)
 	return restored.String, err
 }

@@ -26,8 +26,9 @@ type lane struct {
 
 	member *leased.Member // whose row it is; nil if it has none yet
 	number int
-	batch  int64 // the latest that is known to be committed
-	tenure int64 // a row with another one is not this process's any more
+	batch  int64    // the latest that is known to be committed
+	tenure int64    // a row with another one is not this process's any more
+	living []string // sessions that lived under this tenure; nil if they have to be asked for
 }
 
 // rowState is what the database has of a lane's row.
@@ -108,7 +109,7 @@ func (l *lane) ready(ctx context.Context) error {
 		l.hangUp()
 		return err
 	}
-	l.member, l.batch, l.tenure = m, made.Batch, made.Tenure
+	l.member, l.batch, l.tenure, l.living = m, made.Batch, made.Tenure, nil
 	return nil
 }
 
@@ -198,7 +199,7 @@ func (l *lane) resolve(ctx context.Context) (landed bool, err error) {
 		case err == nil && is.Batch < l.batch:
 			return false, l.lacks(ctx, is.Batch)
 		case err == nil:
-			l.tenure = is.Tenure
+			l.tenure, l.living = is.Tenure, nil
 			return is.Batch == l.batch+1, nil
 		case errors.Is(err, journal.ErrVersion): // later releases alone ask the database: it stays in doubt
 			l.leave()
@@ -256,7 +257,7 @@ func (l *lane) raise(ctx context.Context) (is rowState, err error) {
 func (l *lane) diagnose(ctx context.Context, needs []string) error {
 	is, err := l.raise(ctx)
 	if err == nil {
-		l.tenure = is.Tenure
+		l.tenure, l.living = is.Tenure, nil
 	}
 	switch {
 	case err != nil:

@@ -45,17 +45,18 @@ func (p *pipeline) queueFor(n int, text string, args ...any) {
 	p.texts[len(p.texts)-1].want = int64(n)
 }
 
-// orElse fails unless the statement before has changed a number of rows: it asks for a value that has two.
-const orElse = "SELECT CASE WHEN ROW_COUNT() = ? THEN 1 ELSE (SELECT 1 UNION ALL SELECT 2) END"
+// orElse fails unless the statement before has changed a number of rows: a sum beyond the largest BIGINT is an error in any
+// sql_mode (https://dev.mysql.com/doc/refman/8.0/en/out-of-range-and-overflow.html).
+const orElse = "SELECT 9223372036854775807 + (ROW_COUNT() <> ?)"
 
-// isOne reads the row of orElse.
-func isOne(rows *sql.Rows) error {
-	var one int
-	return rows.Scan(&one)
+// isSum reads the row of orElse.
+func isSum(rows *sql.Rows) error {
+	var sum int64
+	return rows.Scan(&sum)
 }
 
 // errChanged is the error of a statement in the application's transaction that has changed another number of rows.
-var errChanged error = &myerr.Error{Number: myerr.Subquery, Reason: "another transaction has changed a row"}
+var errChanged error = &myerr.Error{Number: myerr.OutOfRange, Reason: "another transaction has changed a row"}
 
 func (p *pipeline) send(ctx context.Context, c runner) error {
 	if !p.own {
@@ -96,7 +97,7 @@ func (p *pipeline) send(ctx context.Context, c runner) error {
 			return err
 		}
 		if s.want >= 0 {
-			if err := add(render(orElse, true, []any{s.want}), isOne); err != nil {
+			if err := add(render(orElse, true, []any{s.want}), isSum); err != nil {
 				return err
 			}
 		}

@@ -155,14 +155,13 @@ func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 
 // finding is a Find on its way.
 type finding struct {
-	keys   rowstore.Keys
-	found  rowstore.Found
-	rows   map[int64]*rowstore.Row
-	exists map[int64]bool // rows that exist, locked or not
+	keys  rowstore.Keys
+	found rowstore.Found
+	rows  map[int64]*rowstore.Row
 }
 
 func newFinding(keys rowstore.Keys) *finding {
-	f := &finding{keys: keys, rows: make(map[int64]*rowstore.Row), exists: make(map[int64]bool)}
+	f := &finding{keys: keys, rows: make(map[int64]*rowstore.Row)}
 	f.found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
 	return f
 }
@@ -208,14 +207,6 @@ func (f *finding) queueRows(p *pipeline, handles []int64, withParts bool) {
 	in := places(len(handles))
 	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.keys.Lock]
 	p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations WHERE handle IN "+in+" ORDER BY handle"+how, anys(handles)...)
-	if f.keys.Lock != rowstore.NoLock {
-		p.queue(func(rows *sql.Rows) error {
-			var handle int64
-			err := rows.Scan(&handle)
-			f.exists[handle] = true
-			return err
-		}, "SELECT handle FROM {{s}}.operations WHERE handle IN "+in, anys(handles)...)
-	}
 	if !withParts {
 		return
 	}
@@ -299,17 +290,31 @@ func (f *finding) result(ctx context.Context, r *reader) (rowstore.Found, error)
 	for _, row := range f.rows {
 		row.Whole = (f.keys.Whole || whole[row.Handle]) && !f.keys.Heads
 	}
-	for handle := range f.exists {
-		switch {
-		case f.rows[handle] != nil:
-		case f.keys.Lock == rowstore.TryLock:
-			f.rows[handle] = &rowstore.Row{Handle: handle, Locked: true}
-		default:
-			return f.found, rowstore.ErrMissed // it came after the locks
-		}
+	if err := f.locked(ctx, r, append(named, f.keys.Handles...)); err != nil {
+		return f.found, err
 	}
 	for _, row := range f.rows {
 		f.found.Rows = append(f.found.Rows, row)
 	}
 	return f.found, nil
+}
+
+// locked adds the rows that exist and could not be locked.
+func (f *finding) locked(ctx context.Context, r *reader, handles []int64) error {
+	handles = slices.DeleteFunc(handles, func(handle int64) bool { return f.rows[handle] != nil })
+	if len(handles) == 0 || f.keys.Lock == rowstore.NoLock {
+		return nil
+	}
+	var late bool
+	err := r.query(ctx, func(rows *sql.Rows) error {
+		row := &rowstore.Row{Locked: true}
+		err := rows.Scan(&row.Handle)
+		f.rows[row.Handle] = row
+		late = f.keys.Lock != rowstore.TryLock // the row came after the locks
+		return err
+	}, "SELECT handle FROM {{s}}.operations WHERE handle IN "+places(len(handles)), anys(handles)...)
+	if err == nil && late {
+		err = rowstore.ErrMissed
+	}
+	return err
 }

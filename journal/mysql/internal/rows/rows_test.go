@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/mysql/internal/rows"
@@ -128,4 +129,43 @@ func TestNothingIsWrittenAfterADeadlock(t *testing.T) {
 		require.Empty(t, found)
 		return err
 	}))
+}
+
+// Another process ends this one's session, and fences its lanes off. Neither the transaction that has begun goes on with it,
+// nor a later one: also if the lane learns its new tenure because the connection broke.
+func TestAnEndedSessionHoldsNothingMore(t *testing.T) {
+	server := mysqltest.Shared(t)
+	for _, cut := range []bool{false, true} {
+		t.Run(fmt.Sprint("cut=", cut), func(t *testing.T) {
+			name := server.Schema(t)
+			cfg, opts := config(t, server.DSN()), options(name)
+			opts.Pace = leased.Pace{Beat: time.Hour, TTL: 3 * time.Hour, Lost: 2 * time.Hour}
+			require.NoError(t, schema.Migrate(t.Context(), cfg, name))
+			d, err := rows.Open(t.Context(), cfg, opts)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = d.Close() })
+			id, err := d.Join(t.Context())
+			require.NoError(t, err)
+			tx, head, _, err := d.Begin(t.Context(), rowstore.Keys{})
+			require.NoError(t, err)
+			defer func() { tx.Rollback() }()
+			require.NoError(t, tx.PutBookmark(t.Context(), &rowstore.Bookmark{Name: "late", Version: 1, Record: []byte("r")}))
+			server.Exec(t, "UPDATE "+name+".lanes SET tenure = tenure + 1")
+			server.Exec(t, "UPDATE "+name+".sessions SET buried_at = 1 WHERE id = ?", []byte(id))
+			if cut {
+				var connection int64
+				require.NoError(t, server.DB().QueryRow("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx ORDER BY trx_started DESC LIMIT 1").Scan(&connection))
+				server.Exec(t, fmt.Sprint("KILL ", connection))
+			}
+			require.ErrorIs(t, tx.Commit(t.Context(), head, nil), rowstore.ErrMissed)
+			require.False(t, d.Lost(id))
+			tx, head, _, err = d.Begin(t.Context(), rowstore.Keys{})
+			require.NoError(t, err)
+			require.True(t, d.Lost(id), "it is known before the transaction decides")
+			require.NoError(t, tx.Commit(t.Context(), head, nil))
+			var late int
+			require.NoError(t, server.DB().QueryRow("SELECT count(*) FROM "+name+".bookmarks").Scan(&late))
+			require.Zero(t, late)
+		})
+	}
 }

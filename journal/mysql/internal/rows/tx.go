@@ -225,7 +225,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	return err
 }
 
-// commit sends statements, the lane's row by next, which the guard has locked, and COMMIT.
+// commit sends statements, the lane's row by next, and COMMIT. If the row has changed since the guard, the server skips COMMIT.
 func (t *tx) commit(ctx context.Context, p *pipeline, next string, args ...any) error {
 	if t.failed != nil {
 		t.Rollback()
@@ -233,7 +233,7 @@ func (t *tx) commit(ctx context.Context, p *pipeline, next string, args ...any) 
 	}
 	defer t.end()
 	l := t.lane
-	p.queue(nil, next, append(args, l.member.ID, l.number, l.batch, l.tenure)...)
+	p.queueFor(1, next, append(args, l.member.ID, l.number, l.batch, l.tenure)...)
 	p.queue(nil, "COMMIT")
 	within, cancel := l.within(ctx, t.until)
 	defer cancel()
