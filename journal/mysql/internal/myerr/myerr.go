@@ -49,6 +49,7 @@ const (
 	OutOfRange     = 1690 // of a statement that must have changed a number of rows
 	NoSavepoint    = 1305
 	PacketTooLarge = 1153
+	noTable        = 1146
 )
 
 const loginRefused = "the server does not let the account in: check the name and the password"
@@ -87,7 +88,7 @@ var fates = map[uint16]struct {
 	1054: {Failed, "a column is missing: run mysql.Migrate"},
 	1114: {Failed, "a table is full: free space on the server's disk"},
 	1142: {Failed, "the account lacks a privilege: GRANT the privileges that docs/mysql.md lists"},
-	1146: {Failed, "a table is missing: run mysql.Migrate, or see Options.Schema"},
+	noTable: {Failed, "a table is missing: run mysql.Migrate, or see Options.Schema"},
 	1227: {Failed, "the account lacks a privilege: GRANT the privileges that docs/mysql.md lists"},
 	1665: {Failed, "the server logs statements (binlog_format=STATEMENT): set binlog_format to ROW"},
 
@@ -96,6 +97,11 @@ var fates = map[uint16]struct {
 	1264:           {Poisoned, "a number is out of range"},
 	1406:           {Poisoned, "a value is too long"},
 	1644:           {Poisoned, "a trigger refused it"},
+}
+
+// NoTable is the error of a journal that lacks a table.
+func NoTable(name string) error {
+	return &Error{noTable, "the journal lacks the table " + name + ": run mysql.Migrate again if it was interrupted, otherwise restore a backup, or see Options.Schema"}
 }
 
 // TooLarge is the error of a row larger than the server's max_allowed_packet.

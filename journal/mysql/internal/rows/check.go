@@ -176,9 +176,12 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
 	if err := p.send(ctx, conn); err != nil {
 		return err
 	}
+	if !slices.Contains(found, "journal") {
+		return schema.ErrNoJournal
+	}
 	for _, table := range tables {
 		if !slices.Contains(found, table) {
-			return schema.ErrNoJournal
+			return myerr.NoTable(table)
 		}
 	}
 	return unsafe

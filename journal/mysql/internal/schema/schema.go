@@ -45,7 +45,7 @@ func Quoted(schema string) (string, error) {
 }
 
 // ErrNoJournal means that the database has no journal.
-var ErrNoJournal error = store.NoJournal("mysql: there is no journal in the database: run mysql.Migrate, set Options.Migrate, or correct Options.Schema")
+var ErrNoJournal error = store.NoJournal("mysql: there is no journal in the database, or the account has no privilege there: run mysql.Migrate, set Options.Migrate, or correct Options.Schema")
 
 // Check rejects a schema that this release can't use.
 func Check(version, leastWriter int) error { return tables.Check(version, leastWriter) }
