@@ -81,7 +81,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	store, ok := cfg.Journal.(machine.Store)
 	if !ok {
-		return nil, &ConfigError{"Journal", fmt.Errorf("it is a %T, which can't record operations: use one of journal/sqlite, journal/postgres or journal/memory", cfg.Journal)}
+		return nil, &ConfigError{"Journal", fmt.Errorf("it is a %T, which can't record operations: use one of journal/sqlite, journal/postgres, journal/mysql or journal/memory", cfg.Journal)}
 	}
 	c := &Client{cfg: cfg}
 	if cfg.Trace != nil {
@@ -224,7 +224,7 @@ func (c *Client) reconciles(hooks *delivery.Hooks) (err error) {
 	store, ok := c.core.Journal.(machine.Reconciler)
 	if !ok {
 		return errors.New("onceward: Config.Reconcile needs a journal that keeps findings: " +
-			"use one of journal/sqlite, journal/postgres or journal/memory")
+			"use one of journal/sqlite, journal/postgres, journal/mysql or journal/memory")
 	}
 	r := c.cfg.Reconcile
 	settings.Enabled, settings.Schedule, settings.GiveUpAfter, settings.Budget = true, r.Schedule, r.GiveUpAfter, r.Budget

@@ -19,8 +19,8 @@ import (
 
 // Config configures a Client. Journal and Providers are required. The zero value of every other field works.
 type Config struct {
-	// Journal records the operations: one by journal/sqlite, or one by journal/postgres for several machines. A name is
-	// one effect within one journal. The caller closes the journal after Shutdown.
+	// Journal records the operations: one by journal/sqlite, or for several machines one by journal/postgres or
+	// journal/mysql. A name is one effect within one journal. The caller closes the journal after Shutdown.
 	Journal journal.Journal
 
 	// Providers are the contracts of the APIs to be called. A request to any other host passes through unchanged,

@@ -87,7 +87,7 @@ func (c *Client) feeds() (all []background.Feed, err error) {
 		}})
 	}
 	if _, keeps := c.core.Journal.(journal.Bookmarks); !keeps && len(all) > 0 {
-		return nil, &ConfigError{"Reconcile.Feeds", errors.New("the journal keeps no bookmarks: use one of journal/sqlite, journal/postgres or journal/memory, or call Client.CatchUp")}
+		return nil, &ConfigError{"Reconcile.Feeds", errors.New("the journal keeps no bookmarks: use one of journal/sqlite, journal/postgres, journal/mysql or journal/memory, or call Client.CatchUp")}
 	}
 	return all, nil
 }

@@ -10,7 +10,7 @@ import (
 // oldest first, if the resend rule allows. Resume also passes undelivered outcomes to Outcomes.Handle, makes due look-ups,
 // and runs interrupted and due flows. A program that ends by itself, such as a job, calls Resume. Any other calls Run.
 //
-// With journal/postgres, a process is dead once its lease has ended and another process has watched it for a whole
+// With journal/postgres and journal/mysql, a process is dead once its lease has ended and another process has watched it for a whole
 // lease. If such a process holds an operation, Resume first waits for this, at most 24 seconds.
 //
 // The report has the operations that Resume could not finish. The error is the journal's, ctx's, or ErrShutdown. With an

@@ -109,7 +109,7 @@ func (o *Options) check() error {
 	}
 	for i, j := range o.Journals {
 		if _, finds := j.(machine.Reconciler); !finds {
-			return problem("Journals", "number %d is a %T, which can't be searched: use one of journal/sqlite, journal/postgres or journal/memory", i, j)
+			return problem("Journals", "number %d is a %T, which can't be searched: use one of journal/sqlite, journal/postgres, journal/mysql or journal/memory", i, j)
 		}
 		if slices.Contains(o.Journals[:i], j) {
 			return problem("Journals", "number %d is there twice", i)

@@ -110,7 +110,7 @@ func (c *console) operations(w http.ResponseWriter, r *http.Request, _ string) e
 // span is how many handles are searched at once for a scope or a provider.
 const span = 20_000
 
-// gap is the number of handles that spans do not search one by one: adopting a journal in PostgreSQL skips a trillion.
+// gap is the number of handles that spans do not search one by one: adopting a journal in a database skips a trillion.
 const gap = 1 << 32
 
 // read fills the page. It scans unindexed filters for a bounded time. For a scope or a provider it scans spans of

@@ -28,7 +28,7 @@ import (
 // Options configure a Consumer. Journal, Name and Keep are required.
 type Options struct {
 	// Journal keeps the marks, in the database with the function's own tables. The journal must keep receipts, as one by
-	// journal/sqlite or journal/postgres does. The caller closes the journal.
+	// journal/sqlite, journal/postgres or journal/mysql does. The caller closes the journal.
 	Journal journal.Journal
 
 	// Name identifies the consumer for ever, by 1 to 64 characters from a-z, 0-9, '.', '_' and '-'. Two services that

@@ -124,7 +124,7 @@ func TestDocumentedErrors(t *testing.T) {
 			assert.Contains(t, rows("docs/errors.md"), row)
 		}
 	})
-	for folder, prefix := range map[string]string{".": "", "flow": "flow.", "journal": "journal.", "journal/sqlite": "sqlite."} {
+	for folder, prefix := range map[string]string{".": "", "flow": "flow.", "journal": "journal.", "journal/sqlite": "sqlite.", "journal/postgres": "postgres.", "journal/mysql": "mysql."} {
 		t.Run("docs/errors.md has every error of "+folder, func(t *testing.T) {
 			for _, name := range exportedErrors(t, folder) {
 				row := regexp.MustCompile("(?m)^\\| [^|]*`" + regexp.QuoteMeta(prefix+name) + "`")

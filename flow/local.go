@@ -11,8 +11,8 @@ import (
 // LocalStep makes a step of writes to the application's own tables, in the journal's database. The writes of do by tx and
 // the step's record are one commit, so the writes are there if and only if the step is done.
 //
-// TX is the database's transaction type, and follows from do: *sql.Tx with journal/sqlite, pgx.Tx with
-// journal/postgres. Any other type is [ErrStep], and so is a journal without a database.
+// TX is the database's transaction type, and follows from do: *sql.Tx with journal/sqlite and
+// journal/mysql, pgx.Tx with journal/postgres. Any other type is [ErrStep], and so is a journal without a database.
 //
 // do must not commit or roll back. After an error do is called again, with another transaction. The step fails if a
 // statement made the database roll the transaction back, even if do returns nil. SQLite does so if a context interrupts

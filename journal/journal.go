@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Journal is a store for operations: journal/sqlite, journal/postgres or journal/memory. A Journal is safe for
+// Journal is a store for operations: journal/sqlite, journal/postgres, journal/mysql or journal/memory. A Journal is safe for
 // concurrent use by goroutines, and by processes if the store's package says so.
 //
 // A client records operations by further methods of this module's stores. New refuses a Journal without these methods.

@@ -101,7 +101,7 @@ func (t *Telemetry) ObserveServer(s *server.Server) (metric.Registration, error)
 const receiptsEvery = time.Minute
 
 // ObserveReceipts registers a journal's receipt metrics, for all processes that share the journal. Each collection
-// counts the receipts, at most once a minute. On PostgreSQL a count reads the whole table. If the table has millions
+// counts the receipts, at most once a minute. On PostgreSQL and MySQL a count reads the whole table. If the table has millions
 // of receipts, register in one process alone. A failure counts in journal.errors with the event "receipts".
 // Unregister the Registration before you close the journal.
 func (t *Telemetry) ObserveReceipts(name string, j journal.ReceiptCounter) (metric.Registration, error) {

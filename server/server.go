@@ -38,7 +38,7 @@ type Caller struct {
 // Options configure a Server. Journal, Caller and Secrets are required.
 type Options struct {
 	// Journal keeps the receipts, in the database with the handlers' own tables. The journal must keep receipts, as one by
-	// journal/sqlite or journal/postgres does. The caller closes the journal after the HTTP server has ended.
+	// journal/sqlite, journal/postgres or journal/mysql does. The caller closes the journal after the HTTP server has ended.
 	Journal journal.Journal
 
 	// Caller is called after authentication, concurrently, also for a request without a key if the request has an effect.
