@@ -4,14 +4,17 @@ go 1.26.0
 
 require (
 	github.com/onceward/onceward v0.0.0
+	github.com/onceward/onceward/journal/mysql v0.0.0
 	github.com/onceward/onceward/journal/postgres v0.0.0
 	github.com/stretchr/testify v1.12.1
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
 	github.com/dunglas/httpsfv v1.1.2 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gowebpki/jcs v1.0.2 // indirect
@@ -41,5 +44,6 @@ require (
 
 replace (
 	github.com/onceward/onceward => ../..
+	github.com/onceward/onceward/journal/mysql => ../../journal/mysql
 	github.com/onceward/onceward/journal/postgres => ../../journal/postgres
 )

@@ -1,5 +1,5 @@
 // Command onceward-proxy lets programs in any language call a provider so that a named request takes effect once. It
-// serves package proxy as a JSON file says, and keeps the journal in a SQLite file or in PostgreSQL.
+// serves package proxy as a JSON file says, and keeps the journal in a SQLite file, in PostgreSQL or in MySQL.
 //
 // Its one argument is the file, after --new if the journal is to be made. docs/proxy.md has the file's fields, and callers
 // in Node, Python and PHP.
@@ -36,7 +36,7 @@ var errUsage = errors.New("usage: onceward-proxy [--new] FILE")
 // run serves until ctx ends.
 func run(ctx context.Context, args []string, log *slog.Logger) error {
 	flags := flag.NewFlagSet("onceward-proxy", flag.ContinueOnError)
-	fresh := flags.Bool("new", false, "make the journal; a SQLite file must not exist yet, and a journal in PostgreSQL is migrated")
+	fresh := flags.Bool("new", false, "make the journal; a SQLite file must not exist yet, and a journal in a database is migrated")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), errUsage)
 		flags.PrintDefaults()

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/address"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/mysql"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/proxy"
@@ -69,11 +71,22 @@ func (s *settings) openJournal(ctx context.Context, fresh bool, log *slog.Logger
 	if s.database == "" {
 		return openFile(s.Journal, fresh, log)
 	}
-	j, err := postgres.Open(ctx, s.database, postgres.Options{Deployment: s.Deployment, Migrate: fresh, Logger: log})
+	j, err := s.openDatabase(ctx, fresh, log)
 	if errors.Is(err, journal.ErrVersion) && !fresh {
 		return nil, fmt.Errorf("%w. Add --new once, which makes or migrates the journal. If the journal is lost, restore its backup first", err)
 	}
 	return j, err
+}
+
+func (s *settings) openDatabase(ctx context.Context, fresh bool, log *slog.Logger) (keptJournal, error) {
+	if address.Of(s.database) == address.PostgreSQL {
+		return postgres.Open(ctx, s.database, postgres.Options{Deployment: s.Deployment, Schema: s.Schema, Migrate: fresh, Logger: log})
+	}
+	dsn, err := address.DSN(s.database)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the journal %w", err)
+	}
+	return mysql.Open(ctx, dsn, mysql.Options{Deployment: s.Deployment, Schema: s.Schema, Migrate: fresh, Logger: log})
 }
 
 func openFile(path string, fresh bool, log *slog.Logger) (*sqlite.Journal, error) {
@@ -124,7 +137,7 @@ func (l *listener) listen() (net.Listener, error) {
 		if err != nil {
 			return nil, fmt.Errorf("addr: %w", err)
 		}
-		if l.Certificate == "" && !isLoopback(host) {
+		if l.Certificate == "" && !address.IsLoopback(host) {
 			return nil, errors.New(`the field "addr" is reached from other machines, which would send credentials unencrypted: give "certificate" and "key", or an address of the loopback interface`)
 		}
 		return net.Listen("tcp", l.Addr)
@@ -139,12 +152,6 @@ func (l *listener) listen() (net.Listener, error) {
 		}
 	}
 	return listenForGroup(l.Socket)
-}
-
-// isLoopback reports whether a host is the loopback interface.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // warnOfHosts logs a table's hosts that no listener leads to. An SDK calls them past the proxy.

@@ -14,18 +14,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/address"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/proxy"
 )
 
 // settings are the file's fields.
 type settings struct {
-	Journal    string     `json:"journal"`    // the SQLite file's path; env: or file: of a PostgreSQL URL
-	Deployment string     `json:"deployment"` // of a journal in PostgreSQL
+	Journal    string     `json:"journal"`    // the SQLite file's path; env: or file: of a database's address
+	Deployment string     `json:"deployment"` // of a journal in a database
+	Schema     string     `json:"schema"`     // likewise, if it is not the usual one
 	Secret     string     `json:"secret"`     // env: or file:, of 16 bytes or more
 	Listen     []listener `json:"listen"`
 
-	database  string // PostgreSQL's URL, if the journal is no file
+	database  string // its address, if the journal is no file
 	secret    []byte
 	providers []providers.Provider
 }
@@ -96,11 +98,13 @@ func read(path string) (*settings, error) {
 	}
 	switch {
 	case s.Journal == "":
-		return nil, errors.New(`the field "journal" is missing: give the path of the journal's file, or env:NAME or file:PATH for the URL of a PostgreSQL database`)
-	case strings.Contains(s.Journal, "://"):
-		return nil, errors.New(`the field "journal" is a URL, which may hold a password: give env:NAME or file:PATH`)
+		return nil, errors.New(`the field "journal" is missing: give the path of the journal's file, or env:NAME or file:PATH for the URL of a database`)
+	case !isSecret(s.Journal) && (address.Of(s.Journal) != address.File || address.MeansDatabase(s.Journal)):
+		return nil, errors.New(`the field "journal" is a database's address, which may hold a password: give env:NAME or file:PATH`)
 	case isSecret(s.Journal) != (s.Deployment != ""):
-		return nil, errors.New(`the field "deployment" goes with a journal in PostgreSQL, which needs it: whose journal it is, such as prod`)
+		return nil, errors.New(`the field "deployment" goes with a journal in a database, which needs it: whose journal it is, such as prod`)
+	case !isSecret(s.Journal) && s.Schema != "":
+		return nil, errors.New(`the field "schema" goes with a journal in a database`)
 	case len(s.Listen) == 0:
 		return nil, errors.New(`the field "listen" is empty: give one listener for each upstream`)
 	}
@@ -109,7 +113,9 @@ func read(path string) (*settings, error) {
 		if err != nil {
 			return nil, fmt.Errorf(`the field "journal": %w`, err)
 		}
-		s.database = string(from)
+		if s.database = string(from); address.Of(s.database) == address.File {
+			return nil, errors.New(`the field "journal": what it names is no address of a database: give postgres://user:password@host:5432/database, mysql://user:password@host:3306/ or user:password@tcp(host:3306)/`)
+		}
 	}
 	if s.secret, err = secretOf(s.Secret); err != nil {
 		return nil, fmt.Errorf(`the field "secret": %w`, err)
@@ -228,7 +234,7 @@ func (s *settings) serveBy(t table, name, retention string, upstream *url.URL) e
 	p := &s.providers[at]
 	switch {
 	case slices.Contains(p.Hosts, host):
-	case len(made.Hosts) > 0 && !slices.Contains(made.Hosts, host) && !isLoopback(upstream.Hostname()):
+	case len(made.Hosts) > 0 && !slices.Contains(made.Hosts, host) && !address.IsLoopback(upstream.Hostname()):
 		return fmt.Errorf("the table of %s does not serve %s, but %s", name, upstream.Host, strings.Join(made.Hosts, ", "))
 	default:
 		p.Hosts = append(p.Hosts, host)

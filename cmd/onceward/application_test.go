@@ -23,10 +23,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/internal/address"
 	"github.com/onceward/onceward/internal/lifeline"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/internal/soak"
+	"github.com/onceward/onceward/journal/mysql"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
@@ -63,9 +65,16 @@ type closer interface {
 func application(name string) {
 	var j closer
 	var err error
-	if inDatabase(name) {
-		j, err = postgres.Open(context.Background(), name, postgres.Options{Schema: os.Getenv("ONCEWARD_SCHEMA"), Deployment: "test", Migrate: true})
-	} else {
+	schema := os.Getenv("ONCEWARD_SCHEMA")
+	switch address.Of(name) {
+	case address.PostgreSQL:
+		j, err = postgres.Open(context.Background(), name, postgres.Options{Schema: schema, Deployment: "test", Migrate: true})
+	case address.MySQL:
+		var dsn string
+		if dsn, err = address.DSN(name); err == nil {
+			j, err = mysql.Open(context.Background(), dsn, mysql.Options{Schema: schema, Deployment: "test", Migrate: true})
+		}
+	default:
 		j, err = sqlite.Open(name, sqlite.Options{Volatile: true})
 	}
 	if err != nil {

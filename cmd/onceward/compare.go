@@ -147,6 +147,11 @@ func (c *command) compareCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for _, other := range of.also {
+				if err := noPassword(other); err != nil {
+					return fmt.Errorf("--also: %w", err)
+				}
+			}
 			return c.withJournals(cmd.Context(), append([]string{c.journal}, of.also...), nil, func(all []store) error {
 				return c.compare(cmd.Context(), all, opts, args[0])
 			})
@@ -233,9 +238,6 @@ func (c *command) withJournals(ctx context.Context, names []string, opened []sto
 		return usage("--also names a journal that is compared already")
 	}
 	c.journal = names[0]
-	if len(opened) > 0 && inDatabase(c.journal) && hasPassword(c.journal) {
-		return usage("--also names a URL with a password, which every user of the machine can see on a command line: put it into ~/.pgpass or a service file")
-	}
 	return c.using(ctx, access{}, func(s store) error { return c.withJournals(ctx, names[1:], append(opened, s), do) })
 }
 

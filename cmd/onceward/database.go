@@ -1,183 +1,130 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/onceward/onceward/internal/grace"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/postgres"
 )
 
-// database is a journal in PostgreSQL.
+// database is a journal in a database.
 type database struct {
-	*postgres.Journal
-	cfg    *pgx.ConnConfig
-	schema string
-	place  string // for display
+	inTables
+	product
 }
 
-var (
-	_ store         = (*database)(nil)
-	_ machine.Clock = (*database)(nil)
+var _ store = (*database)(nil)
+
+// inTables is a journal of journal/postgres or journal/mysql.
+type inTables interface {
+	contents
+	machine.Clock
+	Adopt(ctx context.Context) error
+}
+
+// product is what differs between PostgreSQL and MySQL.
+type product interface {
+	// openJournal opens the journal, for any deployment.
+	openJournal(ctx context.Context, c *command, how access) (inTables, error)
+	// connect returns connections for what the journal has no method for. The caller closes them.
+	connect() (*sql.DB, error)
+	// place returns where the journal's schema is, and account by whose rights it is used, for display.
+	place() (schema, server, account string)
+	// in fills SQL in: {{schema}} is the journal's schema, {{now}} the server's time in milliseconds, and {{alive}} a
+	// condition that live sessions s meet.
+	in(query string) string
+	// fault returns what an opening error means.
+	fault(err error) fault
+	// said returns the server's own words about a statement. Another error has none.
+	said(err error) string
+	// checks are doctor's checks of the server.
+	checks() []check
+	// keptBy says what copies the journal instead of backup.
+	keptBy() string
+}
+
+// fault is what an error of opening a journal means.
+type fault uint8
+
+const (
+	faultElsewhere fault = iota // it is not the server's
+	faultOther
+	faultMissing // there is no such database or schema
+	faultForeign // the tables are another program's, or not all there
+	faultRefused // who asks is not let in, or may not
 )
 
-// inDatabase reports whether a name is a PostgreSQL URL and not a file's path.
-func inDatabase(name string) bool {
-	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
-}
+// check is one of doctor's checks, in a transaction that only reads.
+type check func(ctx context.Context, tx *sql.Tx, x *examination) error
 
-// hasPassword reports whether a URL has, or may have, a password.
-func hasPassword(raw string) bool {
-	u, err := url.Parse(raw)
-	if err != nil || misread(u, raw) {
-		return strings.Contains(raw, "@")
-	}
-	_, has := u.User.Password()
-	return has || u.Query().Has("password") || u.Query().Has("sslpassword")
-}
-
-// misread reports whether part of the URL had to be escaped. One parser then takes it as part of the password, and
-// another as part of a printed name.
-func misread(u *url.URL, raw string) bool {
-	beforeQuery, query, _ := strings.Cut(raw, "?")
-	key, _, _ := strings.Cut(query, "=")
-	return strings.Contains(raw, "#") || strings.Count(beforeQuery, "@") > 1 || strings.ContainsAny(u.EscapedPath(), "@=;") || strings.Contains(key, "@")
-}
-
-// isDatabases reports whether a name that is no PostgreSQL URL is meant for a database. It may have a password in it.
-func isDatabases(name string) bool {
-	name = strings.ToLower(strings.TrimLeft(name, " \"'"))
-	if strings.Contains(name, "://") || strings.HasPrefix(name, "postgres:") || strings.HasPrefix(name, "postgresql:") {
-		return true
-	}
-	for _, setting := range strings.Fields(name) { // as libpq's other connection strings have them
-		switch key, _, _ := strings.Cut(setting, "="); key {
-		case "host", "hostaddr", "dbname", "user", "password", "service":
-			return key != setting
-		}
-	}
-	return false
-}
-
-// configured reads the URL, and what the environment, ~/.pgpass and service files add to it.
-func (c *command) configured() (*pgx.ConnConfig, error) {
-	u, err := url.Parse(c.journal)
-	if err != nil || misread(u, c.journal) { // the error would quote it
-		return nil, usage("the URL of the journal can't be read: it has the form postgres://user@host:5432/database, and what is special in a part of it is escaped, as @ by %%40")
-	}
-	cfg, err := pgx.ParseConfig(c.journal)
+// openDatabase opens a journal in a database.
+func (c *command) openDatabase(ctx context.Context, p product, how access) (*database, error) {
+	j, err := p.openJournal(ctx, c, how)
 	if err != nil {
-		why := err.Error()
-		if inner := errors.Unwrap(err); inner != nil {
-			why = inner.Error()
-		}
-		if password, _ := u.User.Password(); password != "" && strings.Contains(why, password) || strings.Contains(why, "://") {
-			why = "a setting of it is wrong"
-		}
-		return nil, usage("the URL of the journal can't be used: %s", shown.Text(why))
+		return nil, locate(p, err)
 	}
-	if cfg.RuntimeParams["application_name"] == "" {
-		cfg.RuntimeParams["application_name"] = "onceward command"
-	}
-	if c.pooled {
-		cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
-		cfg.StatementCacheCapacity, cfg.DescriptionCacheCapacity = 0, 0
-		clear(cfg.RuntimeParams)
-	}
-	return cfg, nil
+	return &database{j, p}, nil
 }
 
-// openDatabase opens a journal in a database, for any deployment.
-func (c *command) openDatabase(ctx context.Context, how access) (*database, error) {
-	cfg, err := c.configured()
-	if err != nil {
-		return nil, err
-	}
-	d := &database{cfg: cfg, schema: cmp.Or(c.schema, postgres.DefaultSchema), place: fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)}
-	d.Journal, err = postgres.Open(ctx, c.journal, postgres.Options{
-		Schema: c.schema, Existing: true, ReadOnly: !how.write, Pooled: c.pooled, Seal: c.ringFor(how),
-		BeforeConnect: func(_ context.Context, cfg *pgx.ConnConfig) error {
-			if !c.pooled {
-				cfg.RuntimeParams["application_name"] = d.cfg.RuntimeParams["application_name"]
-			}
-			return nil
-		},
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return nil, d.explained(err)
-	}
-	return d, nil
-}
-
-// explained adds the place to an opening error, and its exit code.
-func (d *database) explained(err error) error {
-	var said *postgres.Error
+// locate adds the place to an opening error, and its exit code.
+func locate(p product, err error) error {
+	schema, server, account := p.place()
+	_, about, _ := strings.Cut(err.Error(), ": ")
+	is := p.fault(err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return notFound("there is no journal in schema %s of %s, and none is made: is it another database, or --schema?", shown.Text(d.schema), shown.Text(d.place))
-	case strings.HasPrefix(err.Error(), "postgres: schema "): // its name can't be one
-		return usage("--schema: %s", strings.TrimPrefix(err.Error(), "postgres: "))
+		return notFound("there is no journal in schema %s of %s that the account may see, and none is made: is it another database, or --schema?", shown.Text(schema), shown.Text(server))
+	case strings.HasPrefix(about, "schema "): // its name can't be one
+		return usage("--schema: %s", about)
 	case errors.Is(err, journal.ErrVersion):
-		return fmt.Errorf("journal in %s: %w", d.place, err)
-	case errors.As(err, &said) && said.Code == "42703": // a column is missing
-		return refused("schema %s of %s has a table of a journal's name, and its columns are not those of one of this release: is it another database, or --schema?",
-			shown.Text(d.schema), shown.Text(d.place))
-	case errors.As(err, &said):
-		code := exitFailed
-		switch said.Code {
-		case "3D000", "3F000", "42P01": // no such database, schema or table
-			code = exitNotFound
-		case "28P01", "28000", "42501": // who asks is not let in, or may not
-			code = exitRefused
-		}
-		return &exit{code, fmt.Errorf("journal in %s, as %s: %w", d.place, d.cfg.User, err)}
+		return fmt.Errorf("journal in %s: %w", server, err)
+	case is == faultForeign:
+		return refused("schema %s of %s has a table of a journal's name, and lacks tables or columns of one of this release: is it another database, or --schema?",
+			shown.Text(schema), shown.Text(server))
+	case is == faultElsewhere:
+		return fmt.Errorf("journal in %s: %w", server, err)
 	}
-	return fmt.Errorf("journal in %s: %w", d.place, err)
+	code := exitFailed
+	switch is {
+	case faultMissing:
+		code = exitNotFound
+	case faultRefused:
+		code = exitRefused
+	}
+	return &exit{code, fmt.Errorf("journal in %s, as %s: %w", server, account, err)}
 }
 
 // look runs read on one database state, in a read-only transaction.
-func (d *database) look(ctx context.Context, read func(pgx.Tx) error) error {
-	conn, err := pgx.ConnectConfig(ctx, d.cfg)
-	if err == nil {
-		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
-		ending, cancel := grace.After(ctx)
-		err = errors.Join(err, conn.Close(ending))
-		cancel()
+func (d *database) look(ctx context.Context, read func(*sql.Tx) error) error {
+	db, err := d.connect()
+	if err != nil {
+		return err
 	}
-	var said *pgconn.PgError
-	switch {
-	case errors.As(err, &said):
-		return fmt.Errorf("%s (SQLSTATE %s)", said.Message, said.Code)
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err == nil {
+		err = errors.Join(read(tx), tx.Rollback())
+	}
+	err = errors.Join(err, db.Close())
+	switch said := d.said(err); {
+	case said != "":
+		return errors.New(said)
 	case err != nil && ctx.Err() == nil:
 		return errors.New("the connection to the database failed")
 	}
 	return err
 }
 
-// in returns SQL with the journal's schema for {{schema}}.
-func (d *database) in(query string) string {
-	return strings.ReplaceAll(query, "{{schema}}", pgx.Identifier{d.schema}.Sanitize())
-}
-
 func (d *database) clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error) {
 	var lastAt, jumpedAt sql.NullInt64
-	err = d.look(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, d.in("SELECT nullif(max(last_at), 0), nullif((array_agg(jumped_at ORDER BY seq DESC))[1], 0) FROM {{schema}}.lanes")).Scan(&lastAt, &jumpedAt)
+	err = d.look(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, d.in("SELECT nullif(max(last_at), 0), (SELECT nullif(jumped_at, 0) FROM {{schema}}.lanes ORDER BY seq DESC LIMIT 1) FROM {{schema}}.lanes")).Scan(&lastAt, &jumpedAt)
 	})
 	if err != nil {
 		return last, unconfirmed, err
@@ -187,13 +134,12 @@ func (d *database) clock(ctx context.Context, now time.Time) (last, unconfirmed 
 }
 
 func (d *database) backup(context.Context, string) error {
-	return usage("backup copies a journal in a SQLite file; one in PostgreSQL is backed up with its database, by pg_basebackup and archived WAL or by pg_dump: " +
-		"see docs/postgresql.md. One that was restored from that is adopted")
+	return usage("backup copies a journal in a SQLite file; %s. One that was restored from that is adopted", d.keptBy())
 }
 
 func (d *database) adopt(ctx context.Context, deployment *string) error {
 	if deployment != nil {
-		return usage("--as names the deployment of a journal in a SQLite file: one in PostgreSQL keeps the name that it was opened with first")
+		return usage("--as names the deployment of a journal in a SQLite file: one in a database keeps the name that it was opened with first")
 	}
 	return d.Adopt(ctx)
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/address"
 	"github.com/onceward/onceward/internal/secret"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/mysql"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -25,7 +27,7 @@ func (c *command) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong around the journal, and say what to do (exit 5 if something fails)", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if x.backups != "" && inDatabase(c.journal) {
+			if x.backups != "" && address.Of(c.journal) != address.File {
 				return usage("--backup looks at copies of a journal in a SQLite file: see to those of the database with its own tools")
 			}
 			x.now = c.now()
@@ -61,6 +63,7 @@ func (c *command) doctorCommand() *cobra.Command {
 
 // opens adds a finding for an error that says what is wrong with the file. It returns false for other errors.
 func (x *examination) opens(err error) bool {
+	const unsafe = "set the server, the database or the tables right, as the message says"
 	for _, known := range []struct {
 		is      error
 		toDo    string
@@ -71,7 +74,8 @@ func (x *examination) opens(err error) bool {
 		{sqlite.ErrSecondName, "leave it one name: each name would have a WAL of its own", "journal"},
 		{sqlite.ErrNetworkFilesystem, "move it to a disk of this machine: WAL does not work over a network", "journal"},
 		{sqlite.ErrNotJournal, "check the path", "journal"},
-		{postgres.ErrUnsafe, "set the server, the database or the tables right, as the message says", "journal"},
+		{postgres.ErrUnsafe, unsafe, "journal"},
+		{mysql.ErrUnsafe, unsafe, "journal"},
 	} {
 		if errors.Is(err, known.is) {
 			x.finds(levelFail, "open", err.Error(), known.toDo, known.runbook)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/mysql"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
 )
@@ -60,7 +61,7 @@ func codeOf(err error) int {
 		return exitNotFound
 	case is(onceward.ErrInFlight, onceward.ErrMoved, onceward.ErrAnswerGone, journal.ErrInvalidEvent, journal.ErrRestored, journal.ErrSealed, journal.ErrVersion,
 		sqlite.ErrNotJournal, sqlite.ErrSecondName, sqlite.ErrNetworkFilesystem, sqlite.ErrDeployment, fs.ErrExist,
-		postgres.ErrUnsafe, postgres.ErrDeployment, postgres.ErrReadOnly, postgres.ErrClockAhead):
+		postgres.ErrUnsafe, postgres.ErrDeployment, postgres.ErrReadOnly, postgres.ErrClockAhead, mysql.ErrUnsafe, mysql.ErrDeployment, mysql.ErrReadOnly):
 		return exitRefused
 	}
 	return exitFailed

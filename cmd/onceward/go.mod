@@ -3,9 +3,11 @@ module github.com/onceward/onceward/cmd/onceward
 go 1.26.0
 
 require (
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/onceward/onceward v0.0.0
 	github.com/onceward/onceward/console v0.0.0
+	github.com/onceward/onceward/journal/mysql v0.0.0
 	github.com/onceward/onceward/journal/postgres v0.0.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.2
@@ -15,6 +17,7 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -70,6 +73,7 @@ require (
 replace (
 	github.com/onceward/onceward => ../..
 	github.com/onceward/onceward/console => ../../console
+	github.com/onceward/onceward/journal/mysql => ../../journal/mysql
 	github.com/onceward/onceward/journal/postgres => ../../journal/postgres
 )
 

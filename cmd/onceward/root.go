@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/internal/address"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/spf13/cobra"
 )
@@ -39,11 +40,23 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return code
 }
 
+// noPassword rejects an address on the command line that has a password.
+func noPassword(journal string) error {
+	kind := address.Of(journal)
+	if kind == address.File || !address.HasPassword(journal) {
+		return nil
+	}
+	where := "~/.pgpass, a service file, PGPASSWORD"
+	if kind == address.MySQL {
+		where = "MYSQL_PWD"
+	}
+	return usage("the URL has a password, which every user of the machine can see on a command line: put it into %s", where)
+}
+
 // whichJournal uses the environment if the command line names no journal.
 func (c *command) whichJournal() error {
-	if inDatabase(c.journal) && hasPassword(c.journal) {
-		return usage("the URL has a password, which every user of the machine can see on a command line: " +
-			"put it into ~/.pgpass, a service file, PGPASSWORD, or the URL into ONCEWARD_JOURNAL")
+	if err := noPassword(c.journal); err != nil {
+		return fmt.Errorf("%w, or the URL into ONCEWARD_JOURNAL", err)
 	}
 	c.journal = cmp.Or(c.journal, os.Getenv("ONCEWARD_JOURNAL"))
 	c.schema = cmp.Or(c.schema, os.Getenv("ONCEWARD_SCHEMA"))
@@ -78,8 +91,8 @@ func (c *command) root() (root *cobra.Command, began *bool) {
 	}
 	flags := root.PersistentFlags()
 	// The environment's value is no default, which help would print: it may have a password in it.
-	flags.StringVarP(&c.journal, "journal", "j", "", "path of the journal's file, or postgres://… without a password (else $ONCEWARD_JOURNAL)")
-	flags.StringVar(&c.schema, "schema", "", "in PostgreSQL: the journal's schema (else $ONCEWARD_SCHEMA, else onceward)")
+	flags.StringVarP(&c.journal, "journal", "j", "", "path of the journal's file, or postgres://… or mysql://… without a password (else $ONCEWARD_JOURNAL)")
+	flags.StringVar(&c.schema, "schema", "", "in a database: the journal's schema (else $ONCEWARD_SCHEMA, else onceward)")
 	flags.StringVar(&c.keys, "keys", "", "the file with the keys of a sealed journal, one a line as id:secret (else $ONCEWARD_KEYS)")
 	flags.BoolVar(&c.pooled, "pooled", false, "in PostgreSQL: a pooler in transaction mode is in between")
 	flags.StringVarP(&c.form, "output", "o", "table", "table, for people; json or jsonl, whose names are promised")

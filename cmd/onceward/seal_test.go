@@ -15,7 +15,6 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/planted"
 	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/seal"
 )
@@ -222,11 +221,12 @@ func TestKeysFile(t *testing.T) {
 	assert.Zero(t, s.code, "a verb without a journal needs no keys")
 }
 
-func TestSealedInPostgres(t *testing.T) {
-	p := postgresWith(t)
+func TestSealedInADatabase(t *testing.T) { onEach(t, sealedInDatabase) }
+
+func sealedInDatabase(t *testing.T, server server) {
+	p := databaseWith(t, server)
 	keys, ring := keysOf(t, "k1")
-	j, err := postgres.Open(t.Context(), p.server.URL(), postgres.Options{Schema: p.schema, Deployment: "test", Seal: ring.ReadClear()})
-	require.NoError(t, err)
+	j := p.open(t, p.schema, ring.ReadClear())
 	defer j.Close()
 	session, err := j.Join(t.Context())
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ type stats struct {
 	Restored    bool   `json:"restored" doc:"it was copied or restored, and sends nothing until it is adopted"`
 	RestoredWhy string `json:"restored_why,omitempty"`
 	Sessions    int64  `json:"sessions" doc:"begun and not ended; one whose process died counts until another one notices"`
-	FileBytes   int64  `json:"file_bytes" doc:"0 of a journal in PostgreSQL, as wal_bytes"`
+	FileBytes   int64  `json:"file_bytes" doc:"0 of a journal in a database, as wal_bytes"`
 	WALBytes    int64  `json:"wal_bytes"`
 }
 

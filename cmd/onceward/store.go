@@ -13,26 +13,33 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/internal/address"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/shown"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
-// store is a journal as this command uses it, of any kind.
-type store interface {
+// contents are the methods that every store's journal has.
+type contents interface {
 	machine.Store
 	machine.Flows
+	machine.Reconciler
 	journal.StatsReader
 	machine.Receipts
 	journal.ReceiptCounter
 	journal.Bookmarks
+	Verify(ctx context.Context) ([]journal.Violation, error)
+	SealStatus(ctx context.Context) (journal.SealStatus, error)
+}
+
+// store is a journal as this command uses it, of any kind.
+type store interface {
+	contents
 
 	// clock returns the latest time that the journal has seen, and when a clock that has jumped is believed. Zero
 	// means that it is.
 	clock(ctx context.Context, now time.Time) (last, unconfirmed time.Time, err error)
-	Verify(ctx context.Context) ([]journal.Violation, error)
-	SealStatus(ctx context.Context) (journal.SealStatus, error)
 	// backup writes a copy to a new file.
 	backup(ctx context.Context, path string) error
 	// adopt adopts the journal. A deployment that is not nil becomes its owner.
@@ -51,28 +58,40 @@ func (c *command) open(ctx context.Context, how access) (store, error) {
 	if err := c.readRing(); err != nil {
 		return nil, err
 	}
-	if inDatabase(c.journal) {
-		return c.openDatabase(ctx, how)
+	var p product
+	var err error
+	switch address.Of(c.journal) {
+	case address.PostgreSQL:
+		p, err = c.postgreSQL()
+	case address.MySQL:
+		p, err = c.mySQL()
+	default:
+		if err := c.namesFile(); err != nil {
+			return nil, err
+		}
+		return c.openFile(ctx, c.journal, how)
 	}
-	if err := c.namesFile(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return c.openFile(ctx, c.journal, how)
+	return c.openDatabase(ctx, p, how)
 }
+
+const kinds = "a SQLite file, by its path, or in PostgreSQL, by postgres://user@host:5432/database, or in MySQL, by mysql://user@host:3306/ or user@tcp(host:3306)/"
 
 // namesFile rejects a name that is no path, and shows none that may have a password in it.
 func (c *command) namesFile() error {
 	if c.journal == "" {
 		return usage("which journal? Name its file, or the URL of its database, by --journal or by ONCEWARD_JOURNAL")
 	}
-	if _, err := os.Lstat(c.journal); err == nil || !isDatabases(c.journal) {
+	if _, err := os.Lstat(c.journal); err == nil || !address.MeansDatabase(c.journal) {
 		return nil
 	}
 	scheme, _, isURL := strings.Cut(c.journal, "://")
 	if isURL && !strings.ContainsAny(scheme, " =@") {
-		return usage("%s://…: a journal is a SQLite file, by its path, or in PostgreSQL, by postgres://…", shown.Text(scheme))
+		return usage("%s://…: a journal is %s", shown.Text(scheme), kinds)
 	}
-	return usage("that is no path, and no URL: a journal is a SQLite file, by its path, or in PostgreSQL, by postgres://user@host:5432/database")
+	return usage("that is no path, and no URL: a journal is %s", kinds)
 }
 
 // runner is a verb's function for cobra.

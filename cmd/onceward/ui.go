@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onceward/onceward/console"
+	"github.com/onceward/onceward/internal/address"
 	"github.com/onceward/onceward/internal/shown"
 )
 
@@ -32,7 +33,7 @@ func (c *command) uiCommand() *cobra.Command {
 			"so that the address that is printed has a secret in it, which is another each time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			host, _, err := net.SplitHostPort(listen)
-			if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			if err != nil || !address.IsLoopback(host) {
 				return usage("--listen %s: it has to be an address of this machine alone, such as 127.0.0.1:8080; for others, put package console behind a login of your own", shown.Text(listen))
 			}
 			return c.using(cmd.Context(), access{}, func(s store) error { return c.serve(cmd.Context(), s, listen) })

@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"testing"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -194,4 +195,15 @@ func TestReadOnly(t *testing.T) {
 	_, err = r.Apply(t.Context(), machine.Event{})
 	require.ErrorIs(t, err, mysql.ErrReadOnly)
 	require.True(t, errors.Is(r.Confirm(t.Context()), mysql.ErrReadOnly))
+}
+
+// A journal that lacks a table is none that Migrate could make.
+func TestAJournalWithoutATable(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	require.NoError(t, open(t, server, opts).Close())
+	server.Exec(t, "DROP TABLE "+opts.Schema+".heads")
+	_, err := mysql.Open(t.Context(), server.DSN(), opts)
+	require.NotErrorIs(t, err, fs.ErrNotExist)
+	assert.ErrorContains(t, err, "lacks the table heads")
 }

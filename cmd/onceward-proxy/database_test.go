@@ -9,19 +9,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/journal/mysql/mysqltest"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 	"github.com/onceward/onceward/providers/providertest"
 )
 
-// Two processes, as on two machines, share a journal in PostgreSQL: a name is one charge through both. The journal is made
-// only by --new, as a file is.
 func TestJournalInPostgreSQL(t *testing.T) {
 	server := postgrestest.Shared(t)
-	t.Setenv("DATABASE_URL", server.URL())
+	journalInDatabase(t, server.URL(), server.Schema(t))
+}
+
+func TestJournalInMySQL(t *testing.T) {
+	server := mysqltest.Shared(t)
+	server.Exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 1") // a proxy refuses another value
+	journalInDatabase(t, "mysql://"+strings.NewReplacer("@tcp(", "@", ")", "").Replace(server.DSN()), server.Schema(t))
+}
+
+// Two processes, as on two machines, share a journal in a database: a name is one charge through both. The journal is made
+// only by --new, as a file is.
+func journalInDatabase(t *testing.T, address, schema string) {
+	t.Setenv("DATABASE_URL", address)
 	s := open(t, providertest.Objects("ch_"))
 	text, err := os.ReadFile(s.file)
 	require.NoError(t, err)
-	text = []byte(strings.Replace(string(text), `"journal":"`+filepath.Join(s.dir, "payments.db")+`"`, `"journal":"env:DATABASE_URL","deployment":"test"`, 1))
+	text = []byte(strings.Replace(string(text), `"journal":"`+filepath.Join(s.dir, "payments.db")+`"`, `"journal":"env:DATABASE_URL","deployment":"test","schema":"`+schema+`"`, 1))
 	require.NoError(t, os.WriteFile(s.file, text, 0o600))
 
 	missing := s.run(t)
