@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/severed"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -174,7 +175,7 @@ func TestRunRunsFlowsWhenTheyAreDue(t *testing.T) {
 			Definitions: []flow.Definition{fails}, Backoff: backoff.Policy{Initial: time.Minute, MaxAttempts: 4},
 		})
 		require.ErrorIs(t, errOf(fails.Run(t.Context(), p.Flows, "a", 1)), failing)
-		go func() { _ = p.Run(t.Context()) }()
+		go func() { _ = p.Run(seam.Seldom(t.Context(), time.Minute)) }()
 		pass(24 * time.Hour)
 		assert.Equal(t, 4, runs)
 		f := p.flow("a")

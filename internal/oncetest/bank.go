@@ -401,8 +401,11 @@ func (l *Teller) Runs(d time.Duration) {
 	l.T.Helper()
 	ctx, stop := context.WithTimeout(l.T.Context(), d)
 	defer stop()
-	if d > time.Hour {
-		ctx = seam.Seldom(ctx, time.Minute) // due work is done in time all the same
+	switch { // due work is done in time all the same
+	case d > 24*time.Hour:
+		ctx = seam.Seldom(ctx, 10*time.Minute)
+	case d > time.Hour:
+		ctx = seam.Seldom(ctx, time.Minute)
 	}
 	assert.ErrorIs(l.T, l.Run(ctx), context.DeadlineExceeded)
 	synctest.Wait()

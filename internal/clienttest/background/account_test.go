@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
 	"github.com/onceward/onceward/internal/sample"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -144,7 +145,7 @@ var goesOn = []struct {
 		return err
 	}},
 	{"Run", func(o *office, p *process) error {
-		ctx, end := context.WithTimeout(o.t.Context(), time.Hour)
+		ctx, end := context.WithTimeout(seam.Seldom(o.t.Context(), time.Minute), time.Hour)
 		defer end()
 		_ = p.Run(ctx)
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 )
@@ -522,7 +523,7 @@ func TestWithdrawalOfWhatThisProcessHolds(t *testing.T) {
 				cfg.Outcomes = &onceward.Outcomes{Handle: s.Settle, Heard: row.all}
 			}
 			p := start(t, (&line{}).Then(frozen), cfg)
-			running, stop := context.WithCancel(t.Context())
+			running, stop := context.WithCancel(seam.Seldom(t.Context(), time.Minute))
 			done := make(chan error, 1)
 			go func() { done <- p.Run(running) }()
 			require.ErrorIs(t, p.Ask(named(t, invoice)).Err, onceward.ErrOutcomeUnknown)

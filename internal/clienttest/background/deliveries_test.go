@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers/providertest"
@@ -89,7 +90,7 @@ func TestHandleFails(t *testing.T) {
 			assert.Equal(t, 20, report.Settled)
 			assert.Equal(t, 1, report.Unsettled)
 
-			running, stop := context.WithCancel(t.Context())
+			running, stop := context.WithCancel(seam.Seldom(t.Context(), time.Minute))
 			done := make(chan error, 1)
 			go func() { done <- next.Run(running) }()
 			pass(12 * time.Hour)

@@ -87,7 +87,7 @@ func TestEnqueuedBesideABackup(t *testing.T) {
 			require.NoError(t, s.journal.Adopt(t.Context()))
 			op, err := s.orders(order(t), true)
 			require.NoError(t, err)
-			s.runs(t)
+			s.runs(t, seldom())
 			pass(15 * time.Minute)
 			again, err := s.orders(order(t), true)
 			require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -60,17 +61,30 @@ func openShop(t *testing.T, path string, via http.RoundTripper, cfg onceward.Con
 // virtualShop runs a test in virtual time, with a shop whose Run is running.
 func virtualShop(t *testing.T, name string, cfg onceward.Config, f func(t *testing.T, s *shop, l *line)) {
 	t.Helper()
+	shopUnder(t, context.Background(), name, cfg, f)
+}
+
+// seldomShop is virtualShop for tests that live through hours. Run polls seldom, and does due work in time all the same.
+func seldomShop(t *testing.T, name string, cfg onceward.Config, f func(t *testing.T, s *shop, l *line)) {
+	t.Helper()
+	shopUnder(t, seldom(), name, cfg, f)
+}
+
+func seldom() context.Context { return seam.Seldom(context.Background(), time.Minute) }
+
+func shopUnder(t *testing.T, ctx context.Context, name string, cfg onceward.Config, f func(t *testing.T, s *shop, l *line)) {
+	t.Helper()
 	virtual(t, name, func(t *testing.T) {
 		l := &line{}
 		s := openShop(t, filepath.Join(t.TempDir(), "journal.db"), l, cfg)
-		s.runs(t)
+		s.runs(t, ctx)
 		f(t, s, l)
 	})
 }
 
 // runs keeps Run running until the test's end.
-func (s *shop) runs(t *testing.T) {
-	ctx, end := context.WithCancel(context.Background())
+func (s *shop) runs(t *testing.T, ctx context.Context) {
+	ctx, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
@@ -139,7 +153,7 @@ func TestRunFindsOperationsOfOtherProcesses(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		l := &line{}
 		web, worker := openShop(t, path, &line{}, onceward.Config{}), openShop(t, path, l, onceward.Config{})
-		worker.runs(t)
+		worker.runs(t, context.Background())
 		for _, name := range []string{"order-1", "order-2", "order-3"} {
 			_, err := web.orders(named(t, name), true)
 			require.NoError(t, err)
@@ -155,7 +169,7 @@ func TestRunFindsOperationsOfOtherProcesses(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
 		l := &line{}
 		web, worker := openShop(t, path, &line{}, onceward.Config{}), openShop(t, path, l, onceward.Config{})
-		worker.runs(t)
+		worker.runs(t, context.Background())
 		for i := range 3 {
 			_, err := web.orders(named(t, fmt.Sprint("order-", i)), true)
 			require.NoError(t, err)
@@ -303,7 +317,7 @@ func TestCallSendsTheEnqueuedOperation(t *testing.T) {
 		op, err := s.orders(named(t, invoice), true)
 		require.NoError(t, err)
 		require.ErrorIs(t, s.Ask(named(t, invoice)).Err, onceward.ErrPending)
-		s.runs(t)
+		s.runs(t, context.Background())
 		done, err := s.Wait(t.Context(), op.Ref)
 		require.NoError(t, err)
 		assert.Equal(t, op.Key, done.Key)
@@ -333,7 +347,7 @@ func TestEnqueueBesideACall(t *testing.T) {
 
 func TestTimesOfEnqueuedOperations(t *testing.T) {
 	t.Parallel()
-	virtualShop(t, "due", onceward.Config{}, func(t *testing.T, s *shop, l *line) {
+	seldomShop(t, "due", onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 		op, err := s.orders(onceward.WithDue(named(t, invoice), time.Now().Add(time.Hour)), true)
 		require.NoError(t, err)
 		pass(59 * time.Minute)
@@ -348,7 +362,7 @@ func TestTimesOfEnqueuedOperations(t *testing.T) {
 		told <- op
 		return nil
 	}}}
-	virtualShop(t, "not after", settled, func(t *testing.T, s *shop, l *line) {
+	seldomShop(t, "not after", settled, func(t *testing.T, s *shop, l *line) {
 		now := time.Now()
 		ctx := onceward.WithDue(onceward.WithNotAfter(named(t, invoice), now.Add(time.Minute)), now.Add(time.Hour))
 		op, err := s.orders(ctx, true)
@@ -389,7 +403,7 @@ func TestEnqueueInAFlowIsRefused(t *testing.T) {
 func TestTimesThatNoJournalKeeps(t *testing.T) {
 	t.Parallel()
 	for _, never := range []time.Time{time.Unix(math.MaxInt64, 0), time.Unix(1<<61, 0), time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		virtualShop(t, fmt.Sprint(never.Unix()), onceward.Config{}, func(t *testing.T, s *shop, l *line) {
+		seldomShop(t, fmt.Sprint(never.Unix()), onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 			op, err := s.orders(onceward.WithDue(named(t, "never"), never), true)
 			require.NoError(t, err)
 			_, err = json.Marshal(op)
@@ -404,7 +418,7 @@ func TestTimesThatNoJournalKeeps(t *testing.T) {
 		})
 	}
 	for _, past := range []time.Time{time.Unix(math.MinInt64, 0), time.Unix(-1<<61, 0), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		virtualShop(t, fmt.Sprint(past.Unix()), onceward.Config{}, func(t *testing.T, s *shop, l *line) {
+		seldomShop(t, fmt.Sprint(past.Unix()), onceward.Config{}, func(t *testing.T, s *shop, l *line) {
 			require.ErrorIs(t, s.Ask(onceward.WithNotAfter(named(t, "too late"), past)).Err, onceward.ErrNotSent)
 			_, err := s.orders(onceward.WithDue(named(t, "at once"), past), true)
 			require.NoError(t, err)

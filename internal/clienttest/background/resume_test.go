@@ -23,6 +23,7 @@ import (
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
 	"github.com/onceward/onceward/providers"
@@ -145,7 +146,7 @@ func TestResumeLeavesUnnamedOperations(t *testing.T) {
 			p := start(t, l, onceward.Config{Backoff: once})
 			require.ErrorIs(t, p.Ask(t.Context(), carrying("sdk-1")).Err, onceward.ErrPending)
 			before := len(l.Sent())
-			running, stop := context.WithCancel(t.Context())
+			running, stop := context.WithCancel(seam.Seldom(t.Context(), time.Minute))
 			done := make(chan error, 1)
 			go func() { done <- p.Run(running) }()
 			pass(row.after)
@@ -443,7 +444,7 @@ func TestRunReapsExpiredOperations(t *testing.T) {
 		unnamed := p.Ask(t.Context())
 		require.NoError(t, unnamed.Err)
 		done := make(chan error, 1)
-		go func() { done <- p.Run(context.Background()) }()
+		go func() { done <- p.Run(seam.Seldom(context.Background(), time.Minute)) }()
 		pass(29 * time.Hour)
 		require.NoError(t, p.Ask(named(t, "invoice-1/charge")).Err)
 		pass(2 * time.Hour)

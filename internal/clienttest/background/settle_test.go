@@ -122,7 +122,7 @@ func TestOutcomeThatIsNotRecordedYet(t *testing.T) {
 		p := &shop{oncetest.Of(t, c, nil), s.journal, s.db}
 		require.ErrorIs(t, p.Ask(named(t, "order-1")).Err, onceward.ErrPending)
 		j.Fails(false, machine.EventComplete)
-		p.runs(t)
+		p.runs(t, context.Background())
 		pass(5 * time.Minute)
 		require.Len(t, l.Sent(), 1)
 		assert.Empty(t, p.booked(t))
@@ -199,7 +199,7 @@ func TestHandlerEnqueuesTheNextOperation(t *testing.T) {
 				return err
 			}},
 		})
-		s.runs(t)
+		s.runs(t, context.Background())
 		_, err := s.orders(named(t, "charge"), true)
 		require.NoError(t, err)
 		pass(time.Minute)

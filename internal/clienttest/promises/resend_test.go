@@ -13,6 +13,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -242,7 +243,7 @@ func TestTheWindow(t *testing.T) {
 		p := start(t, l, onceward.Config{})
 		ctx := named(t, "invoice-1/charge")
 		done := make(chan error, 1)
-		running, stop := context.WithCancel(t.Context())
+		running, stop := context.WithCancel(seam.Seldom(t.Context(), time.Minute))
 		go func() { done <- p.Run(running) }()
 		require.ErrorIs(t, p.Ask(ctx).Err, onceward.ErrPending)
 		pass(26 * time.Hour)

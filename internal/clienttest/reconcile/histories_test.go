@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -99,7 +100,7 @@ func TestEveryOrderEndsOrNeedsAttention(t *testing.T) {
 				l.Fakes(declines(declined))
 				require.NoError(t, l.Flows.Register(orders(l)))
 				l.Hears(200)
-				ctx, cancel := context.WithCancel(context.Background())
+				ctx, cancel := context.WithCancel(seam.Seldom(context.Background(), 20*time.Second))
 				done := make(chan struct{})
 				go func() { defer close(done); _ = l.Run(ctx) }()
 				stop = func() { cancel(); <-done }
