@@ -62,7 +62,7 @@ func catchUp(t *testing.T, primary, replica *mysqltest.Server) {
 	var position int64
 	require.NoError(t, primary.DB().QueryRow("SHOW MASTER STATUS").Scan(&file, &position, &ignored1, &ignored2))
 	var events sql.NullInt64
-	require.NoError(t, replica.DB().QueryRow("SELECT MASTER_POS_WAIT(?, ?, 60)", file, position).Scan(&events))
+	require.NoError(t, replica.DB().QueryRow("SELECT MASTER_POS_WAIT(?, ?, 20)", file, position).Scan(&events))
 	require.True(t, events.Valid && events.Int64 >= 0, "the replica runs: %v", events)
 }
 
@@ -146,12 +146,20 @@ func TestPromotionThatLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	cfg.Addr = at.Addr().String()
 	l := startLoad(t, primary, cfg.FormatDSN(), opts)
+	mighty, err := mysql.Open(t.Context(), primary.DSNThrough(at.Addr().String()), opts) // its account may write to a read-only server
+	require.NoError(t, err)
+	defer mighty.Close()
+	_, err = mighty.Join(t.Context())
+	require.NoError(t, err)
 	l.goesOn(t)
 	primary.Exec(t, "SET GLOBAL read_only = 1")
 	catchUp(t, primary, replica)
 	promote(t, replica)
 	at.leads(replica.Addr())
 	l.goesOn(t)
+	leftBehind(t, l.callers[0].j, replica, opts)
+	_, err = mighty.Join(t.Context())
+	require.NoError(t, err)
 
 	follow(t, replica, primary, strings.Replace(byGTID, "slave_pos", "current_pos", 1))
 	replica.Exec(t, "SET GLOBAL rpl_semi_sync_master_timeout = 60000, GLOBAL rpl_semi_sync_master_enabled = 1")
@@ -166,6 +174,25 @@ func TestPromotionThatLosesNothing(t *testing.T) {
 	l.end()
 	assert.False(t, l.restored.Load())
 	assert.Zero(t, lost(t, primary, l.callers, l.callers[0].j))
+}
+
+// leftBehind looks for connections that still read from a server that is no primary any more.
+func leftBehind(t *testing.T, j *mysql.Journal, primary *mysqltest.Server, opts mysql.Options) {
+	t.Helper()
+	other := open(t, primary, opts)
+	for i := range 10 {
+		id := fmt.Sprint("since ", i)
+		_, err := other.Apply(t.Context(), enqueue(id))
+		require.NoError(t, err)
+		_, err = j.Get(t.Context(), journal.Ref{ID: id})
+		require.NoError(t, err)
+		tx, err := primary.DB().Begin()
+		require.NoError(t, err)
+		result, err := j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue(id))
+		require.NoError(t, err)
+		require.Equal(t, machine.Ignored, result.Decision, "it is known")
+		require.NoError(t, tx.Rollback())
+	}
 }
 
 func refused(t *testing.T, primary, replica *mysqltest.Server, opts mysql.Options, rights string) {

@@ -46,6 +46,7 @@ const (
 	Duplicate      = 1062
 	LockWait       = 1205
 	Deadlock       = 1213
+	ReadOnly       = 1290
 	OutOfRange     = 1690 // of a statement that must have changed a number of rows
 	NoSavepoint    = 1305
 	PacketTooLarge = 1153
@@ -69,12 +70,12 @@ var fates = map[uint16]struct {
 	1969:       {Locked, "the statement took too long"},
 	3024:       {Locked, "the statement took too long"},
 
-	1040: {Outage, "the server has too many connections: raise max_connections"},
-	1053: {Outage, "the server is shutting down"},
-	1152: {Outage, "the connection was aborted"},
-	1158: {Outage, "the connection failed"}, 1159: {Outage, "the connection failed"}, 1160: {Outage, "the connection failed"}, 1161: {Outage, "the connection failed"},
+	ReadOnly: {Outage, "the server is read-only: connect to the primary"},
+	1040:     {Outage, "the server has too many connections: raise max_connections"},
+	1053:     {Outage, "the server is shutting down"},
+	1152:     {Outage, "the connection was aborted"},
+	1158:     {Outage, "the connection failed"}, 1159: {Outage, "the connection failed"}, 1160: {Outage, "the connection failed"}, 1161: {Outage, "the connection failed"},
 	1203: {Outage, "the account has too many connections: raise max_user_connections"},
-	1290: {Outage, "the server is read-only: connect to the primary"},
 	1792: {Outage, "the transaction is read-only: connect to the primary"},
 	1836: {Outage, "the server is read-only: connect to the primary"},
 	1927: {Outage, "an administrator ended the connection"},
@@ -103,6 +104,9 @@ var fates = map[uint16]struct {
 func NoTable(name string) error {
 	return &Error{noTable, "the journal lacks the table " + name + ": run mysql.Migrate again if it was interrupted, otherwise restore a backup, or see Options.Schema"}
 }
+
+// IsReadOnly is the error of a server that was the primary, and still serves the connections of that time.
+func IsReadOnly() error { return &Error{ReadOnly, fates[ReadOnly].reason} }
 
 // TooLarge is the error of a row larger than the server's max_allowed_packet.
 func TooLarge() error { return &Error{PacketTooLarge, fates[PacketTooLarge].reason} }

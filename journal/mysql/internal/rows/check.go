@@ -188,14 +188,19 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
 }
 
 // checkRelease returns an error if the journal was migrated to a later release that excludes this one. Then this process
-// renews no session, and closes each connection that writes before its next use. It also reads the server's time.
+// renews no session, and closes each connection that writes before its next use. A server that is the primary no more is
+// another error, after which the heart leaves it. checkRelease also reads the server's time.
 func (d *Driver) checkRelease(ctx context.Context, conn *sql.Conn) error {
 	var version, leastWriter int
 	var sealed string
 	var now int64
+	var readOnly bool
 	sent := time.Now()
-	if err := conn.QueryRowContext(ctx, d.in("SELECT schema_version, least_writer, sealed, "+nowSQL+" FROM {{s}}.journal")).Scan(&version, &leastWriter, &sealed, &now); err != nil {
+	if err := conn.QueryRowContext(ctx, d.in("SELECT schema_version, least_writer, sealed, @@global.read_only, "+nowSQL+" FROM {{s}}.journal")).Scan(&version, &leastWriter, &sealed, &readOnly, &now); err != nil {
 		return err
+	}
+	if readOnly {
+		return myerr.IsReadOnly()
 	}
 	d.time.HeardAt(sent, time.UnixMicro(now))
 	err := schema.Check(version, leastWriter)

@@ -89,7 +89,7 @@ func (t *tx) queueGuard(p *pipeline, g *guard) {
 
 // passed reports whether the transaction may go on.
 func (t *tx) passed(g *guard) bool {
-	passed := g.lanes == g.mustLanes && g.alive == g.mustLive && t.read.Epoch == t.lane.member.Epoch && g.writes && (g.durable || !t.d.opts.Durable)
+	passed := g.lanes == g.mustLanes && g.alive == g.mustLive && t.read.Epoch == t.lane.member.Epoch && (g.durable || !t.d.opts.Durable)
 	if passed {
 		t.lane.living = t.needs
 	}

@@ -25,7 +25,7 @@ type reader struct {
 
 	failed error // of a statement that may have ended the transaction; nil for none
 
-	later *pipeline // writes that are sent with the next read, or with COMMIT; nil for none
+	later *pipeline // statements that are sent with the next read, or with COMMIT; nil for none
 }
 
 // pipeline returns the writes that were not sent yet, for further statements.
@@ -109,7 +109,7 @@ func (d *Driver) readOnce(ctx context.Context, snapshot bool, f func(rowstore.Re
 	if err != nil {
 		return err
 	}
-	r := &reader{d: d, c: conn, own: true, alone: !snapshot}
+	r := &reader{d: d, c: conn, own: true, alone: !snapshot, later: d.primary()}
 	if snapshot {
 		if _, err := conn.ExecContext(ctx, beginSnapshot); err != nil {
 			server.HangUp(conn)

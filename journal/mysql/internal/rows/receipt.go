@@ -60,10 +60,10 @@ func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.
 // one, holds the key. A locking read in the application's transaction would lock a gap under REPEATABLE READ, and so delay other
 // keys.
 func (d *Driver) probe(ctx context.Context, identity []byte) (committed seen, held bool, err error) {
-	p := d.pipeline(true)
+	p := d.primary()
 	p.queue(committed.read, selectReceipt, identity)
 	p.queue(ignored, "SELECT 1 FROM {{s}}.receipts WHERE identity = ? FOR UPDATE NOWAIT", identity)
-	err = p.send(ctx, d.side)
+	err = d.beside(ctx, p)
 	if err != nil && myerr.FateOf(err) == myerr.Locked {
 		return committed, true, nil
 	}
@@ -137,7 +137,7 @@ func receiptArgs(r *rowstore.Receipt) []any {
 func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *rowstore.Receipt) ([]bool, error) {
 	written := make([]bool, n)
 	var args []any
-	p := t.d.pipeline(true)
+	p := t.d.primary()
 	var restored sql.NullString
 	p.queue(one(&restored), "SELECT restored FROM {{s}}.journal")
 	taken := false
@@ -150,7 +150,7 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 		args = append(args, row...)
 		p.queue(func(*sql.Rows) error { taken = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = ? FOR UPDATE NOWAIT", row[9])
 	}
-	err := p.send(ctx, t.d.side)
+	err := t.d.beside(ctx, p)
 	switch {
 	case err != nil && myerr.FateOf(err) == myerr.Locked, err == nil && (taken || t.d.whyOf(restored) != ""):
 		return written, nil
@@ -170,9 +170,9 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 // CompleteReceipt implements rowstore.Tx. A reservation that is committed already is not this transaction's.
 func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
 	committed := false
-	p := t.d.pipeline(true)
+	p := t.d.primary()
 	p.queue(func(*sql.Rows) error { committed = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE handle = ? AND facts = ?", is.Handle, was.Facts)
-	if err := p.send(ctx, t.d.side); err != nil || committed {
+	if err := t.d.beside(ctx, p); err != nil || committed {
 		return false, meaning(err)
 	}
 	return t.write(ctx, "UPDATE {{s}}.receipts SET state = ?, ends_at = ?, facts = ?, answer = ?, body = ?, written = ? WHERE handle = ? AND facts = ?",

@@ -118,9 +118,9 @@ func (d *Driver) Alive(ids []string) []rowstore.Life {
 	ctx, cancel := context.WithTimeout(d.background, time.Second)
 	defer cancel()
 	var living []string
-	p := d.pipeline(true)
+	p := d.primary()
 	p.queue(texts(&living), "SELECT id FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND buried_at IS NULL", anys(ids)...)
-	err := meaning(p.send(ctx, d.side))
+	err := meaning(d.beside(ctx, p))
 	lives := make([]rowstore.Life, len(ids))
 	for i, id := range ids {
 		lives[i] = rowstore.Life{Lives: slices.Contains(living, id), Err: err}
@@ -190,10 +190,10 @@ func (d *Driver) AwaitExpired(ctx context.Context) error {
 	pace := d.opts.Pace
 	for limit := time.Now().Add(pace.TTL + 3*pace.Beat); ; {
 		waits := false
-		p := d.pipeline(true)
+		p := d.primary()
 		p.queue(func(rows *sql.Rows) error { return rows.Scan(&waits) }, "SELECT EXISTS (SELECT 1 FROM {{s}}.sessions h WHERE buried_at IS NULL AND process <> ? AND "+leaseOver+
 			" AND (EXISTS (SELECT 1 FROM {{s}}.operations WHERE holder = h.id) OR EXISTS (SELECT 1 FROM {{s}}.flows WHERE state = 1 AND holder = h.id)))", d.member.Load().ID)
-		err := p.send(ctx, d.reads)
+		err := d.beside(ctx, p)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

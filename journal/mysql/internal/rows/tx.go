@@ -123,6 +123,10 @@ func (t *tx) start(queue func(*pipeline)) (passed bool, err error) {
 		}
 		return false, err
 	}
+	if !g.writes { // it is the primary no more
+		t.lane.hangUp()
+		return false, myerr.IsReadOnly()
+	}
 	if !t.passed(g) {
 		t.lane.rollback()
 		return false, nil

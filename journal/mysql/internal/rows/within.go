@@ -32,9 +32,9 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
 		return t, t.read, newFinding(keys).found, nil
 	}
-	p := d.pipeline(true)
+	p := d.primary()
 	p.queue(func(rows *sql.Rows) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
-	if err := p.send(ctx, d.side); err != nil {
+	if err := d.beside(ctx, p); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, myerr.Explain(err)
 	}
 	if err := t.isOurs(ctx); err != nil {
@@ -74,9 +74,9 @@ func (t *within) isOurs(ctx context.Context) error {
 // isWhole returns journal.ErrRestored if the journal counts as restored.
 func (t *within) isWhole(ctx context.Context) error {
 	var restored sql.NullString
-	p := t.d.pipeline(true)
+	p := t.d.primary()
 	p.queue(one(&restored), "SELECT restored FROM {{s}}.journal")
-	err := myerr.Explain(p.send(ctx, t.d.side))
+	err := myerr.Explain(t.d.beside(ctx, p))
 	if err == nil && restored.Valid {
 		err = fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, restored.String)
 	}
@@ -114,9 +114,9 @@ func (t *within) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 		if err := p.send(ctx, t.c); err != nil {
 			return f.found, t.meaning(err)
 		}
-		p = t.d.pipeline(true) // the slots are locked: no other transaction adds to these marks
+		p = t.d.primary() // the slots are locked: no other transaction adds to these marks
 		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(keys.Marks)), anys(keys.Marks)...)
-		if err := p.send(ctx, t.d.side); err != nil {
+		if err := t.d.beside(ctx, p); err != nil {
 			return f.found, myerr.Explain(err)
 		}
 		for mark, of := range f.found.Marks {
@@ -136,10 +136,10 @@ func (t *within) findNames(ctx context.Context, f *finding) error {
 	if len(f.keys.Names) == 0 {
 		return nil
 	}
-	p, text := t.d.pipeline(true), "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.keys.Names))
+	p, text := t.d.primary(), "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.keys.Names))
 	p.queue(f.name, text, digests(f.keys.Names)...)
 	p.queue(ignored, text+"{{share}} NOWAIT", digests(f.keys.Names)...)
-	err := p.send(ctx, t.d.side)
+	err := t.d.beside(ctx, p)
 	if err == nil || myerr.FateOf(err) != myerr.Locked {
 		return myerr.Explain(err)
 	}
@@ -155,20 +155,13 @@ func (t *within) findRows(ctx context.Context, f *finding, handles []int64) erro
 		return t.meaning(err)
 	}
 	committed := newFinding(rowstore.Keys{Names: f.keys.Names, Handles: handles, Whole: true, Heads: f.keys.Heads})
-	beside := t.d.pipeline(true)
+	beside := t.d.primary()
 	beside.queue(nil, beginSnapshot)
 	committed.queue(beside)
 	beside.queue(nil, "COMMIT")
-	conn, err := t.d.side.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	err = beside.send(ctx, conn)
-	if err != nil {
-		server.HangUp(conn)
+	if err := t.d.beside(ctx, beside); err != nil {
 		return myerr.Explain(err)
 	}
-	_ = conn.Close()
 	for name, handle := range committed.found.Names {
 		if f.found.Names[name] != handle {
 			return rowstore.ErrMissed
@@ -212,9 +205,9 @@ func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 		}
 	}
 	if handle == 0 {
-		p, text := t.d.pipeline(true), "SELECT handle FROM {{s}}.flows WHERE name = ?"
+		p, text := t.d.primary(), "SELECT handle FROM {{s}}.flows WHERE name = ?"
 		p.queue(one(&handle), text, name[:])
-		if err := p.send(ctx, t.d.side); err != nil {
+		if err := t.d.beside(ctx, p); err != nil {
 			return nil, myerr.Explain(err)
 		}
 		if handle == 0 {
