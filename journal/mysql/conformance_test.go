@@ -22,9 +22,14 @@ func options(t testing.TB, server *mysqltest.Server) mysql.Options {
 	return mysql.Options{Schema: server.Schema(t), Deployment: "test", Migrate: true, Unsafe: true}
 }
 
+// open opens a journal by an account with the least privileges, after another account has migrated it.
 func open(t testing.TB, server *mysqltest.Server, opts mysql.Options) *mysql.Journal {
 	t.Helper()
-	j, err := mysql.Open(t.Context(), server.DSN(), opts)
+	if opts.Migrate {
+		require.NoError(t, mysql.Migrate(t.Context(), server.DSN(), opts.Schema))
+		opts.Migrate = false
+	}
+	j, err := mysql.Open(t.Context(), server.ServiceDSN(), opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	return j

@@ -43,11 +43,20 @@ func execs(statements ...string) func(context.Context, journal.Tx) error {
 	}
 }
 
+// mighty is open for an account that may do all, also change tables.
+func mighty(t *testing.T, server *mysqltest.Server, opts mysql.Options) *mysql.Journal {
+	t.Helper()
+	j, err := mysql.Open(t.Context(), server.DSN(), opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
 // A handler's session goes with its transaction. The next handler may be another tenant's.
 func TestHandlersLeaveNothingInTheirSession(t *testing.T) {
 	server := mysqltest.Shared(t)
 	opts := options(t, server)
-	j := open(t, server, opts)
+	j := mighty(t, server, opts)
 	leaves := execs("USE "+opts.Schema, "SET @tenant = 42", "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET SESSION sql_mode = '', time_zone = '+09:00', foreign_key_checks = 0",
 		"CREATE TEMPORARY TABLE "+opts.Schema+".tenants (id INT)")
 	finds := func(tx journal.Tx) {
@@ -77,7 +86,7 @@ func TestHandlersLeaveNothingInTheirSession(t *testing.T) {
 func TestHandlersThatEndTheirTransaction(t *testing.T) {
 	server := mysqltest.Shared(t)
 	opts := options(t, server)
-	j := open(t, server, opts)
+	j := mighty(t, server, opts)
 	booked := opts.Schema + ".booked"
 	server.Exec(t, "CREATE TABLE "+booked+" (id INT) ENGINE=InnoDB")
 	book := "INSERT INTO " + booked + " VALUES (1)"

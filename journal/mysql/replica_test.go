@@ -80,8 +80,10 @@ func account(t *testing.T, grants string, servers ...*mysqltest.Server) string {
 	cfg, err := driver.ParseDSN(servers[0].DSN())
 	require.NoError(t, err)
 	cfg.User = servers[0].Schema(t)
+	name := cfg.User + "@'%'"
 	for _, server := range servers {
-		server.Exec(t, strings.ReplaceAll("SET sql_log_bin = 0; CREATE USER {{account}} IDENTIFIED BY '"+cfg.Passwd+"'; "+grants+"; SET sql_log_bin = 1", "{{account}}", cfg.User+"@'127.0.0.1'"))
+		server.Exec(t, strings.ReplaceAll("SET sql_log_bin = 0; CREATE USER {{account}} IDENTIFIED BY '"+cfg.Passwd+"'; "+grants+"; SET sql_log_bin = 1", "{{account}}", name))
+		t.Cleanup(func() { _, _ = server.DB().Exec("DROP USER IF EXISTS " + name) })
 	}
 	return cfg.FormatDSN()
 }
@@ -146,10 +148,10 @@ func TestPromotionThatLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	cfg.Addr = at.Addr().String()
 	l := startLoad(t, primary, cfg.FormatDSN(), opts)
-	mighty, err := mysql.Open(t.Context(), primary.DSNThrough(at.Addr().String()), opts) // its account may write to a read-only server
+	root, err := mysql.Open(t.Context(), primary.DSNThrough(at.Addr().String()), opts) // its account may write to a read-only server
 	require.NoError(t, err)
-	defer mighty.Close()
-	_, err = mighty.Join(t.Context())
+	defer root.Close()
+	_, err = root.Join(t.Context())
 	require.NoError(t, err)
 	l.goesOn(t)
 	primary.Exec(t, "SET GLOBAL read_only = 1")
@@ -158,7 +160,7 @@ func TestPromotionThatLosesNothing(t *testing.T) {
 	at.leads(replica.Addr())
 	l.goesOn(t)
 	leftBehind(t, l.callers[0].j, replica, opts)
-	_, err = mighty.Join(t.Context())
+	_, err = root.Join(t.Context())
 	require.NoError(t, err)
 
 	follow(t, replica, primary, strings.Replace(byGTID, "slave_pos", "current_pos", 1))

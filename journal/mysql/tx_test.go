@@ -45,10 +45,10 @@ func begun(t testing.TB, j *mysql.Journal, id string) journal.Operation {
 	return result.Operation
 }
 
-// theirs is a pool of the application's, with settings of its own.
+// theirs is a pool of the application's, with settings of its own, and an account with the least privileges.
 func theirs(t *testing.T, server *mysqltest.Server, change func(*driver.Config)) *sql.DB {
 	t.Helper()
-	cfg, err := driver.ParseDSN(server.DSN())
+	cfg, err := driver.ParseDSN(server.ServiceDSN())
 	require.NoError(t, err)
 	if change != nil {
 		change(cfg)

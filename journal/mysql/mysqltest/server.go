@@ -1,6 +1,7 @@
 package mysqltest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -31,6 +32,9 @@ type Server struct {
 	cfg  *mysql.Config
 	db   *sql.DB
 
+	origin  *Server // whose data it starts with; nil for a new server's
+	service string  // the account of ServiceDSN; "" if it was started elsewhere
+
 	process *exec.Cmd
 	leash   io.WriteCloser // closing it kills the server and removes its folder
 	watch   *exec.Cmd
@@ -49,6 +53,11 @@ func Durable() Option {
 	return func(s *Server) {
 		s.args = append(s.args, "--innodb-flush-log-at-trx-commit=1", "--innodb-flush-method=fsync", "--debug-no-sync=OFF", "--innodb-doublewrite=ON")
 	}
+}
+
+// CopyOf has a server begin with the data of another one, which is stopped.
+func CopyOf(other *Server) Option {
+	return func(s *Server) { s.origin = other }
 }
 
 // Start starts a server for a test, and stops the server when the test ends. Without MariaDB the test skips, or fails
@@ -106,6 +115,14 @@ func lacking(t testing.TB, err error) {
 // DSN returns the server's address with an all-powerful account and no database.
 func (s *Server) DSN() string { return s.cfg.FormatDSN() }
 
+// ServiceDSN returns the server's address with an account that has only the privileges that docs/mysql.md names, on the databases
+// of Schema. A server that was started elsewhere has no such account.
+func (s *Server) ServiceDSN() string {
+	cfg := s.cfg.Clone()
+	cfg.User = cmp.Or(s.service, cfg.User)
+	return cfg.FormatDSN()
+}
+
 // DSNThrough returns the DSN for clients that reach the server by another host and port.
 func (s *Server) DSNThrough(addr string) string {
 	cfg := s.cfg.Clone()
@@ -151,7 +168,7 @@ func (s *Server) Schema(t testing.TB) string {
 // Sever ends all connections to the server but the test's own.
 func (s *Server) Sever(t testing.TB) {
 	t.Helper()
-	rows, err := s.db.Query("SELECT id FROM information_schema.processlist WHERE user = ? AND id <> CONNECTION_ID() AND (host LIKE '127.0.0.1:%' OR host LIKE 'localhost%')", s.cfg.User)
+	rows, err := s.db.Query("SELECT id FROM information_schema.processlist WHERE user IN (?, ?) AND id <> CONNECTION_ID() AND (host LIKE '127.0.0.1:%' OR host LIKE 'localhost%')", s.cfg.User, s.service)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,22 +312,27 @@ func asUser() []string {
 }
 
 func (s *Server) make() error {
-	m, err := model()
-	if err != nil {
-		return err
+	origin := s.origin
+	if origin == nil {
+		var err error
+		if origin, err = model(); err != nil {
+			return err
+		}
 	}
-	if out, err := exec.Command("cp", "-Rp", m.data(), s.data()).CombinedOutput(); err != nil {
-		return fmt.Errorf("cp: %w: %s", err, out)
+	if err := copyFolder(origin.data(), s.data()); err != nil {
+		return err
 	}
 	port, err := freePort()
 	if err != nil {
 		return err
 	}
 	s.cfg = mysql.NewConfig()
+	s.service = "service"
 	s.cfg.User, s.cfg.Passwd, s.cfg.Net, s.cfg.Addr = "onceward", password, "tcp", fmt.Sprintf("127.0.0.1:%d", port)
 	s.cfg.Logger = &mysql.NopLogger{}
 	init := filepath.Join(s.dir, "init.sql")
-	text := "SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS onceward@'127.0.0.1' IDENTIFIED BY '" + password + "';\nGRANT ALL ON *.* TO onceward@'127.0.0.1' WITH GRANT OPTION;\n"
+	text := "SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS onceward@'127.0.0.1' IDENTIFIED BY '" + password + "';\nGRANT ALL ON *.* TO onceward@'127.0.0.1' WITH GRANT OPTION;\n" +
+		"CREATE USER IF NOT EXISTS service@'127.0.0.1' IDENTIFIED BY '" + password + "';\nGRANT SELECT, INSERT, UPDATE, DELETE ON `t\\_%`.* TO service@'127.0.0.1';\n"
 	if err := s.give(init, text); err != nil {
 		return err
 	}
@@ -320,6 +342,28 @@ func (s *Server) make() error {
 		"--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M", "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=OFF", "--innodb-flush-method=nosync", "--debug-no-sync", "--innodb-file-per-table=OFF",
 	}, asUser(), s.args)
 	return errors.Join(s.up(), s.connect())
+}
+
+func copyFolder(from, to string) error {
+	if out, err := exec.Command("cp", "-Rp", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w: %s", err, out)
+	}
+	return nil
+}
+
+// Save keeps the data of a stopped server. The returned function puts the data back into the server, which is stopped then.
+func (s *Server) Save(t testing.TB) (restore func()) {
+	t.Helper()
+	s.mine(t)
+	saved := filepath.Join(s.dir, "saved")
+	if err := copyFolder(s.data(), saved); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(os.RemoveAll(s.data()), os.Rename(saved, s.data())); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // give writes a file that only the server's user can read.
