@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
+	"os"
 	"testing"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -81,8 +83,33 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("a"))
 		require.ErrorIs(t, err, journal.ErrTxAborted, "the server has undone what the application wrote")
-		require.NoError(t, errors.Join(holder.Rollback(), tx.Rollback()))
+		require.ErrorIs(t, mysql.SQL(tx).Commit(t.Context()), journal.ErrTxAborted)
+		tx, err = theirs(t, server, func(c *driver.Config) { c.Params = map[string]string{"innodb_lock_wait_timeout": "1"} }).Begin()
+		require.NoError(t, err)
+		_, err = tx.Exec("UPDATE " + opts.Schema + ".operations SET tombstone = tombstone")
+		require.ErrorContains(t, err, "1205")
+		_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("c"))
+		require.ErrorIs(t, err, journal.ErrTxAborted, "of a statement of the application's, which overlooks its error")
+		require.ErrorIs(t, mysql.SQL(tx).Commit(t.Context()), journal.ErrTxAborted)
+		require.NoError(t, holder.Rollback())
 	})
+}
+
+// A Galera node is refused.
+func TestGaleraIsRefused(t *testing.T) {
+	library := "/usr/lib/galera/libgalera_smm.so"
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("Debian's package galera-4 is needed: ", err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	server := mysqltest.Start(t, mysqltest.Setting("wsrep-on", "ON"), mysqltest.Setting("wsrep-provider", library), mysqltest.Setting("wsrep-cluster-address", "gcomm://"),
+		mysqltest.Setting("wsrep-node-address", "127.0.0.1"), mysqltest.Setting("wsrep-provider-options", "gmcast.listen_addr=tcp://"+free.Addr().String()),
+		mysqltest.Setting("wsrep-sst-method", "mysqldump"), mysqltest.Setting("binlog-format", "ROW"))
+	_, err = mysql.Open(t.Context(), server.DSN(), options(t, server))
+	require.ErrorIs(t, err, mysql.ErrUnsafe)
+	assert.ErrorContains(t, err, "wsrep_on")
 }
 
 func TestOpenSaysWhatToDo(t *testing.T) {
