@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/journal/mysql/mysqltest"
 )
 
-// An account that lacks a privilege is told so, by Open and within a transaction. The tests' open and theirs show that the four
+// If an account lacks a privilege, the error says so, of Open and within a transaction. The tests' open and theirs show that the four
 // privileges on the journal's database suffice for both accounts.
 func TestMissingGrantsAreNamed(t *testing.T) {
 	server := mysqltest.Shared(t)

@@ -188,8 +188,8 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
 }
 
 // checkRelease returns an error if the journal was migrated to a later release that excludes this one. Then this process
-// renews no session, and closes each connection that writes before its next use. A server that is the primary no more is
-// another error, after which the heart leaves it. checkRelease also reads the server's time.
+// renews no session, and closes each connection that writes before its next use. It also returns an error for a server
+// that is the primary no more, so the heart leaves the server. checkRelease also reads the server's time.
 func (d *Driver) checkRelease(ctx context.Context, conn *sql.Conn) error {
 	var version, leastWriter int
 	var sealed string
