@@ -50,5 +50,19 @@ func journalInDatabase(t *testing.T, address, schema string) {
 	again, _, err := charge(other.client(), viaSocket, "invoice-1")
 	require.NoError(t, err)
 	assert.Equal(t, first, again)
+
+	// A third process has a witness, which has seen more than the database has now.
+	witness := filepath.Join(s.dir, "witness")
+	require.NoError(t, os.WriteFile(witness, []byte("1000000"), 0o600))
+	third := *s
+	third.file, third.socket = filepath.Join(s.dir, "third.json"), filepath.Join(s.dir, "third.sock")
+	text = []byte(strings.Replace(strings.Replace(string(text), s.socket, third.socket, 1), `"schema"`, `"witness":"`+witness+`","schema"`, 1))
+	require.NoError(t, os.WriteFile(third.file, text, 0o600))
+	third.start(t)
+	for _, through := range []*shop{&third, &other} {
+		id, _, err := charge(through.client(), viaSocket, "invoice-2")
+		require.NoError(t, err)
+		assert.Empty(t, id, "the journal counts as restored")
+	}
 	assert.Len(t, s.Effects(), 1)
 }

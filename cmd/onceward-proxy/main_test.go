@@ -322,7 +322,7 @@ func TestFileIsStrict(t *testing.T) {
 		strings.Replace(file(listen), `"j"`, `"shop:hunter2@db:3306/"`, 1):            "which may hold a password",
 		strings.Replace(file(listen), `"j"`, `"env:STRIPE_KEY"`, 1):                   `the field "deployment"`,
 		strings.Replace(file(listen), `"j"`, `"env:STRIPE_KEY","deployment":"p"`, 1):  "no address of a database",
-		strings.Replace(file(listen), `"j"`, `"j","schema":"onceward"`, 1):            `the field "schema"`,
+		strings.Replace(file(listen), `"j"`, `"j","schema":"onceward"`, 1):            `the fields "schema"`,
 		strings.Replace(file(listen), `"j"`, `"j","deployment":"prod"`, 1):            `the field "deployment"`,
 		strings.Replace(file(listen), `"j"`, `"env:NONE","deployment":"prod"`, 1):     `the field "journal"`,
 		`{"journal":"j","secret":"hunter2","listen":[` + listen + `]}`:                `the field "secret"`,

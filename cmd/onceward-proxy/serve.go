@@ -79,14 +79,18 @@ func (s *settings) openJournal(ctx context.Context, fresh bool, log *slog.Logger
 }
 
 func (s *settings) openDatabase(ctx context.Context, fresh bool, log *slog.Logger) (keptJournal, error) {
+	var witness journal.Witness
+	if s.Witness != "" {
+		witness = journal.WitnessFile(s.Witness)
+	}
 	if address.Of(s.database) == address.PostgreSQL {
-		return postgres.Open(ctx, s.database, postgres.Options{Deployment: s.Deployment, Schema: s.Schema, Migrate: fresh, Logger: log})
+		return postgres.Open(ctx, s.database, postgres.Options{Deployment: s.Deployment, Schema: s.Schema, Witness: witness, Migrate: fresh, Logger: log})
 	}
 	dsn, err := address.DSN(s.database)
 	if err != nil {
 		return nil, fmt.Errorf("the address of the journal %w", err)
 	}
-	return mysql.Open(ctx, dsn, mysql.Options{Deployment: s.Deployment, Schema: s.Schema, Migrate: fresh, Logger: log})
+	return mysql.Open(ctx, dsn, mysql.Options{Deployment: s.Deployment, Schema: s.Schema, Witness: witness, Migrate: fresh, Logger: log})
 }
 
 func openFile(path string, fresh bool, log *slog.Logger) (*sqlite.Journal, error) {

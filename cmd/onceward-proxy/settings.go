@@ -24,6 +24,7 @@ type settings struct {
 	Journal    string     `json:"journal"`    // the SQLite file's path; env: or file: of a database's address
 	Deployment string     `json:"deployment"` // of a journal in a database
 	Schema     string     `json:"schema"`     // likewise, if it is not the usual one
+	Witness    string     `json:"witness"`    // likewise: the path of a journal.WitnessFile
 	Secret     string     `json:"secret"`     // env: or file:, of 16 bytes or more
 	Listen     []listener `json:"listen"`
 
@@ -103,8 +104,8 @@ func read(path string) (*settings, error) {
 		return nil, errors.New(`the field "journal" is a database's address, which may hold a password: give env:NAME or file:PATH`)
 	case isSecret(s.Journal) != (s.Deployment != ""):
 		return nil, errors.New(`the field "deployment" goes with a journal in a database, which needs it: whose journal it is, such as prod`)
-	case !isSecret(s.Journal) && s.Schema != "":
-		return nil, errors.New(`the field "schema" goes with a journal in a database`)
+	case !isSecret(s.Journal) && s.Schema+s.Witness != "":
+		return nil, errors.New(`the fields "schema" and "witness" go with a journal in a database`)
 	case len(s.Listen) == 0:
 		return nil, errors.New(`the field "listen" is empty: give one listener for each upstream`)
 	}

@@ -83,7 +83,7 @@ func cutAccount(address string) (account, rest string) {
 }
 
 // errMisread gives no details, since a URL may hold a password.
-var errMisread = errors.New("can't be read: what is special in a part of it is escaped, as @ by %40")
+var errMisread = errors.New("can't be read: what is special in a part of it is escaped, as @ by %40 and / by %2F")
 
 // Parse returns a URL. A URL with a part that had to be escaped is an error: one parser takes the part for a password, and
 // another for a printed name.

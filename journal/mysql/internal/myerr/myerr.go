@@ -53,7 +53,7 @@ const (
 	noTable        = 1146
 )
 
-const loginRefused = "the server does not let the account in: check the name and the password"
+const loginRefused = "the server does not let the account in: check the name, the password, and whether the account needs TLS"
 
 // fates has the meaning of error numbers. Other numbers concern their statement alone.
 var fates = map[uint16]struct {
