@@ -35,7 +35,7 @@ var places = map[string]string{
 	"park": "Causes", "markUnknown": "Causes", "retryOrEnd": "Causes", "inconclusive": "Causes", "cancelsUnsent": "Causes", "misuse": "Causes",
 	"looksRestored": "Causes", "isOlder": "Causes", "Fail": "Causes", "because": "Causes", "giveUp": "Causes", "alert": "Causes",
 	"invalid": "Causes", "invalidFlow": "Causes", "invalidReceipt": "Causes", "must": "Causes",
-	"Reason": "Causes", "Cause": "Causes", "cause": "Causes", "Why": "Causes", "Because": "Causes", "Advice": "Causes", "Invariant": "Causes",
+	"Reason": "Causes", "Cause": "Causes", "cause": "Causes", "Why": "Causes", "why": "Causes", "Because": "Causes", "Advice": "Causes", "Invariant": "Causes",
 }
 
 // Texts.txt lists, on one page, each text of an error, a log line and a cause that a program says at run time. They

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
@@ -194,8 +195,10 @@ func Open(ctx context.Context, dsn string, opts Options) (*Journal, error) {
 		}
 	}
 	d, err := rows.Open(ctx, cfg, rows.Options{
-		Schema: opts.Schema, Log: opts.Logger, Pace: opts.pace, Deployment: opts.Deployment, ReadOnly: opts.ReadOnly, Existing: opts.Existing,
-		Durable: opts.Durability == ServersDisk && !opts.Unsafe, Movable: opts.Failover == LosesNothing, Witness: opts.Witness, AnyTime: opts.Unsafe, Readers: max(opts.Readers, 0),
+		Options: fleet.Options{
+			Log: opts.Logger, Pace: opts.pace, Deployment: opts.Deployment, ReadOnly: opts.ReadOnly, Existing: opts.Existing, Movable: opts.Failover == LosesNothing, Witness: opts.Witness,
+		},
+		Schema: opts.Schema, Durable: opts.Durability == ServersDisk && !opts.Unsafe, AnyTime: opts.Unsafe, Readers: max(opts.Readers, 0),
 	})
 	if err != nil {
 		return nil, myerr.Explain(err)

@@ -146,7 +146,7 @@ type isRead struct{}
 
 func (h *heldHeart) TraceQueryStart(ctx context.Context, conn *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	h.asks(conn)
-	return context.WithValue(ctx, isRead{}, strings.HasPrefix(q.SQL, "SELECT restored, promoted, epoch"))
+	return context.WithValue(ctx, isRead{}, strings.Contains(q.SQL, "least_writer FROM"))
 }
 
 func (h *heldHeart) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryEndData) {

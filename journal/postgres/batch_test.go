@@ -447,9 +447,9 @@ func TestBatchThatIsLateIsHalved(t *testing.T) {
 	proxy, err := pgproxy.Start("tcp", server.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
+	postgres.CommitIn(&opts, 5*time.Second)
 	j := openAt(t, server.URLThrough(proxy.Addr().String()), opts)
 	s := join(t, j)
-	postgres.CommitIn(j, 5*time.Second)
 	const writes, size = 8, 100 << 10
 	var large atomic.Int64
 	never := proxy.Arm(pgproxy.Fault{Match: func(e pgproxy.Exchange) bool {

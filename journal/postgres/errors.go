@@ -4,16 +4,16 @@ import (
 	"errors"
 
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/server"
 )
 
 var (
 	// ErrUnsafe means that the server's settings lose acknowledged commits, or do not suit a journal. The error names the
 	// setting, and says what to set.
-	ErrUnsafe = fleet.ErrUnsafe
+	ErrUnsafe = server.ErrUnsafe
 	// ErrDeployment means that the journal belongs to another deployment, as in production's copy started as staging.
-	ErrDeployment = fleet.ErrDeployment
+	ErrDeployment = server.ErrDeployment
 	// ErrReadOnly means that the journal was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("postgres: opened read-only; open it without Options.ReadOnly")
 	// ErrClockAhead: the caller's clock is more than a minute ahead of the database's. Stamp events by Now.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"log/slog"
@@ -11,9 +12,9 @@ import (
 
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 )
 
 // within returns the journal's part in the leases, connections to the database, the schema, and a context that ends once
@@ -79,8 +80,11 @@ func Still(opts *Options) {
 	opts.pace.TTL, opts.pace.Beat, opts.pace.Lost = time.Hour, time.Hour, time.Hour
 }
 
-// CommitIn gives the journal's transactions that much time.
-func CommitIn(j *Journal, most time.Duration) { j.driver.CommitIn(most) }
+// CommitIn gives a journal's transactions that much time.
+func CommitIn(opts *Options, most time.Duration) {
+	opts.pace = cmp.Or(opts.pace, usualPace)
+	opts.pace.commit = most
+}
 
 // ReadBytes makes the journal read that many bytes of bodies in a commit.
 func ReadBytes(j *Journal, most int) { rowstore.LimitBytes(j.store, most) }

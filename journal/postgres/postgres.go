@@ -11,10 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
+	"github.com/onceward/onceward/journal/postgres/internal/server"
 	"github.com/onceward/onceward/seal"
 )
 
@@ -126,6 +127,7 @@ type pace struct {
 	testify time.Duration // between two reports to the witness
 	close   time.Duration // how long Close waits for the server: once for commits under way, and once to end the sessions
 	handler time.Duration // of DeliverTx
+	commit  time.Duration // of a transaction, with all its waits. Zero means 30 s
 }
 
 var usualPace = pace{Pace: leased.UsualPace, testify: 10 * time.Second, close: 5 * time.Second, handler: 25 * time.Second}
@@ -167,12 +169,13 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		}
 	}
 	d, err := rows.Open(ctx, cfg, rows.Options{
-		Schema: opts.Schema,
-		Fleet: fleet.Options{
-			Log: opts.Logger, Pace: opts.pace.Pace, Testify: opts.pace.testify, Deployment: opts.Deployment, Pooled: opts.Pooled, ReadOnly: opts.ReadOnly, Existing: opts.Existing,
-			Durable: opts.Durability == ServersDisk && !opts.Unsafe, Promotable: opts.Failover == LosesNothing, MayLose: opts.Failover == MayLose, Witness: opts.Witness,
+		Options: server.Options{
+			Options: fleet.Options{
+				Log: opts.Logger, Pace: opts.pace.Pace, Testify: opts.pace.testify, Patience: opts.pace.close, Time: opts.pace.commit, Deployment: opts.Deployment, ReadOnly: opts.ReadOnly, Existing: opts.Existing, Witness: opts.Witness,
+			},
+			Pooled: opts.Pooled, Durable: opts.Durability == ServersDisk && !opts.Unsafe, Promotable: opts.Failover == LosesNothing, MayLose: opts.Failover == MayLose,
 		},
-		BeforeConnect: opts.BeforeConnect, Readers: max(opts.Readers, 0), Patience: opts.pace.close,
+		Schema: opts.Schema, BeforeConnect: opts.BeforeConnect, Readers: max(opts.Readers, 0),
 		AnyTime: opts.Unsafe,
 	})
 	if err != nil {

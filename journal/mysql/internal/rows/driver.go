@@ -9,17 +9,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/format"
-	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 	"github.com/onceward/onceward/journal/mysql/internal/schema"
@@ -27,17 +25,13 @@ import (
 )
 
 const (
-	// lanes is how many transactions a driver has at most: for the group, waiters and scans, and three for sessions.
-	lanes = 10
 	// appConnections is how many transactions of BeginTx are open at once, of each kind. Further callers wait.
 	appConnections = 4
 	// readers is the default of Options.Readers.
 	readers = 4
 	// sideConnections is how many connections there are for single statements beside a transaction.
 	sideConnections = 6
-	// commitTime limits a transaction's time, with all its waits.
-	commitTime = 30 * time.Second
-	// closePatience is how long Close waits for the server.
+	// closePatience is how long Close waits for the application's transactions.
 	closePatience = 5 * time.Second
 
 	// How many seconds the server waits for a client's next statement. In a transaction of the journal's, a client is stopped
@@ -47,24 +41,17 @@ const (
 
 // Options say how a journal is opened.
 type Options struct {
-	Schema     string // schema.Default if it is ""
-	Log        *slog.Logger
-	Pace       leased.Pace // zero means leased.UsualPace
-	Testify    time.Duration
-	Deployment string
-	ReadOnly   bool
-	Existing   bool
-	Durable    bool // commits have to be durable on the server's own disk
-	Movable    bool // another server that has the journal lacks nothing
-	Witness    journal.Witness
-	AnyTime    bool // events may be ahead of the server's clock
-	Readers    int  // connections that read; 0 means readers
+	fleet.Options        // Open fills in Store and ErrDeployment
+	Schema        string // schema.Default if it is ""
+	Durable       bool   // commits have to be durable on the server's own disk
+	AnyTime       bool   // events may be ahead of the server's clock
+	Readers       int    // connections that read; 0 means readers
 }
 
 // Driver is a rowstore.Driver on one database. Open makes one.
 type Driver struct {
+	*fleet.Fleet
 	opts Options
-	log  *slog.Logger
 
 	own, reads, side, apps, deliveries *sql.DB
 
@@ -75,29 +62,6 @@ type Driver struct {
 	packet   atomic.Int64 // the server's max_allowed_packet
 	undoes   atomic.Bool  // the server's innodb_rollback_on_timeout
 
-	sessions     *leased.Sessions
-	memory       leased.Memory
-	acknowledged leased.Acknowledged
-	time         leased.Estimate
-	enrolling    sync.Mutex
-	member       atomic.Pointer[leased.Member]
-	restored     atomic.Pointer[restoration] // nil: not restored
-	adoption     adoption
-	sealed       atomic.Pointer[string] // rowstore.Head.Sealed at the last look
-	outdated     atomic.Bool            // only later releases may write
-
-	background context.Context // ends with Close
-	stop       context.CancelCauseFunc
-	heart      sync.WaitGroup
-	observer   leased.Observer // the heart's
-	upkeepDue  time.Time       // likewise
-	testimony  time.Time       // likewise: when the next one is due
-
-	slots chan struct{} // one for each lane in use
-	mu    sync.Mutex
-	idle  []*lane
-	made  int // how many lanes there are
-
 	operations, receipts, flows handles
 }
 
@@ -106,16 +70,14 @@ var _ rowstore.Driver = (*Driver)(nil)
 // Open opens the journal in a database, whose tables schema.Migrate has made. It starts the heartbeat of this process's
 // sessions.
 func Open(ctx context.Context, cfg *mysql.Config, opts Options) (*Driver, error) {
-	opts.Pace, opts.Log, opts.Testify = cmp.Or(opts.Pace, leased.UsualPace), cmp.Or(opts.Log, slog.Default()), cmp.Or(opts.Testify, 10*time.Second)
-	d := &Driver{
-		opts: opts, log: opts.Log, slots: make(chan struct{}, lanes), sessions: leased.NewSessions(opts.Pace),
-		operations: handles{name: "operations"}, receipts: handles{name: "receipts"}, flows: handles{name: "flows"},
-	}
+	opts.Store, opts.ErrDeployment = "mysql", ErrDeployment
+	d := &Driver{opts: opts, operations: handles{name: "operations"}, receipts: handles{name: "receipts"}, flows: handles{name: "flows"}}
 	var err error
 	if d.schema, err = schema.Quoted(opts.Schema); err != nil {
 		return nil, err
 	}
-	d.background, d.stop = context.WithCancelCause(context.Background())
+	d.Fleet = fleet.New(d, opts.Options)
+	d.opts.Options = d.Fleet.Options()
 	if err := d.start(ctx, cfg); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -128,7 +90,7 @@ func (d *Driver) start(ctx context.Context, cfg *mysql.Config) error {
 		db         **sql.DB
 		most, wait int
 	}{
-		{&d.own, lanes + 3, laneWait}, {&d.reads, cmp.Or(d.opts.Readers, readers), poolWait}, {&d.side, sideConnections, poolWait},
+		{&d.own, fleet.Lanes + 3, laneWait}, {&d.reads, cmp.Or(d.opts.Readers, readers), poolWait}, {&d.side, sideConnections, poolWait},
 		{&d.apps, appConnections, poolWait}, {&d.deliveries, appConnections, poolWait},
 	} {
 		var err error
@@ -139,22 +101,7 @@ func (d *Driver) start(ctx context.Context, cfg *mysql.Config) error {
 	for _, db := range []*sql.DB{d.apps, d.deliveries} {
 		db.SetMaxIdleConns(-1) // see BeginTx
 	}
-	conn, err := d.dial(ctx)
-	if err != nil {
-		return err
-	}
-	if d.opts.ReadOnly {
-		return conn.Close()
-	}
-	if _, err = d.enroll(ctx, conn); err == nil {
-		err = d.hearWitness(ctx, conn)
-	}
-	if err != nil {
-		server.HangUp(conn)
-		return err
-	}
-	d.heart.Go(func() { d.beatOn(conn) })
-	return nil
+	return d.Start(ctx)
 }
 
 // in is a statement with the database's name, and the server's own words.
@@ -170,30 +117,12 @@ func (d *Driver) Now() time.Time {
 	return d.Clock()
 }
 
-// Clock returns this process's estimate of the server's time, which never goes back.
-func (d *Driver) Clock() time.Time { return d.time.Now() }
-
 // ErrStillOpen means that the application has left a transaction open.
 var ErrStillOpen = errors.New("mysql: a transaction of the application's is still open: end it before the journal")
 
 // Close implements rowstore.Driver. It ends this process's sessions. If the server does not answer, these expire.
 func (d *Driver) Close() error {
-	defer d.stop(journal.ErrClosed)
-	if m := d.member.Load(); m != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-		defer cancel()
-		if err := d.resign(ctx); err != nil {
-			d.log.Warn("onceward: the sessions of a closed journal could not be ended; they expire by themselves", "error", myerr.Explain(err))
-		}
-	}
-	d.stop(journal.ErrClosed)
-	d.heart.Wait()
-	for range lanes { // once each transaction has ended
-		d.slots <- struct{}{}
-	}
-	for _, l := range d.idle {
-		l.hangUp()
-	}
+	d.Fleet.Close()
 	for _, db := range []*sql.DB{d.own, d.reads, d.side} {
 		if db != nil {
 			_ = db.Close()
@@ -221,6 +150,18 @@ func inUse(db *sql.DB) int {
 		return 0
 	}
 	return db.Stats().InUse
+}
+
+// Meaning implements fleet.Database.
+func (d *Driver) Meaning(err error) error { return meaning(err) }
+
+// Explain implements fleet.Database.
+func (d *Driver) Explain(_ string, err error) error { return myerr.Explain(err) }
+
+// FateOf implements fleet.Database.
+func (d *Driver) FateOf(err error) fleet.Fate {
+	fate := myerr.FateOf(err)
+	return fleet.Fate{Outage: fate == myerr.Outage, Rejected: myerr.IsStatements(err), Locked: fate == myerr.Locked, Late: errors.Is(err, context.DeadlineExceeded)}
 }
 
 // meaning maps an error of the server to one of package rowstore, with the server's words explained.

@@ -25,7 +25,6 @@ const (
 	clocks = `coalesce(max(l.seq), 0), coalesce(max(l.last_at), 0), coalesce((SELECT jumped_at FROM {{s}}.lanes ORDER BY seq DESC LIMIT 1), 0),
 		min(nullif(l.least_margin, 0)), (SELECT min(least_margin) FROM {{s}}.margins), coalesce(max(l.ahead_at), 0),
 		hooked, naming, leaps, restored, j.epoch, coalesce(deployment, ''), sealed FROM {{s}}.journal j LEFT JOIN {{s}}.lanes l ON TRUE`
-	lanesOf = "SELECT lane, batch FROM {{s}}.lanes WHERE process = ?"
 
 	// commitLane moves the row of a lane to the next batch, or changes no row if another process has fenced the lane off. Its
 	// place is a later one than that of any commit that the transaction has seen.
@@ -52,32 +51,22 @@ type guard struct {
 	now              int64
 }
 
-func batchesOf(batches map[int]int64) answer {
-	return func(rows *sql.Rows) error {
-		var number int
-		var batch int64
-		err := rows.Scan(&number, &batch)
-		batches[number] = batch
-		return err
-	}
-}
-
 // queueGuard queues the guard of the lane's next transaction: one statement, since the server sends each result by itself.
 func (t *tx) queueGuard(p *pipeline, g *guard) {
 	l := t.lane
-	text, args := sound+"coalesce(sum(l.process = ? AND (l.lane = ? AND l.batch = ? AND l.tenure = ?", []any{l.member.ID, l.number, l.batch, l.tenure}
+	text, args := sound+"coalesce(sum(l.process = ? AND (l.lane = ? AND l.batch = ? AND l.tenure = ?", []any{l.Member.ID, l.Number, l.Batch, l.Tenure}
 	g.mustLanes = 1
-	for number, batch := range t.d.acknowledged.Of(l.member) {
-		if number != l.number {
+	for number, batch := range t.d.Acknowledged.Of(l.Member) {
+		if number != l.Number {
 			text, args = text+" OR l.lane = ? AND l.batch >= ?", append(args, number, batch)
 			g.mustLanes++
 		}
 	}
 	text += ")), 0), "
-	if l.living == nil || !slices.Equal(l.living, t.needs) {
+	if l.Living == nil || !slices.Equal(l.Living, t.needs) {
 		g.mustLive = len(t.needs) + 1
 		text += alive + places(g.mustLive) + "), "
-		args = append(append(args, l.member.Epoch, l.member.ID, l.member.ID), anys(t.needs)...)
+		args = append(append(args, l.Member.Epoch, l.Member.ID, l.Member.ID), anys(t.needs)...)
 	} else {
 		text += "0, "
 	}
@@ -89,9 +78,9 @@ func (t *tx) queueGuard(p *pipeline, g *guard) {
 
 // passed reports whether the transaction may go on.
 func (t *tx) passed(g *guard) bool {
-	passed := g.lanes == g.mustLanes && g.alive == g.mustLive && t.read.Epoch == t.lane.member.Epoch && (g.durable || !t.d.opts.Durable)
+	passed := g.lanes == g.mustLanes && g.alive == g.mustLive && t.read.Epoch == t.lane.Member.Epoch && (g.durable || !t.d.opts.Durable)
 	if passed {
-		t.lane.living = t.needs
+		t.lane.Living = t.needs
 	}
 	return passed
 }
@@ -117,7 +106,7 @@ func (d *Driver) whyOf(restored sql.NullString) string {
 	case restored.Valid:
 		return restored.String
 	case d.opts.Existing:
-		return d.why()
+		return d.Why()
 	}
 	return ""
 }

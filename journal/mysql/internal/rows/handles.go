@@ -14,7 +14,7 @@ type handles struct {
 
 // take returns a handle. A block is taken in a transaction of its own.
 func (h *handles) take(ctx context.Context, d *Driver) (int64, error) {
-	return h.Take(d.member.Load().Epoch, func() (first int64, err error) {
+	return h.Take(d.Member().Epoch, func() (first int64, err error) {
 		p := d.primary()
 		p.queue(nil, "UPDATE {{s}}.handles SET next = LAST_INSERT_ID(next) + ? WHERE name = ?", leased.BlockOfHandles, h.name)
 		p.queue(one(&first), "SELECT LAST_INSERT_ID()")

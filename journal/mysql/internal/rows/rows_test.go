@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
@@ -25,7 +26,7 @@ func config(t *testing.T, dsn string) *mysql.Config {
 }
 
 func options(name string) rows.Options {
-	return rows.Options{Schema: name, AnyTime: true, Deployment: "test", Log: slog.New(slog.DiscardHandler)}
+	return rows.Options{Schema: name, AnyTime: true, Options: fleet.Options{Deployment: "test", Log: slog.New(slog.DiscardHandler)}}
 }
 
 func driver(t *testing.T, server *mysqltest.Server, name string) *rows.Driver {

@@ -3,10 +3,9 @@ package rows
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"time"
 
-	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 )
@@ -14,7 +13,8 @@ import (
 // tx is a transaction, on a lane of its own, or within one of the application's.
 type tx struct {
 	reader
-	lane   *lane           // nil in the application's
+	lane   *fleet.Lane     // nil in the application's
+	conn   *ownConn        // the lane's
 	ctx    context.Context // of the transaction's statements
 	cancel func()
 	until  time.Time // when all of it has to be done
@@ -42,69 +42,17 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 }
 
 // begin starts a transaction on a lane that is ready, and sends statements with the guard. It returns once the guard has passed.
-// If the guard refuses, begin finds out why, and mends the cause if it can.
-func (d *Driver) begin(ctx context.Context, queue func(*pipeline)) (*tx, error) {
-	l, err := d.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		if ctx.Err() != nil || d.background.Err() != nil {
-			err = d.ended(ctx)
-			break
+func (d *Driver) begin(ctx context.Context, queue func(*pipeline)) (t *tx, err error) {
+	_, err = d.Fleet.Begin(ctx, func(l *fleet.Lane, needs []string) (passed bool, err error) {
+		t = &tx{reader: reader{d: d, own: true}, lane: l, conn: l.Conn.(*ownConn), until: time.Now().Add(d.opts.Time), needs: needs}
+		t.ctx, t.cancel = l.Within(ctx, t.until)
+		t.c = bounded{t}
+		if passed, err = t.start(queue); !passed {
+			t.cancel()
 		}
-		fresh := l.conn == nil
-		// It may have broken while it was idle. Nothing is written on it until the guard has passed: retry once on another.
-		broken := func() bool { return !fresh && l.conn == nil && myerr.FateOf(err) == myerr.Outage }
-		if err = l.ready(ctx); err != nil {
-			if broken() {
-				continue
-			}
-			break
-		}
-		t := l.transaction(ctx)
-		var passed bool
-		if passed, err = t.start(queue); err == nil && passed {
-			return t, nil
-		}
-		t.cancel()
-		switch {
-		case err != nil && broken():
-			continue
-		case err == nil:
-			if err = l.diagnose(ctx, t.needs); err == nil {
-				continue
-			}
-		}
-		break
-	}
-	d.giveBack(l)
-	return nil, meaning(err)
-}
-
-// living returns the sessions of this process that live as far as it knows.
-func (d *Driver) living() (ids []string) {
-	for id := range d.sessions.Living() {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// transaction makes the lane's next transaction, which has not begun.
-func (l *lane) transaction(ctx context.Context) *tx {
-	t := &tx{reader: reader{d: l.d, own: true}, lane: l, until: time.Now().Add(commitTime), needs: l.d.living()}
-	t.ctx, t.cancel = l.within(ctx, t.until)
-	t.c = bounded{t}
-	return t
-}
-
-// within returns a context for statements. It ends a grace.Period after ctx, and at a time, and with the driver.
-func (l *lane) within(ctx context.Context, until time.Time) (context.Context, func()) {
-	whole, leave := grace.After(ctx)
-	within, end := context.WithDeadline(whole, until)
-	stop := context.AfterFunc(l.d.background, end)
-	return within, func() { stop(); end(); leave() }
+		return passed, err
+	})
+	return t, err
 }
 
 // start sends BEGIN, the guard and further statements, and reports whether the guard has passed.
@@ -117,21 +65,21 @@ func (t *tx) start(queue func(*pipeline)) (passed bool, err error) {
 	queue(p)
 	if err := p.send(t.ctx, t.c); err != nil {
 		if myerr.IsStatements(err) {
-			t.lane.rollback()
+			t.lane.Rollback()
 		} else {
-			t.lane.hangUp()
+			t.lane.HangUp()
 		}
 		return false, err
 	}
 	if !g.writes { // it is the primary no more
-		t.lane.hangUp()
+		t.lane.HangUp()
 		return false, myerr.IsReadOnly()
 	}
 	if !t.passed(g) {
-		t.lane.rollback()
+		t.lane.Rollback()
 		return false, nil
 	}
-	t.d.time.HeardAt(sent, time.UnixMicro(g.now))
+	t.d.Time.HeardAt(sent, time.UnixMicro(g.now))
 	return true, nil
 }
 
@@ -143,14 +91,14 @@ func (b bounded) ExecContext(_ context.Context, query string, args ...any) (sql.
 	if b.t.failed != nil {
 		return nil, b.t.failed
 	}
-	return b.t.lane.conn.ExecContext(b.t.ctx, query, args...)
+	return b.t.conn.ExecContext(b.t.ctx, query, args...)
 }
 
 func (b bounded) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
 	if b.t.failed != nil {
 		return nil, b.t.failed
 	}
-	return b.t.lane.conn.QueryContext(b.t.ctx, query, args...)
+	return b.t.conn.QueryContext(b.t.ctx, query, args...)
 }
 
 // Handle implements rowstore.Tx.
@@ -195,7 +143,7 @@ func (t *tx) Put(ctx context.Context, changes []*rowstore.Change) error {
 func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore.Change) error {
 	p := t.pipeline()
 	queueChanges(p, changes)
-	m, number := t.lane.member.ID, t.lane.number
+	m, number := t.lane.Member.ID, t.lane.Number
 	if head.Leaps != t.read.Leaps {
 		p.queueFor(1, setLeaps, head.Leaps, t.read.Leaps)
 	}
@@ -216,7 +164,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	adopted := func() {}
 	if head.Restored != t.read.Restored {
 		var err error
-		if adopted, err = t.adopt(head.Restored); err != nil {
+		if adopted, err = t.d.Adopt(t.ctx, t, t.recorded, head.Restored); err != nil {
 			t.Rollback()
 			return meaning(err)
 		}
@@ -224,7 +172,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	err := t.commit(ctx, p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead), t.read.Number)
 	if err == nil {
 		adopted()
-		t.d.sealed.Store(&head.Sealed)
+		t.d.SetSealed(head.Sealed)
 	}
 	return err
 }
@@ -237,11 +185,11 @@ func (t *tx) commit(ctx context.Context, p *pipeline, next string, args ...any) 
 	}
 	defer t.end()
 	l := t.lane
-	p.queueFor(1, next, append(args, l.member.ID, l.number, l.batch, l.tenure)...)
+	p.queueFor(1, next, append(args, l.Member.ID, l.Number, l.Batch, l.Tenure)...)
 	p.queue(nil, "COMMIT")
-	within, cancel := l.within(ctx, t.until)
+	within, cancel := l.Within(ctx, t.until)
 	defer cancel()
-	return l.committed(ctx, p.send(within, l.conn))
+	return l.Committed(ctx, p.send(within, t.conn))
 }
 
 // Rollback implements rowstore.Tx.
@@ -249,7 +197,7 @@ func (t *tx) Rollback() {
 	if t.ended {
 		return
 	}
-	t.lane.rollback()
+	t.lane.Rollback()
 	t.end()
 }
 
@@ -257,7 +205,7 @@ func (t *tx) Rollback() {
 func (t *tx) end() {
 	t.ended = true
 	t.cancel()
-	t.d.giveBack(t.lane)
+	t.lane.Release()
 }
 
 // ignored reads a row that only has to be locked. A row without a lock is another error.

@@ -28,7 +28,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if !is || their.tx == nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, fmt.Errorf("mysql: the transaction is a %T: make it by mysql.SQL or BeginTx", theirs)
 	}
-	t := &within{&tx{reader: reader{d: d, c: their.tx, own: their.d == d, app: true}, ctx: ctx, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: *d.sealed.Load()}}, their.tx}
+	t := &within{&tx{reader: reader{d: d, c: their.tx, own: their.d == d, app: true}, ctx: ctx, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: d.Sealed()}}, their.tx}
 	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
 		return t, t.read, newFinding(keys).found, nil
 	}

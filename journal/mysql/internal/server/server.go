@@ -73,7 +73,6 @@ type Needs struct {
 // Facts are what a server says about itself.
 type Facts struct {
 	Dialect   Dialect
-	Place     string // "" if the server has no identity
 	MaxPacket int
 	Undoes    bool // a wait for a lock that takes too long undoes the whole transaction
 }
@@ -93,8 +92,8 @@ func Check(ctx context.Context, conn *sql.Conn, needs Needs) (f Facts, err error
 	var logs, readOnly bool
 	var flush, sync int
 	var format, engine string
-	err = conn.QueryRowContext(ctx, "SELECT @@global.log_bin, @@global.read_only, @@global.innodb_flush_log_at_trx_commit, @@global.sync_binlog, @@session.binlog_format, @@session.default_storage_engine, @@max_allowed_packet, @@global.innodb_rollback_on_timeout, "+f.Dialect.Place).
-		Scan(&logs, &readOnly, &flush, &sync, &format, &engine, &f.MaxPacket, &f.Undoes, &f.Place)
+	err = conn.QueryRowContext(ctx, "SELECT @@global.log_bin, @@global.read_only, @@global.innodb_flush_log_at_trx_commit, @@global.sync_binlog, @@session.binlog_format, @@session.default_storage_engine, @@max_allowed_packet, @@global.innodb_rollback_on_timeout").
+		Scan(&logs, &readOnly, &flush, &sync, &format, &engine, &f.MaxPacket, &f.Undoes)
 	if err != nil || needs.ReadOnly {
 		return f, err
 	}

@@ -7,9 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CommitTime limits a transaction's time, with all its waits.
-const CommitTime = 30 * time.Second
-
 // SlowLock is how long a statement waits for a lock at most, unless a transaction says otherwise.
 const SlowLock = "1000ms"
 
@@ -30,12 +27,8 @@ const SoundCommit = "SELECT set_config('synchronous_commit', CASE current_settin
 const SoundSettings = "($7 OR coalesce(current_setting('fsync', true), 'on') = 'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on') " +
 	"AND current_setting('synchronous_commit') IN ('on', 'remote_apply') AND current_setting('transaction_isolation') = 'read committed'"
 
-// Alone commits some statements in one round trip, in a transaction that no guard fences. The end of background ends
-// it too.
-func Alone(ctx, background context.Context, conn *pgx.Conn, queue func(b *pgx.Batch)) error {
-	ctx, cancel := context.WithTimeout(ctx, CommitTime)
-	defer cancel()
-	defer context.AfterFunc(background, cancel)()
+// Alone commits some statements in one round trip, in a transaction that no guard fences.
+func Alone(ctx context.Context, conn *pgx.Conn, queue func(b *pgx.Batch)) error {
 	b := new(pgx.Batch)
 	b.Queue(BeginSQL)
 	b.Queue(Settings, SlowLock)

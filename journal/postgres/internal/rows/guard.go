@@ -5,9 +5,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
+	"github.com/onceward/onceward/journal/postgres/internal/server"
 )
 
 // settings is the first statement of a transaction. Names are PostgreSQL's own, whatever the role's search_path is.
@@ -24,7 +25,7 @@ const settings = connection.Settings + ", set_config('search_path', 'pg_catalog'
 //   - the server is the one that was checked, and commits are durable.
 //
 // It locks the lane's row. So a process that ends another's sessions first ends a transaction whose client is gone or
-// stopped (fleet.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time,
+// stopped (Server.Evict). It also reads the database's time and the head, with the clock of all lanes: the latest time,
 // the last seen jump, and the least margin.
 const (
 	guard = `SELECT 1 / (EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = $2 AND batch = $3 AND tenure = $4 FOR NO KEY UPDATE)
@@ -32,7 +33,7 @@ const (
 		AND (SELECT count(*) FROM {{s}}.sessions WHERE id = ANY($6) AND epoch = $5 AND buried_at IS NULL AND expires_at > clock_timestamp()) = pg_catalog.cardinality($6)
 		AND NOT EXISTS (SELECT 1 FROM ROWS FROM (pg_catalog.unnest($8::int[]), pg_catalog.unnest($9::bigint[])) a (number, least)
 			WHERE NOT EXISTS (SELECT 1 FROM {{s}}.lanes WHERE process = $1 AND lane = number AND batch >= least))
-		AND ` + connection.SoundSettings + ` AND ` + fleet.StartSQL + ` = $10)::int, clock_timestamp(), ` + clocks
+		AND ` + connection.SoundSettings + ` AND ` + server.StartSQL + ` = $10)::int, clock_timestamp(), ` + clocks
 	clocks = `l.*, j.hooked, j.naming, j.leaps, j.restored, j.promoted, j.epoch, coalesce(j.deployment, ''), j.sealed FROM {{s}}.journal j,
 		(SELECT coalesce(max(seq), 0), coalesce(max(last_at), 0), coalesce((array_agg(jumped_at ORDER BY seq DESC))[1], 0),
 		coalesce(min(least_margin) FILTER (WHERE least_margin > 0), 0), coalesce(max(ahead_at), 0) FROM {{s}}.lanes) l (seq, last, jumped, margin, ahead)`
@@ -56,12 +57,12 @@ const (
 )
 
 // queueGuard queues the guard of the lane's next transaction.
-func (l *lane) queueGuard(p *pipeline, needs []string, f answer) {
-	numbers, least := []int{}, []int64{}
-	for number, batch := range l.d.fleet.Acknowledged.Of(l.member) {
+func (t *tx) queueGuard(p *pipeline, needs []string, f answer) {
+	l, numbers, least := t.lane, []int{}, []int64{}
+	for number, batch := range t.d.Acknowledged.Of(l.Member) {
 		numbers, least = append(numbers, number), append(least, batch)
 	}
-	p.queue(f, guard, l.member.ID, l.number, l.batch, l.tenure, l.member.Epoch, needs, l.d.fleet.Unsafe(), numbers, least, l.d.fleet.Started())
+	p.queue(f, guard, l.Member.ID, l.Number, l.Batch, l.Tenure, l.Member.Epoch, needs, t.d.Unsafe(), numbers, least, t.d.Started())
 }
 
 // scanHead reads some values and then the head. A journal counts as restored even if only this process has found out.
@@ -71,22 +72,22 @@ func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (rec
 	var restored, promoted *string
 	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &promoted, &head.Epoch, &head.Deployment, &head.Sealed)...)
 	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
-	if restored != nil {
-		recorded = *restored
-	}
 	head.Restored = d.why(restored, promoted)
-	return recorded, err
+	return textOf(restored), err
 }
 
 // why returns Head.Restored by the columns of the journal.
 func (d *Driver) why(restored, promoted *string) string {
-	switch {
-	case restored != nil:
-		return *restored
-	case promoted != nil:
-		return "the server was promoted, and not every live process has checked yet that it has everything"
-	case d.opts.Fleet.Existing:
-		return d.fleet.Why()
+	is := fleet.Journal{Restored: textOf(restored), Promoted: textOf(promoted)}
+	if why := is.Why(); why != "" || !d.opts.Existing {
+		return why
 	}
-	return ""
+	return d.Why()
+}
+
+func textOf(column *string) string {
+	if column == nil {
+		return ""
+	}
+	return *column
 }

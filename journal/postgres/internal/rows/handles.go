@@ -15,7 +15,7 @@ type handles struct {
 
 // take returns a handle. It asks the sequence on the connection.
 func (h *handles) take(ctx context.Context, d *Driver, conn apptx.Runner) (int64, error) {
-	return h.Take(d.fleet.Member().Epoch, func() (first int64, err error) {
+	return h.Take(d.Member().Epoch, func() (first int64, err error) {
 		err = conn.QueryRow(ctx, d.in("SELECT pg_catalog.nextval('{{s}}."+h.sequence+"')")).Scan(&first)
 		return first, meaning(err)
 	})

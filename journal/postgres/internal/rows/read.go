@@ -38,7 +38,7 @@ const readTries = 5
 // Read implements rowstore.Source. If the connection breaks, it calls f again. So does a read in the way of a standby's
 // replay. A journal that is only read is read in READ ONLY transactions.
 func (d *Driver) Read(ctx context.Context, f func(rowstore.Reader) error) error {
-	return d.read(ctx, d.opts.Fleet.ReadOnly, f)
+	return d.read(ctx, d.opts.ReadOnly, f)
 }
 
 // Snapshot implements rowstore.Source.
@@ -52,7 +52,7 @@ func (d *Driver) read(ctx context.Context, snapshot bool, f func(rowstore.Reader
 		if err == nil {
 			return nil
 		}
-		passes := pgerr.IsConnections(err) || pgerr.Code(err) != "" && pgerr.FateOf(err) == pgerr.Outage || d.opts.Fleet.ReadOnly && errors.Is(err, rowstore.ErrMissed)
+		passes := pgerr.IsConnections(err) || pgerr.Code(err) != "" && pgerr.FateOf(err) == pgerr.Outage || d.opts.ReadOnly && errors.Is(err, rowstore.ErrMissed)
 		if try == readTries || ctx.Err() != nil || !passes {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
+	"github.com/onceward/onceward/journal/postgres/internal/server"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 	// The next two are one round trip each. The first writes only in a transaction of the journal's database, which has
 	// not gone back, and if it can lock the key.
 	reserveReceipt = insertInto + `SELECT $1::bigint, $2::bytea, $3::bytea, $4::bytea, $5::smallint, $6::bigint, $7::bytea, $8::bytea, $9::bytea, $10::bytea, pg_catalog.pg_current_xact_id()
-		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13 = ` + fleet.StartSQL + ` AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING RETURNING 1`
+		FROM {{s}}.journal WHERE id = $11 AND restored IS NULL AND promoted IS NULL AND $13 = ` + server.StartSQL + ` AND pg_catalog.pg_try_advisory_xact_lock($12) ON CONFLICT (identity) DO NOTHING RETURNING 1`
 	// The commit of an answer waits for the disk, even if the application's other commits do not.
 	completeReceipt = `UPDATE {{s}}.receipts SET state = $2, ends_at = $3, facts = $4, answer = $5, body = $6, written_in = pg_catalog.pg_current_xact_id()
 		WHERE handle = $1 AND facts = $7 AND written_in = pg_catalog.pg_current_xact_id_if_assigned() RETURNING CASE WHEN pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
@@ -191,7 +191,7 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 			return written, err
 		}
 		args := receiptArgs(made(i, handle))
-		args = append(args, t.d.identity, t.d.receiptLock(args[len(args)-1].([]byte)), t.d.fleet.Started())
+		args = append(args, t.d.Identity, t.d.receiptLock(args[len(args)-1].([]byte)), t.d.Started())
 		p.queue(func(pgx.Rows) error { written[i] = true; return nil }, reserveReceipt, args...)
 	}
 	_, err := p.send(ctx, t.c)

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
 	"github.com/onceward/onceward/journal/journaltest"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
 	"github.com/onceward/onceward/journal/postgres/internal/schema"
+	"github.com/onceward/onceward/journal/postgres/internal/server"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
@@ -28,7 +29,7 @@ func config(t *testing.T, url string) *pgx.ConnConfig {
 }
 
 func options(name string) rows.Options {
-	return rows.Options{Schema: name, AnyTime: true, Fleet: fleet.Options{Deployment: "test", MayLose: true, Log: slog.New(slog.DiscardHandler)}}
+	return rows.Options{Schema: name, AnyTime: true, Options: server.Options{Options: fleet.Options{Deployment: "test", Log: slog.New(slog.DiscardHandler)}, MayLose: true}}
 }
 
 func driver(t *testing.T, server *postgrestest.Cluster, name string) *rows.Driver {

@@ -169,7 +169,7 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 
 // Head implements rowstore.Reader.
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
-	head := rowstore.Head{Identity: r.d.identity, Key: r.d.key}
+	head := rowstore.Head{Identity: r.d.Identity, Key: r.d.Key}
 	p := r.pipeline()
 	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
 	_, err := p.send(ctx, r.c)

@@ -47,7 +47,7 @@ func counted(t *testing.T, server *postgrestest.Cluster, schema string) (*rows.D
 		return false
 	}})
 	opts := options(schema)
-	opts.Fleet.Pace = leased.Pace{TTL: time.Hour, Beat: time.Hour, Again: time.Hour, Lost: time.Hour}
+	opts.Pace = leased.Pace{TTL: time.Hour, Beat: time.Hour, Again: time.Hour, Lost: time.Hour}
 	d, err := rows.Open(t.Context(), config(t, server.URLThrough(proxy.Addr().String())), opts)
 	require.NoError(t, err)
 	return d, c

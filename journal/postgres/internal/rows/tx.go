@@ -3,29 +3,29 @@ package rows
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/onceward/onceward/internal/grace"
+	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/server"
 )
 
 // tx is a transaction, on a lane of its own.
 type tx struct {
 	reader
-	lane   *lane
+	lane   *fleet.Lane
+	conn   *server.Conn    // the lane's
 	caller context.Context // of Begin
 	ctx    context.Context // of the transaction's statements
 	cancel func()
 	until  time.Time // when all of it has to be done
 	wait   string    // lock_timeout
-	needs  []string  // sessions that live
 	read   rowstore.Head
 
 	recorded string // journal.restored, as it was read
@@ -62,97 +62,44 @@ func (d *Driver) Begin(ctx context.Context, keys rowstore.Keys) (rowstore.Tx, ro
 }
 
 // begin starts a transaction on a lane that is ready, and sends statements with the guard. It returns once the guard has
-// passed. If the guard refuses, begin finds out why, and mends the cause if it can.
-func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) (*tx, error) {
-	l, err := d.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		if ctx.Err() != nil || d.background.Err() != nil {
-			err = d.ended(ctx)
-			break
+// passed.
+func (d *Driver) begin(ctx context.Context, wait string, queue func(*pipeline)) (t *tx, err error) {
+	_, err = d.Fleet.Begin(ctx, func(l *fleet.Lane, needs []string) (passed bool, err error) {
+		t = &tx{reader: reader{d: d}, lane: l, conn: l.Conn.(*server.Conn), caller: ctx, until: time.Now().Add(d.opts.Time), wait: wait}
+		t.ctx, t.cancel = l.Within(ctx, t.until)
+		t.c = bounded{t}
+		if passed, err = t.start(needs, queue); !passed {
+			t.cancel()
 		}
-		fresh := l.conn == nil || l.conn.IsClosed()
-		// The connection may have broken while idle. Nothing runs on it until the guard has passed: retry once on
-		// another.
-		broken := func() bool { return !fresh && l.conn == nil && pgerr.FateOf(err) == pgerr.Outage }
-		if err = l.ready(ctx); err != nil {
-			if broken() {
-				continue
-			}
-			break
-		}
-		t := l.transaction(ctx, wait)
-		var passed bool
-		if passed, err = t.start(ctx, queue); err == nil && passed {
-			return t, nil
-		}
-		t.cancel()
-		switch {
-		case err != nil && broken():
-			continue
-		case err == nil:
-			if err = l.diagnose(ctx, t.needs); err == nil {
-				continue
-			}
-		}
-		break
-	}
-	d.giveBack(l)
-	return nil, meaning(err)
-}
-
-// sessions returns the process's sessions that live to the process's knowledge.
-func (d *Driver) sessions() []string {
-	ids := []string{}
-	for id := range d.fleet.Sessions.Living() {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// transaction makes the lane's next transaction, which has not begun.
-func (l *lane) transaction(ctx context.Context, wait string) *tx {
-	t := &tx{reader: reader{d: l.d}, lane: l, caller: ctx, until: time.Now().Add(l.d.opts.Time), wait: wait, needs: l.d.sessions()}
-	t.ctx, t.cancel = l.within(ctx, t.until)
-	t.c = bounded{t}
-	return t
-}
-
-// within returns a context for statements. It ends a grace.Period after ctx, and at a time, and with the driver.
-func (l *lane) within(ctx context.Context, until time.Time) (context.Context, func()) {
-	whole, leave := grace.After(ctx)
-	within, end := context.WithDeadline(whole, until)
-	stop := context.AfterFunc(l.d.background, end)
-	return within, func() { stop(); end(); leave() }
+		return passed, err
+	})
+	return t, err
 }
 
 // theGuard is the guard's number among start's statements.
 const theGuard = 2
 
 // start sends BEGIN, the settings, the guard and further statements, and reports whether the guard has passed.
-func (t *tx) start(ctx context.Context, queue func(*pipeline)) (passed bool, err error) {
-	l, p := t.lane, &pipeline{d: t.d}
+func (t *tx) start(needs []string, queue func(*pipeline)) (passed bool, err error) {
+	p := &pipeline{d: t.d}
 	p.queue(nil, connection.BeginSQL)
 	p.queue(nil, settings, t.wait)
 	sent := time.Now()
-	l.queueGuard(p, t.needs, func(row pgx.Rows) (err error) {
+	t.queueGuard(p, needs, func(row pgx.Rows) (err error) {
 		var one int32
 		var now time.Time
-		t.read = rowstore.Head{Identity: t.d.identity, Key: t.d.key}
+		t.read = rowstore.Head{Identity: t.d.Identity, Key: t.d.Key}
 		if t.recorded, err = t.d.scanHead(row, &t.read, &one, &now); err == nil {
-			t.d.fleet.Time.HeardAt(sent, now)
+			t.d.Time.HeardAt(sent, now)
 		}
 		return err
 	})
 	queue(p)
-	failed, err := p.send(ctx, l.conn)
+	failed, err := p.send(t.caller, t.conn)
 	if err == nil {
 		return true, nil
 	}
-	l.rollback()
+	t.lane.Rollback()
 	if failed == theGuard && pgerr.FateOf(err) == pgerr.Guard {
 		return false, nil
 	}
@@ -163,19 +110,19 @@ func (t *tx) start(ctx context.Context, queue func(*pipeline)) (passed bool, err
 type bounded struct{ t *tx }
 
 func (b bounded) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return b.t.lane.conn.Exec(b.t.ctx, sql, args...)
+	return b.t.conn.Exec(b.t.ctx, sql, args...)
 }
 
 func (b bounded) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return b.t.lane.conn.Query(b.t.ctx, sql, args...)
+	return b.t.conn.Query(b.t.ctx, sql, args...)
 }
 
 func (b bounded) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
-	return b.t.lane.conn.QueryRow(b.t.ctx, sql, args...)
+	return b.t.conn.QueryRow(b.t.ctx, sql, args...)
 }
 
 func (b bounded) SendBatch(_ context.Context, batch *pgx.Batch) pgx.BatchResults {
-	return b.t.lane.conn.SendBatch(b.t.ctx, batch)
+	return b.t.conn.SendBatch(b.t.ctx, batch)
 }
 
 // Handle implements rowstore.Tx.
@@ -220,9 +167,9 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		p.queue(nil, setLeaps, head.Leaps, t.read.Leaps)
 	}
 	if head.Reset {
-		p.queue(nil, resetLanes, t.lane.member.ID, t.lane.number, toColumn(head.Clock.Last))
+		p.queue(nil, resetLanes, t.lane.Member.ID, t.lane.Number, toColumn(head.Clock.Last))
 	} else if head.Leaps != t.read.Leaps {
-		p.queue(nil, fenceLanes, t.lane.member.ID, t.lane.number)
+		p.queue(nil, fenceLanes, t.lane.Member.ID, t.lane.Number)
 	}
 	if head.Hook != t.read.Hook {
 		p.queue(nil, "UPDATE {{s}}.journal SET hooked = $1", head.Hook)
@@ -236,10 +183,10 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	adopted := func() {}
 	if head.Restored != t.read.Restored {
 		var err error
-		if adopted, err = t.adopt(head.Restored); err != nil {
+		if adopted, err = t.d.Adopt(t.ctx, t, t.recorded, head.Restored); err != nil {
 			t.Rollback()
 			if err = meaning(err); errors.Is(err, rowstore.ErrLocked) {
-				t.d.fleet.Evict(t.caller)
+				t.d.Evict(t.caller)
 			}
 			return err
 		}
@@ -249,7 +196,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 	case err == nil:
 		adopted()
 	case errors.Is(err, rowstore.ErrLocked) && head.Leaps != t.read.Leaps:
-		t.d.fleet.Evict(t.caller)
+		t.d.Evict(t.caller)
 	}
 	return err
 }
@@ -258,12 +205,15 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 func (t *tx) commit(ctx context.Context, p *pipeline, next string, args ...any) error {
 	defer t.end()
 	l := t.lane
-	p.queue(nil, next, append([]any{l.member.ID, l.number, l.batch, l.tenure}, args...)...)
+	p.queue(nil, next, append([]any{l.Member.ID, l.Number, l.Batch, l.Tenure}, args...)...)
 	p.queue(nil, "COMMIT")
-	within, cancel := l.within(ctx, t.until)
+	within, cancel := l.Within(ctx, t.until)
 	defer cancel()
-	_, err := p.send(within, l.conn)
-	return l.committed(ctx, p.tag.String(), err)
+	_, err := p.send(within, t.conn)
+	if err == nil && p.tag.String() != "COMMIT" { // the server rolled it back
+		return rowstore.ErrMissed
+	}
+	return l.Committed(ctx, err)
 }
 
 // Rollback implements rowstore.Tx.
@@ -271,7 +221,7 @@ func (t *tx) Rollback() {
 	if t.ended {
 		return
 	}
-	t.lane.rollback()
+	t.lane.Rollback()
 	t.end()
 }
 
@@ -279,5 +229,5 @@ func (t *tx) Rollback() {
 func (t *tx) end() {
 	t.ended = true
 	t.cancel()
-	t.d.giveBack(t.lane)
+	t.lane.Release()
 }

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,8 +14,8 @@ import (
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
-	"github.com/onceward/onceward/journal/postgres/internal/fleet"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/server"
 )
 
 // forget resets the session after an application transaction. The next one on that connection may be another
@@ -37,7 +38,7 @@ func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error)
 		return nil, err
 	}
 	closing := []string{connection.SoundCommit}
-	if !d.opts.Fleet.Pooled {
+	if !d.opts.Pooled {
 		closing = append(slices.Clone(forget), closing...)
 	}
 	// The role may have less patience.
@@ -60,7 +61,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, err
 	}
-	t := &within{&tx{reader: reader{d: d, c: c}, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: d.fleet.Sealed()}}}
+	t := &within{&tx{reader: reader{d: d, c: c}, read: rowstore.Head{Identity: d.Identity, Key: d.Key, Sealed: d.Sealed()}}}
 	f := newFinding(keys)
 	if f.isEmpty() {
 		return t, t.read, f.found, nil
@@ -86,13 +87,13 @@ func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 	p = &pipeline{d: t.d}
 	var id, why *string
 	var started time.Time
-	f := t.d.fleet
+	f := t.d
 	p.queue(func(rows pgx.Rows) error { return rows.Scan(&id, &why, &started) },
-		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+fleet.StartSQL)
+		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+server.StartSQL)
 	return p, func(ctx context.Context) error {
 		switch {
-		case id == nil || *id != t.d.identity:
-			return fmt.Errorf("%w: the transaction is not one of the journal's database", fleet.ErrDeployment)
+		case id == nil || *id != t.d.Identity:
+			return fmt.Errorf("%w: the transaction is not one of the journal's database", server.ErrDeployment)
 		case why != nil:
 			return fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, *why)
 		case started.Equal(f.Started()):
@@ -102,7 +103,7 @@ func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 		if err != nil {
 			return err
 		}
-		connection.HangUp(own)
+		own.HangUp()
 		if err := f.Refusal(); err != nil {
 			return err
 		}
@@ -164,7 +165,7 @@ func (t *within) Commit(ctx context.Context, head rowstore.Head, changes []*rows
 	queueChanges(p, changes)
 	if margin := head.Clock.LeastMargin; margin != t.read.Clock.LeastMargin {
 		// A lane that no transaction uses: an update of another one would make other transactions wait.
-		p.queue(nil, "INSERT INTO {{s}}.lanes (process, lane, least_margin) VALUES ($1, 0, $2)", fleet.NewID(), int64(margin))
+		p.queue(nil, "INSERT INTO {{s}}.lanes (process, lane, least_margin) VALUES ($1, 0, $2)", rand.Text(), int64(margin))
 	}
 	p.queue(nil, "RELEASE SAVEPOINT "+savepoint)
 	_, err := p.send(ctx, t.c)
