@@ -2,6 +2,7 @@ package format
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
@@ -38,7 +39,7 @@ func ReceiptEnds(r *journal.Receipt) time.Time {
 // has the fingerprint as it is stored. It stays, also without its key.
 func (c Codec) EncodeReceipt(r *journal.Receipt, ends int64, box []byte) (facts, answer, body []byte) {
 	f := receiptFacts{
-		Claim: r.Claim, Created: millis(r.CreatedAt), Settled: millis(r.SettledAt), Expires: millis(r.ExpiresAt), Refused: millis(r.RefusedUntil), Cause: r.Cause, Box: box,
+		Claim: r.Claim, Created: Millis(r.CreatedAt), Settled: Millis(r.SettledAt), Expires: Millis(r.ExpiresAt), Refused: Millis(r.RefusedUntil), Cause: r.Cause, Box: box,
 	}
 	switch {
 	case box != nil:
@@ -80,7 +81,7 @@ func (c Codec) DecodeReceipt(r *journal.Receipt, ends int64, facts, answer []byt
 		return nil, err
 	}
 	r.Claim, r.Fingerprint, r.Cause = f.Claim, f.Fingerprint, f.Cause
-	r.CreatedAt, r.SettledAt, r.ExpiresAt, r.RefusedUntil = moment(f.Created), moment(f.Settled), moment(f.Expires), moment(f.Refused)
+	r.CreatedAt, r.SettledAt, r.ExpiresAt, r.RefusedUntil = Moment(f.Created), Moment(f.Settled), Moment(f.Expires), Moment(f.Refused)
 	if f.Box != nil {
 		var plain []byte
 		plain, r.SealedBy, err = c.open(f.Box, ofReceipt("receipt", r.ReceiptKey), nil)
@@ -102,16 +103,9 @@ func (c Codec) DecodeReceiptAnswer(r *journal.Receipt, answer, body []byte) (err
 	return err
 }
 
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func moment(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
+// IdentityOf is a hash of two texts, such as a receipt's scope and key.
+func IdentityOf(a, b string) []byte {
+	text := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(a)))
+	sum := sha256.Sum256(append(append(text, a...), b...))
+	return sum[:]
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -62,7 +63,7 @@ func (r *reader) Steps(ctx context.Context, handle int64) (steps []rowstore.Step
 		var at int64
 		var kind uint8
 		err := rows.Scan(&s.Seq, &kind, &s.Name, &s.Position, &s.Parallel, &at, &s.Result, &s.Sum)
-		s.Kind, s.At = journal.StepKind(kind), fromColumn(at)
+		s.Kind, s.At = journal.StepKind(kind), format.Moment(at)
 		steps = append(steps, s)
 		return err
 	}, "SELECT seq, kind, name, place, beside, noted_at, result, checksum FROM {{s}}.flow_steps WHERE flow = ? ORDER BY seq", handle)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/server"
 )
@@ -95,7 +96,7 @@ func (d *Driver) scanHead(rows *sql.Rows, head *rowstore.Head, first ...any) (re
 	if !margin.Valid || apart.Valid && apart.Int64 < margin.Int64 {
 		margin = apart
 	}
-	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin.Int64)
+	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = format.Moment(last), format.Moment(jumped), format.Moment(ahead), time.Duration(margin.Int64)
 	head.Restored = d.whyOf(restored)
 	return restored.String, err
 }

@@ -2,15 +2,14 @@ package rows
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 )
@@ -21,13 +20,6 @@ const (
 	insertReceipts = "INSERT INTO {{s}}.receipts (handle, scope, key_text, place, state, ends_at, facts, answer, body, identity, written) VALUES "
 	updateReceipt  = "UPDATE {{s}}.receipts SET scope = ?, key_text = ?, place = ?, state = ?, ends_at = ?, facts = ?, answer = ?, body = ?, written = ? WHERE handle = ? AND identity = ?"
 )
-
-// identityOf is a hash of two texts.
-func identityOf(a, b string) []byte {
-	text := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(a)))
-	sum := sha256.Sum256(append(append(text, a...), b...))
-	return sum[:]
-}
 
 // scanReceipt reads receiptColumns, and further columns behind them.
 func scanReceipt(rows *sql.Rows, further ...any) (*rowstore.Receipt, error) {
@@ -52,7 +44,7 @@ func (s *seen) read(rows *sql.Rows) (err error) {
 // Receipt implements rowstore.Reader.
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
 	var s seen
-	err := r.query(ctx, s.read, selectReceipt, identityOf(key.Scope, key.Key))
+	err := r.query(ctx, s.read, selectReceipt, format.IdentityOf(key.Scope, key.Key))
 	return rowstore.FoundReceipt{Receipt: s.receipt}, err
 }
 
@@ -75,7 +67,7 @@ func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstor
 	if err := t.flush(ctx); err != nil {
 		return found, err
 	}
-	identity := identityOf(key.Scope, key.Key)
+	identity := format.IdentityOf(key.Scope, key.Key)
 	committed, held, err := t.d.probe(ctx, identity)
 	if err != nil || committed.receipt == nil && !held {
 		return found, err
@@ -130,7 +122,7 @@ func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, er
 }
 
 func receiptArgs(r *rowstore.Receipt) []any {
-	return []any{r.Handle, r.Key.Scope, r.Key.Key, r.Place, r.State, r.Ends, r.Facts, r.Answer, r.Body, identityOf(r.Key.Scope, r.Key.Key), rand.Int64()}
+	return []any{r.Handle, r.Key.Scope, r.Key.Key, r.Place, r.State, r.Ends, r.Facts, r.Answer, r.Body, format.IdentityOf(r.Key.Scope, r.Key.Key), rand.Int64()}
 }
 
 // ReserveReceipts implements rowstore.Tx. It leaves the receipts to Receipt and InsertReceipt unless all keys are free.
@@ -210,7 +202,7 @@ func (t *tx) RemoveReceipt(ctx context.Context, handle int64) error {
 // Advance implements rowstore.Tx. The statement keeps the former number, since the count of changed rows depends on the
 // application's settings. Assignments run from left to right.
 func (t *tx) Advance(ctx context.Context, source, entity string, seq int64) (bool, error) {
-	identity := identityOf(source, entity)
+	identity := format.IdentityOf(source, entity)
 	_, err := t.write(ctx, "INSERT INTO {{s}}.heads (identity, source, entity, seq) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE was = seq, seq = greatest(seq, VALUES(seq))", identity, source, entity, seq)
 	if err != nil {
 		return false, err

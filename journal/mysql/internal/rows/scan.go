@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -161,7 +162,7 @@ const totals = `SELECT greatest((SELECT coalesce(max(handle) % 1099511627776, 0)
 func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
 	var last int64
 	err = r.query(ctx, one(&t.Begun, &t.Sessions, &last, &t.FileBytes), totals, strings.Trim(r.d.schema, "`"))
-	t.Last = fromColumn(last)
+	t.Last = format.Moment(last)
 	return t, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // render puts arguments into a statement's places, each a question mark. No statement has a question mark elsewhere. On
@@ -104,19 +103,4 @@ func orNull(is bool, v any) any {
 		return v
 	}
 	return nil
-}
-
-// toColumn is a time in milliseconds, 0 for none.
-func toColumn(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func fromColumn(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }

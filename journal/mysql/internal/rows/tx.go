@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal/internal/fleet"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 )
@@ -148,7 +149,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		p.queueFor(1, setLeaps, head.Leaps, t.read.Leaps)
 	}
 	if head.Reset {
-		p.queue(nil, resetLanes, toColumn(head.Clock.Last), m, number)
+		p.queue(nil, resetLanes, format.Millis(head.Clock.Last), m, number)
 	} else if head.Leaps != t.read.Leaps {
 		p.queue(nil, fenceLanes, m, number)
 	}
@@ -169,7 +170,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 			return meaning(err)
 		}
 	}
-	err := t.commit(ctx, p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead), t.read.Number)
+	err := t.commit(ctx, p, commitLane, format.Millis(head.Clock.Last), format.Millis(head.Clock.Jumped), int64(head.Clock.LeastMargin), format.Millis(head.Clock.Ahead), t.read.Number)
 	if err == nil {
 		adopted()
 		t.d.SetSealed(head.Sealed)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -87,7 +88,7 @@ func (r *reader) Steps(ctx context.Context, handle int64) (steps []rowstore.Step
 		var kind int16
 		var name []byte
 		err := rows.Scan(&seq, &kind, &name, &position, &s.Parallel, &at, &s.Result, &s.Sum)
-		s.Seq, s.Kind, s.Name, s.Position, s.At = int(seq), journal.StepKind(kind), string(name), int(position), fromColumn(at)
+		s.Seq, s.Kind, s.Name, s.Position, s.At = int(seq), journal.StepKind(kind), string(name), int(position), format.Moment(at)
 		steps = append(steps, s)
 		return err
 	}, selectSteps, handle)

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal/internal/fleet"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
 	"github.com/onceward/onceward/journal/postgres/internal/server"
@@ -71,7 +72,7 @@ func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (rec
 	var last, jumped, margin, ahead int64
 	var restored, promoted *string
 	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &promoted, &head.Epoch, &head.Deployment, &head.Sealed)...)
-	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = fromColumn(last), fromColumn(jumped), fromColumn(ahead), time.Duration(margin)
+	head.Clock.Last, head.Clock.Jumped, head.Clock.Ahead, head.Clock.LeastMargin = format.Moment(last), format.Moment(jumped), format.Moment(ahead), time.Duration(margin)
 	head.Restored = d.why(restored, promoted)
 	return textOf(restored), err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/server"
@@ -43,13 +44,6 @@ const (
 		ON CONFLICT (identity) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > e.seq`
 )
 
-// identityOf is a hash of two texts.
-func identityOf(a, b string) []byte {
-	text := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(a)))
-	sum := sha256.Sum256(append(append(text, a...), b...))
-	return sum[:]
-}
-
 // receiptLock is the advisory lock of a key. Two keys that share one only wait for each other.
 func (d *Driver) receiptLock(identity []byte) int64 {
 	sum := sha256.Sum256(append([]byte("receipt "+d.schema+" "), identity...))
@@ -71,7 +65,7 @@ func scanReceipt(row pgx.Row, further ...any) (*rowstore.Receipt, error) {
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
 	var body []byte
 	var restored, promoted *string
-	receipt, err := scanReceipt(r.c.QueryRow(ctx, r.d.in(lookReceipt), identityOf(key.Scope, key.Key)), &body, &restored, &promoted)
+	receipt, err := scanReceipt(r.c.QueryRow(ctx, r.d.in(lookReceipt), format.IdentityOf(key.Scope, key.Key)), &body, &restored, &promoted)
 	if err != nil {
 		return found, meaning(err)
 	}
@@ -86,7 +80,7 @@ func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found row
 // Receipt implements rowstore.Tx. It waits for neither the key nor the row.
 func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
 	p, locked := t.pipeline(), false
-	p.queue(func(pgx.Rows) error { locked = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = $1 FOR UPDATE SKIP LOCKED", identityOf(key.Scope, key.Key))
+	p.queue(func(pgx.Rows) error { locked = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = $1 FOR UPDATE SKIP LOCKED", format.IdentityOf(key.Scope, key.Key))
 	found, err := t.receipt(ctx, p, key)
 	found.Held = found.Held || found.Receipt != nil && !locked
 	return found, err
@@ -94,7 +88,7 @@ func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.Foun
 
 // receipt locks a key and reads its receipt, behind what the pipeline has.
 func (t *tx) receipt(ctx context.Context, p *pipeline, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
-	identity := identityOf(key.Scope, key.Key)
+	identity := format.IdentityOf(key.Scope, key.Key)
 	p.queue(func(rows pgx.Rows) error {
 		var locked bool
 		err := rows.Scan(&locked)
@@ -179,7 +173,7 @@ func (t *tx) writeOne(ctx context.Context, text string, args ...any) error {
 }
 
 func receiptArgs(r *rowstore.Receipt) []any {
-	return []any{r.Handle, []byte(r.Key.Scope), []byte(r.Key.Key), []byte(r.Place), int16(r.State), r.Ends, r.Facts, r.Answer, r.Body, identityOf(r.Key.Scope, r.Key.Key)}
+	return []any{r.Handle, []byte(r.Key.Scope), []byte(r.Key.Key), []byte(r.Place), int16(r.State), r.Ends, r.Facts, r.Answer, r.Body, format.IdentityOf(r.Key.Scope, r.Key.Key)}
 }
 
 // ReserveReceipts implements rowstore.Tx.
@@ -229,5 +223,5 @@ func (t *tx) RemoveReceipt(ctx context.Context, handle int64) error {
 
 // Advance implements rowstore.Tx.
 func (t *tx) Advance(ctx context.Context, source, entity string, seq int64) (bool, error) {
-	return t.write(ctx, advance, identityOf(source, entity), []byte(source), []byte(entity), seq)
+	return t.write(ctx, advance, format.IdentityOf(source, entity), []byte(source), []byte(entity), seq)
 }

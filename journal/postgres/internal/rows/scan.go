@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -195,7 +196,7 @@ const totals = `SELECT greatest((SELECT max(handle) - (max(handle) >> 40 << 40) 
 func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
 	var last int64
 	err = r.c.QueryRow(ctx, r.d.in(totals), r.d.schema).Scan(&t.Begun, &t.Sessions, &last, &t.FileBytes)
-	t.Last = fromColumn(last)
+	t.Last = format.Moment(last)
 	return t, meaning(err)
 }
 

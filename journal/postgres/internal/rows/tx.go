@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal/internal/fleet"
+	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
@@ -167,7 +168,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 		p.queue(nil, setLeaps, head.Leaps, t.read.Leaps)
 	}
 	if head.Reset {
-		p.queue(nil, resetLanes, t.lane.Member.ID, t.lane.Number, toColumn(head.Clock.Last))
+		p.queue(nil, resetLanes, t.lane.Member.ID, t.lane.Number, format.Millis(head.Clock.Last))
 	} else if head.Leaps != t.read.Leaps {
 		p.queue(nil, fenceLanes, t.lane.Member.ID, t.lane.Number)
 	}
@@ -191,7 +192,7 @@ func (t *tx) Commit(ctx context.Context, head rowstore.Head, changes []*rowstore
 			return err
 		}
 	}
-	err := t.commit(ctx, p, commitLane, toColumn(head.Clock.Last), toColumn(head.Clock.Jumped), int64(head.Clock.LeastMargin), toColumn(head.Clock.Ahead))
+	err := t.commit(ctx, p, commitLane, format.Millis(head.Clock.Last), format.Millis(head.Clock.Jumped), int64(head.Clock.LeastMargin), format.Millis(head.Clock.Ahead))
 	switch {
 	case err == nil:
 		adopted()

@@ -352,7 +352,7 @@ const totals = `SELECT newest, last_at, (SELECT count(*) FROM onceward_sessions)
 // Totals implements rowstore.Reader.
 func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
 	err = r.each(ctx, totals, nil, func(v []driver.Value) error {
-		t = rowstore.Totals{Begun: v[0].(int64), Last: fromColumn(v[1].(int64)), Sessions: v[2].(int64), FileBytes: v[3].(int64)}
+		t = rowstore.Totals{Begun: v[0].(int64), Last: format.Moment(v[1].(int64)), Sessions: v[2].(int64), FileBytes: v[3].(int64)}
 		return nil
 	})
 	if err != nil {

@@ -214,7 +214,7 @@ type head struct {
 
 // changing are the head's columns that commits change, and the row's sum.
 func (h *head) changing() []any {
-	numbers := [...]int64{h.base, h.Newest, h.Number, toColumn(h.Clock.Last), toColumn(h.Clock.Jumped), int64(h.Clock.LeastMargin), toColumn(h.Clock.Ahead), 0}
+	numbers := [...]int64{h.base, h.Newest, h.Number, format.Millis(h.Clock.Last), format.Millis(h.Clock.Jumped), int64(h.Clock.LeastMargin), format.Millis(h.Clock.Ahead), 0}
 	if h.Hook {
 		numbers[len(numbers)-1] = 1
 	}
@@ -247,8 +247,8 @@ func headOf(c *conn.Conn) (h head, err error) {
 func readHead(s stmt) (h head, err error) {
 	found, err := s.First(func(v []driver.Value) (err error) {
 		h.version, h.Identity, h.base, h.Newest, h.Number = v[0].(int64), v[2].(string), v[4].(int64), v[5].(int64), v[6].(int64)
-		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = fromColumn(v[7].(int64)), fromColumn(v[8].(int64)), time.Duration(v[9].(int64))
-		h.Clock.Ahead, h.Hook, h.Naming = fromColumn(v[10].(int64)), v[11] == int64(1), v[12].(string)
+		h.Clock.Last, h.Clock.Jumped, h.Clock.LeastMargin = format.Moment(v[7].(int64)), format.Moment(v[8].(int64)), time.Duration(v[9].(int64))
+		h.Clock.Ahead, h.Hook, h.Naming = format.Moment(v[10].(int64)), v[11] == int64(1), v[12].(string)
 		h.Restored, h.Epoch, h.Deployment, h.Leaps = v[13].(string), v[14].(int64), v[15].(string), v[16].(string)
 		if h.Key, err = format.UnsealHashKey(v[1].([]byte)); err != nil {
 			return err
@@ -302,22 +302,7 @@ func (k *heads) read(sum, all stmt, sealed func() (string, error)) (h head, err 
 // keep remembers a head with these columns, as read from the columns.
 func (k *heads) keep(h head, changing []any) {
 	for _, at := range []*time.Time{&h.Clock.Last, &h.Clock.Jumped, &h.Clock.Ahead} {
-		*at = fromColumn(toColumn(*at))
+		*at = format.Moment(format.Millis(*at))
 	}
 	k.latest.Store(&headRow{h, changing[1], changing[len(changing)-1]})
-}
-
-// toColumn is a time in milliseconds, 0 for none.
-func toColumn(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func fromColumn(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }
