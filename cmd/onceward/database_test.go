@@ -61,6 +61,7 @@ func databaseIsRead(t *testing.T, server server) {
 	assert.Len(t, strings.Split(strings.TrimSpace(rest.out), "\n"), 6)
 	assert.Equal(t, exitFindings, p.runs(t, "stats", "--fail-if", "unknown>0").code)
 	assert.Equal(t, exitUsage, p.runs(t, "doctor", "--backup", t.TempDir()).code)
+	assert.NotContains(t, p.runs(t, "stats").out, "WAL", "it is a file's")
 	pooled, of := exitDone, "autovacuum"
 	if _, is := server.(onMySQL); is {
 		pooled, of = exitUsage, "settings"

@@ -36,8 +36,8 @@ type stats struct {
 	Restored    bool   `json:"restored" doc:"it was copied or restored, and sends nothing until it is adopted"`
 	RestoredWhy string `json:"restored_why,omitempty"`
 	Sessions    int64  `json:"sessions" doc:"begun and not ended; one whose process died counts until another one notices"`
-	FileBytes   int64  `json:"file_bytes" doc:"0 of a journal in a database, as wal_bytes"`
-	WALBytes    int64  `json:"wal_bytes"`
+	FileBytes   int64  `json:"file_bytes" doc:"of the file, or of the tables"`
+	WALBytes    int64  `json:"wal_bytes" doc:"0 in a database"`
 }
 
 // flowCounts counts flows by their state.
@@ -80,8 +80,10 @@ func (s *stats) table(t *table) {
 	}
 	t.flush()
 	t.fact("sessions", text(s.Sessions))
-	if s.FileBytes > 0 { // a server's files are unknown
-		t.fact("size", shown.Bytes(s.FileBytes)+", WAL "+shown.Bytes(s.WALBytes))
+	if size := shown.Bytes(s.FileBytes); s.WALBytes > 0 {
+		t.fact("size", size+", WAL "+shown.Bytes(s.WALBytes))
+	} else {
+		t.fact("size", size)
 	}
 	if s.Restored {
 		t.line("RESTORED: it " + shown.Text(s.RestoredWhy) + "; nothing is sent until it is adopted")
