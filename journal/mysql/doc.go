@@ -1,4 +1,4 @@
-// Package mysql keeps a journal in MySQL (8.0 or later) or MariaDB (10.6 or later), for services on several machines. All
+// Package mysql keeps a journal in MySQL (8.0.22 or later) or MariaDB (10.6 or later), for services on several machines. All
 // processes share the journal, and each finishes the operations left behind by another. The package's tests run on MariaDB
 // 10.11. No test has run on MySQL: see docs/mysql.md.
 //

@@ -245,7 +245,7 @@ func TestFleetStorm(t *testing.T) {
 	random, struck := rand.New(rand.NewPCG(seed, 1)), 0
 	strikes.Go(func() {
 		for n := range soak.Times(3, 40) {
-			until := box.Requests() + payments/10
+			until := box.Requests() + payments/soak.Times(10, 60)
 			for box.Requests() < until {
 				select {
 				case <-time.After(10 * time.Millisecond):

@@ -68,7 +68,7 @@ func Migrate(ctx context.Context, cfg *mysql.Config, schema string) error {
 		return err
 	}
 	defer conn.Close()
-	lock := "onceward " + strings.Trim(q, "`")
+	lock := strings.Trim(q, "`") // MySQL takes 64 characters
 	var locked sql.NullBool
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 60)", lock).Scan(&locked); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -21,17 +20,16 @@ type Dialect struct {
 	Sources string // the statement that lists the servers that the server replicates from
 }
 
-// least are the earliest versions with SKIP LOCKED and NOWAIT.
-const leastMariaDB, leastMySQL = 10_06, 8_00
+// least are the earliest versions with SKIP LOCKED and NOWAIT, and in MySQL with SHOW REPLICA STATUS
+// (https://dev.mysql.com/doc/refman/8.0/en/show-replica-status.html).
+const leastMariaDB, leastMySQL = 10_06_00, 8_00_22
 
 // dialectOf returns a server's dialect, by @@version.
 func dialectOf(version string) (Dialect, error) {
 	number := func() int {
-		major, rest, _ := strings.Cut(version, ".")
-		minor, _, _ := strings.Cut(rest, ".")
-		a, _ := strconv.Atoi(major)
-		b, _ := strconv.Atoi(minor)
-		return 100*a + b
+		var major, minor, patch int
+		_, _ = fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch) // what is missing counts as 0
+		return 10000*major + 100*minor + patch
 	}
 	if strings.Contains(version, "MariaDB") {
 		if number() < leastMariaDB {
@@ -40,7 +38,7 @@ func dialectOf(version string) (Dialect, error) {
 		return Dialect{MariaDB: true, Share: " LOCK IN SHARE MODE", Place: "''", Sources: "SHOW ALL REPLICAS STATUS"}, nil
 	}
 	if number() < leastMySQL {
-		return Dialect{}, fmt.Errorf("%w: the server is MySQL %s, and 8.0 is needed", ErrUnsafe, version)
+		return Dialect{}, fmt.Errorf("%w: the server is MySQL %s, and 8.0.22 is needed", ErrUnsafe, version)
 	}
 	return Dialect{Share: " FOR SHARE", Place: "@@global.server_uuid", Sources: "SHOW REPLICA STATUS"}, nil
 }
