@@ -81,6 +81,41 @@ func TestHandlersLeaveNothingInTheirSession(t *testing.T) {
 	}
 }
 
+// A handler may change how its session reads texts, and then enqueue.
+func TestHandlersThatEnqueue(t *testing.T) {
+	server := mysqltest.Shared(t)
+	j := open(t, server, options(t, server))
+	for i, setting := range []string{"SET NAMES gbk", "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES,ANSI_QUOTES,ONLY_FULL_GROUP_BY'"} {
+		t.Run(setting, func(t *testing.T) {
+			ev := enqueue(fmt.Sprint("next ", i, "'\\"))
+			ev.Intent.Request.Body = []byte("\xbf' \x81' \x81\\ ' \\")
+			reserve := reservation(fmt.Sprint("\xbf' ", i, " \\"))
+			_, err := j.DeliverTx(t.Context(), undelivered(t, j, fmt.Sprint(i)), func(ctx context.Context, tx journal.Tx) error {
+				if err := execs(setting)(ctx, tx); err != nil {
+					return err
+				}
+				if _, err := j.EnqueueTx(ctx, tx, ev); err != nil {
+					return err
+				}
+				if _, err := j.AdvanceTx(ctx, tx, "source\xbf'", "entity", 7); err != nil {
+					return err
+				}
+				reserved, err := j.ReceiveTx(ctx, tx, reserve)
+				if err == nil {
+					_, err = j.ReceiveTx(ctx, tx, completion(reserve, &reserved.Receipt))
+				}
+				return err
+			})
+			require.NoError(t, err)
+			got, err := j.Get(t.Context(), ev.Ref)
+			require.NoError(t, err)
+			assert.Equal(t, ev.Intent.Request.Body, got.Request.Body)
+			_, err = j.GetReceipt(t.Context(), reserve.ReceiptKey)
+			require.NoError(t, err)
+		})
+	}
+}
+
 // A handler that ends its transaction by a statement gets an error. What it writes outside of the delivery's transaction is not
 // taken for delivered, even if the handler begins another transaction.
 func TestHandlersThatEndTheirTransaction(t *testing.T) {

@@ -158,6 +158,20 @@ func TestStatementsThatCommitAreNoticed(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, mysql.SQL(tx).Commit(t.Context()), journal.ErrTxAborted)
 
+	tx, err = server.DB().Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec(table + "c (a INT)")
+	require.NoError(t, err)
+	_, err = j.AdvanceTx(t.Context(), mysql.SQL(tx), "source", "entity", 7)
+	require.ErrorIs(t, err, journal.ErrTxAborted)
+	require.NoError(t, tx.Rollback())
+	tx, err = server.DB().Begin()
+	require.NoError(t, err)
+	later, err := j.AdvanceTx(t.Context(), mysql.SQL(tx), "source", "entity", 7)
+	require.NoError(t, err)
+	assert.True(t, later, "it was not done yet")
+	require.NoError(t, tx.Rollback())
+
 	// A handler that commits the reservation of its key can't record an answer as if it were in one commit.
 	reserve := reservation("a")
 	tx, err = server.DB().Begin()

@@ -20,6 +20,7 @@ import (
 type within struct {
 	*tx
 	theirs *sql.Tx
+	onOurs bool // the connection is the journal's own, by BeginTx
 }
 
 // Within implements rowstore.Driver. Without keys, it sends nothing yet.
@@ -28,7 +29,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if !is || their.tx == nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, fmt.Errorf("mysql: the transaction is a %T: make it by mysql.SQL or BeginTx", theirs)
 	}
-	t := &within{&tx{reader: reader{d: d, c: their.tx, own: their.d == d, app: true}, ctx: ctx, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: d.Sealed()}}, their.tx}
+	t := &within{&tx{reader: reader{d: d, c: their.tx, app: true}, ctx: ctx, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: d.Sealed()}}, their.tx, their.d == d}
 	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
 		return t, t.read, newFinding(keys).found, nil
 	}
@@ -51,9 +52,10 @@ func (t *within) isOurs(ctx context.Context) error {
 		return theirError(err)
 	}
 	var id string
-	var autocommit, strict, unique, durable bool
-	err := t.query(ctx, one(&id, &autocommit, &strict, &unique, &durable),
-		"SELECT id, @@autocommit, @@sql_mode LIKE '%STRICT_%', @@unique_checks, "+server.DurableSQL+" FROM {{s}}.identity WHERE one = 1{{share}}")
+	var autocommit, strict, unique, durable, plain bool
+	err := t.query(ctx, one(&id, &autocommit, &strict, &unique, &durable, &plain),
+		"SELECT id, @@autocommit, @@sql_mode LIKE '%STRICT_%', @@unique_checks, "+server.DurableSQL+", @@character_set_client = 'utf8mb4' AND @@sql_mode NOT LIKE '%NO_BACKSLASH_ESCAPES%' FROM {{s}}.identity WHERE one = 1{{share}}")
+	t.own = t.onOurs && plain // a handler may have changed how its session reads texts
 	switch {
 	case myerr.Number(err) == 1146, err == nil && id != t.d.identity:
 		return fmt.Errorf("%w: the transaction is not one of the journal's database", ErrDeployment)
@@ -192,6 +194,14 @@ func (t *within) ReserveReceipts(ctx context.Context, n int, made func(int, int6
 		return make([]bool, n), err
 	}
 	return t.tx.ReserveReceipts(ctx, n, made)
+}
+
+// Advance implements rowstore.Tx.
+func (t *within) Advance(ctx context.Context, source, entity string, seq int64) (bool, error) {
+	if err := t.isOurs(ctx); err != nil {
+		return false, err
+	}
+	return t.tx.Advance(ctx, source, entity, seq)
 }
 
 // Flow implements rowstore.Tx. The steps of a claim are recorded in a restored journal, too.
