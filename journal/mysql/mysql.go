@@ -197,8 +197,9 @@ func Open(ctx context.Context, dsn string, opts Options) (*Journal, error) {
 	d, err := rows.Open(ctx, cfg, rows.Options{
 		Options: fleet.Options{
 			Log: opts.Logger, Pace: opts.pace, Deployment: opts.Deployment, ReadOnly: opts.ReadOnly, Existing: opts.Existing, Movable: opts.Failover == LosesNothing, Witness: opts.Witness,
+			AnyTime: opts.Unsafe,
 		},
-		Schema: opts.Schema, Durable: opts.Durability == ServersDisk && !opts.Unsafe, AnyTime: opts.Unsafe, Readers: max(opts.Readers, 0),
+		Schema: opts.Schema, Durable: opts.Durability == ServersDisk && !opts.Unsafe, Readers: max(opts.Readers, 0),
 	})
 	if err != nil {
 		return nil, myerr.Explain(err)

@@ -172,11 +172,11 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, opts Options) (*Journal, err
 		Options: server.Options{
 			Options: fleet.Options{
 				Log: opts.Logger, Pace: opts.pace.Pace, Testify: opts.pace.testify, Patience: opts.pace.close, Time: opts.pace.commit, Deployment: opts.Deployment, ReadOnly: opts.ReadOnly, Existing: opts.Existing, Witness: opts.Witness,
+				AnyTime: opts.Unsafe,
 			},
 			Pooled: opts.Pooled, Durable: opts.Durability == ServersDisk && !opts.Unsafe, Promotable: opts.Failover == LosesNothing, MayLose: opts.Failover == MayLose,
 		},
 		Schema: opts.Schema, BeforeConnect: opts.BeforeConnect, Readers: max(opts.Readers, 0),
-		AnyTime: opts.Unsafe,
 	})
 	if err != nil {
 		return nil, explain("open", err)

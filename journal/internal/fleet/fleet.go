@@ -39,6 +39,7 @@ type Options struct {
 	ReadOnly      bool
 	Existing      bool
 	Movable       bool // another system that has the journal lacks nothing
+	AnyTime       bool // events may be ahead of the server's clock
 	LocalBeats    bool // beats wait for no standby, which may lack some
 	Witness       journal.Witness
 
@@ -167,6 +168,14 @@ func (f *Fleet) ended(ctx context.Context) error {
 
 // Member returns this process as a writer, after Start. A process that only reads has no member.
 func (f *Fleet) Member() *leased.Member { return f.member.Load() }
+
+// Now implements rowstore.Driver. A journal for events of any time has no clock.
+func (f *Fleet) Now() time.Time {
+	if f.opts.AnyTime {
+		return time.Time{}
+	}
+	return f.Clock()
+}
 
 // Clock returns this process's estimate of the server's time, which never goes back.
 func (f *Fleet) Clock() time.Time { return f.Time.Now() }

@@ -2,10 +2,10 @@ package rows
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 	"github.com/onceward/onceward/journal/mysql/internal/server"
 )
@@ -15,7 +15,7 @@ import (
 func (d *Driver) primary() *pipeline {
 	p := d.pipeline(true)
 	if !d.opts.ReadOnly {
-		p.queue(func(rows *sql.Rows) error {
+		p.queue(func(rows columns.Row) error {
 			var readOnly bool
 			err := rows.Scan(&readOnly)
 			if err == nil && readOnly {

@@ -2,8 +2,8 @@ package rows
 
 import (
 	"context"
-	"database/sql"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -22,12 +22,7 @@ func (r *reader) Bookmarks(ctx context.Context, after string, limit int) ([]*row
 }
 
 func (r *reader) bookmarks(ctx context.Context, which string, args ...any) (found []*rowstore.Bookmark, err error) {
-	err = r.query(ctx, func(rows *sql.Rows) error {
-		b := new(rowstore.Bookmark)
-		err := rows.Scan(&b.Name, &b.Version, &b.Record)
-		found = append(found, b)
-		return err
-	}, "SELECT name, version, record FROM {{s}}.bookmarks "+which, args...)
+	err = r.query(ctx, columns.Into(&found, columns.Bookmark), "SELECT name, version, record FROM {{s}}.bookmarks "+which, args...)
 	return found, err
 }
 

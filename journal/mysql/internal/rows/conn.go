@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/leased"
@@ -110,7 +111,7 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
 	var unsafe error
 	name := strings.Trim(d.schema, "`")
 	p := d.pipeline(true)
-	p.queue(func(rows *sql.Rows) error {
+	p.queue(func(rows columns.Row) error {
 		var table, engine string
 		err := rows.Scan(&table, &engine)
 		if found = append(found, table); engine != "InnoDB" {
@@ -118,7 +119,7 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
 		}
 		return err
 	}, "SELECT table_name, coalesce(engine, '') FROM information_schema.tables WHERE table_schema = CONVERT(? USING utf8mb4)", name)
-	p.queue(func(rows *sql.Rows) error {
+	p.queue(func(rows columns.Row) error {
 		var table, column string
 		err := rows.Scan(&table, &column)
 		unsafe = fmt.Errorf("%w: column %s of table %s is text with a collation, which may take two names for one: make the column binary, as in mysql.Migrations", server.ErrUnsafe, column, table)
@@ -142,7 +143,7 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
 const selectJournal = "SELECT " + nowSQL + ", coalesce(restored, ''), epoch, witnessed, sealed, schema_version, least_writer"
 
 // scanJournal reads the columns of selectJournal, and further columns behind them.
-func scanJournal(rows *sql.Rows, is *fleet.Journal, further ...any) error {
+func scanJournal(rows columns.Row, is *fleet.Journal, further ...any) error {
 	var now int64
 	var version, leastWriter int
 	if err := rows.Scan(append([]any{&now, &is.Restored, &is.Epoch, &is.Witnessed, &is.Sealed, &version, &leastWriter}, further...)...); err != nil {
@@ -155,7 +156,7 @@ func scanJournal(rows *sql.Rows, is *fleet.Journal, further ...any) error {
 // Look implements fleet.Conn. It returns an error for a server that is the primary no more, so the heart leaves the server.
 func (c *ownConn) Look(ctx context.Context) (is fleet.Journal, err error) {
 	var readOnly bool
-	err = c.query(ctx, func(rows *sql.Rows) error { return scanJournal(rows, &is, &readOnly) }, selectJournal+", @@global.read_only FROM {{s}}.journal")
+	err = c.query(ctx, func(rows columns.Row) error { return scanJournal(rows, &is, &readOnly) }, selectJournal+", @@global.read_only FROM {{s}}.journal")
 	if readOnly {
 		err = myerr.IsReadOnly()
 	}
@@ -167,7 +168,7 @@ func (c *ownConn) Sight(ctx context.Context, member string) (is fleet.Sighting, 
 	var identity string
 	var key []byte
 	var next, highest int64
-	err = c.query(ctx, func(rows *sql.Rows) error {
+	err = c.query(ctx, func(rows columns.Row) error {
 		return scanJournal(rows, &is.Journal, &identity, &key, &is.Deployment, &is.Place.System, &is.Beats, &next, &highest)
 	}, selectJournal+", id, digest_key, coalesce(deployment, ''), "+c.d.dialect.Place+", (SELECT beats FROM {{s}}.sessions WHERE id = ?), "+
 		"(SELECT next FROM {{s}}.handles WHERE name = 'operations'), (SELECT coalesce(max(handle), 0) FROM {{s}}.operations) FROM {{s}}.journal", member)
@@ -193,7 +194,7 @@ var ErrDeployment = errors.New("mysql: the journal of another deployment")
 // Moved implements fleet.Conn.
 func (c *ownConn) Moved(ctx context.Context, is fleet.Sighting) (why string, err error) {
 	var was sql.NullString
-	if err := c.query(ctx, one(&was), "SELECT place FROM {{s}}.journal"); err != nil {
+	if err := c.query(ctx, columns.One(&was), "SELECT place FROM {{s}}.journal"); err != nil {
 		return "", err
 	}
 	differs := leased.Differs(&was.String, is.Place.System)
@@ -212,7 +213,7 @@ func (c *ownConn) Mark(ctx context.Context, epoch int64, why string) (is fleet.J
 	err = c.alone(ctx, func(p *pipeline) {
 		p.queue(nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE EXISTS (SELECT 1 FROM {{s}}.journal WHERE "+condition+") ORDER BY process, lane", epoch)
 		p.queue(nil, "UPDATE {{s}}.journal SET restored = ? WHERE "+condition, why, epoch)
-		p.queue(func(rows *sql.Rows) error { return scanJournal(rows, &is) }, selectJournal+" FROM {{s}}.journal")
+		p.queue(func(rows columns.Row) error { return scanJournal(rows, &is) }, selectJournal+" FROM {{s}}.journal")
 	})
 	return is, err
 }
@@ -221,7 +222,7 @@ func (c *ownConn) Mark(ctx context.Context, epoch int64, why string) (is fleet.J
 func (c *ownConn) Testify(ctx context.Context) (number, epoch int64, err error) {
 	err = c.alone(ctx, func(p *pipeline) {
 		p.queue(nil, "UPDATE {{s}}.journal SET witnessed = witnessed + 1")
-		p.queue(one(&number, &epoch), "SELECT witnessed, epoch FROM {{s}}.journal")
+		p.queue(columns.One(&number, &epoch), "SELECT witnessed, epoch FROM {{s}}.journal")
 	})
 	return number, epoch, err
 }
@@ -231,8 +232,8 @@ func (c *ownConn) Commits(ctx context.Context, process string) (batches map[int]
 	latest := int64(0)
 	batches = make(map[int]int64)
 	p := c.d.pipeline(true)
-	p.queue(one(&latest), "SELECT coalesce(max(started_at), 0) FROM {{s}}.sessions")
-	p.queue(func(rows *sql.Rows) error {
+	p.queue(columns.One(&latest), "SELECT coalesce(max(started_at), 0) FROM {{s}}.sessions")
+	p.queue(func(rows columns.Row) error {
 		var number int
 		var batch int64
 		err := rows.Scan(&number, &batch)
@@ -247,7 +248,7 @@ func (c *ownConn) Commits(ctx context.Context, process string) (batches map[int]
 func (c *ownConn) Enroll(ctx context.Context, id string) (epoch int64, err error) {
 	err = c.alone(ctx, func(p *pipeline) {
 		p.queue(nil, "INSERT INTO {{s}}.sessions (id, process, epoch, expires_at, started_at, host, pid) SELECT ?, ?, epoch, "+nowSQL+" + ?, "+nowSQL+", ?, ? FROM {{s}}.journal", id, id, c.d.ttl(), fleet.Hostname(), os.Getpid())
-		p.queue(one(&epoch), "SELECT epoch FROM {{s}}.sessions WHERE id = ?", id)
+		p.queue(columns.One(&epoch), "SELECT epoch FROM {{s}}.sessions WHERE id = ?", id)
 	})
 	return epoch, err
 }
@@ -268,7 +269,7 @@ func (c *ownConn) Renew(ctx context.Context, epoch int64, ids []string) (map[str
 const selectLeases = "SELECT id, beats, epoch <> ? OR buried_at IS NOT NULL, expires_at <= " + nowSQL + " FROM {{s}}.sessions"
 
 func leasesInto(all map[string]fleet.Lease) answer {
-	return func(rows *sql.Rows) error {
+	return func(rows columns.Row) error {
 		var id string
 		var is fleet.Lease
 		err := rows.Scan(&id, &is.Beats, &is.Ended, &is.Over)
@@ -291,8 +292,8 @@ const leaseOver = "(expires_at <= " + nowSQL + " OR expires_at > " + nowSQL + " 
 func (c *ownConn) Sessions(ctx context.Context) (all []leased.Beat, living []string, joined time.Time, err error) {
 	var latest sql.NullInt64
 	p := c.d.pipeline(true)
-	p.queue(one(&latest), "SELECT max(started_at) FROM {{s}}.sessions WHERE buried_at IS NULL OR buried_at > "+nowSQL+" - ?", (12 * time.Hour).Microseconds())
-	p.queue(func(rows *sql.Rows) error {
+	p.queue(columns.One(&latest), "SELECT max(started_at) FROM {{s}}.sessions WHERE buried_at IS NULL OR buried_at > "+nowSQL+" - ?", (12 * time.Hour).Microseconds())
+	p.queue(func(rows columns.Row) error {
 		var is leased.Beat
 		var holds bool
 		err := rows.Scan(&is.ID, &is.Beats, &is.Over, &holds)
@@ -311,7 +312,7 @@ func (c *ownConn) Sessions(ctx context.Context) (all []leased.Beat, living []str
 func (c *ownConn) lane(ctx context.Context, process string, lane int, queue func(*pipeline)) (is fleet.Row, err error) {
 	err = c.alone(ctx, func(p *pipeline) {
 		queue(p)
-		p.queue(func(rows *sql.Rows) error {
+		p.queue(func(rows columns.Row) error {
 			is.There = true
 			return rows.Scan(&is.Batch, &is.Tenure)
 		}, "SELECT batch, tenure FROM {{s}}.lanes WHERE process = ? AND lane = ?", process, lane)
@@ -331,7 +332,7 @@ func (c *ownConn) AddLane(ctx context.Context, process string, lane int) (fleet.
 func (c *ownConn) RaiseLane(ctx context.Context, former fleet.Conn, process string, lane int) (fleet.Row, error) {
 	if former != nil {
 		var id sql.NullInt64
-		_ = c.query(ctx, one(&id), "SELECT IS_USED_LOCK(?)", former.(*ownConn).name) // the statements below fail, too
+		_ = c.query(ctx, columns.One(&id), "SELECT IS_USED_LOCK(?)", former.(*ownConn).name) // the statements below fail, too
 		if id.Valid {
 			_, _ = c.ExecContext(ctx, "KILL "+strconv.FormatInt(id.Int64, 10)) // it may have ended just now
 		}

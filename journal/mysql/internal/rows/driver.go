@@ -44,7 +44,6 @@ type Options struct {
 	fleet.Options        // Open fills in Store and ErrDeployment
 	Schema        string // schema.Default if it is ""
 	Durable       bool   // commits have to be durable on the server's own disk
-	AnyTime       bool   // events may be ahead of the server's clock
 	Readers       int    // connections that read; 0 means readers
 }
 
@@ -109,40 +108,24 @@ func (d *Driver) in(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "{{s}}", d.schema), "{{share}}", d.dialect.Share)
 }
 
-// Now implements rowstore.Driver. An unsafe journal takes events of any time.
-func (d *Driver) Now() time.Time {
-	if d.opts.AnyTime {
-		return time.Time{}
-	}
-	return d.Clock()
-}
-
 // ErrStillOpen means that the application has left a transaction open.
 var ErrStillOpen = errors.New("mysql: a transaction of the application's is still open: end it before the journal")
 
 // Close implements rowstore.Driver. It ends this process's sessions. If the server does not answer, these expire.
 func (d *Driver) Close() error {
 	d.Fleet.Close()
-	for _, db := range []*sql.DB{d.own, d.reads, d.side} {
+	var err error
+	for limit := time.Now().Add(closePatience); inUse(d.apps)+inUse(d.deliveries) > 0 && err == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			err = ErrStillOpen
+		}
+	}
+	for _, db := range []*sql.DB{d.own, d.reads, d.side, d.apps, d.deliveries} {
 		if db != nil {
 			_ = db.Close()
 		}
 	}
-	open := 0
-	for limit := time.Now().Add(closePatience); ; time.Sleep(5 * time.Millisecond) {
-		if open = inUse(d.apps) + inUse(d.deliveries); open == 0 || time.Now().After(limit) {
-			break
-		}
-	}
-	for _, db := range []*sql.DB{d.apps, d.deliveries} {
-		if db != nil {
-			_ = db.Close()
-		}
-	}
-	if open > 0 {
-		return ErrStillOpen
-	}
-	return nil
+	return err
 }
 
 func inUse(db *sql.DB) int {

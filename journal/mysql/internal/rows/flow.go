@@ -2,11 +2,9 @@ package rows
 
 import (
 	"context"
-	"database/sql"
 	"math"
 
-	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -19,16 +17,6 @@ const (
 		(SELECT count(*) FROM {{s}}.flows WHERE state = 2), (SELECT count(*) FROM {{s}}.flows WHERE state = 5), (SELECT count(*) FROM {{s}}.flows WHERE state = 2 AND due_at <= ?)`
 )
 
-func scanFlow(rows *sql.Rows) (*rowstore.Flow, error) {
-	f := new(rowstore.Flow)
-	var name []byte
-	var due, ended sql.NullInt64
-	err := rows.Scan(&f.Handle, &name, &f.Ref.Scope, &f.Ref.Parent, &f.Ref.ID, &f.Function.Name, &f.Function.Version, &f.State, &f.Holder, &due, &ended, &f.Tombstone, &f.Claim, &f.Facts, &f.Input)
-	copy(f.Name[:], name)
-	f.HasDue, f.Due, f.HasEnded, f.Ended = due.Valid, due.Int64, ended.Valid, ended.Int64
-	return f, err
-}
-
 // Flow implements rowstore.Reader. A locking read returns the row as its last holder has left it.
 func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (f *rowstore.Flow, err error) {
 	where, arg := "name = ?", any(name[:])
@@ -37,12 +25,12 @@ func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 	}
 	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE", rowstore.ShareLock: "{{share}}"}[lock]
 	p, exists := r.pipeline(), int64(0)
-	p.queue(func(rows *sql.Rows) (err error) {
-		f, err = scanFlow(rows)
+	p.queue(func(rows columns.Row) (err error) {
+		f, err = columns.Flow(rows)
 		return err
 	}, "SELECT "+flowColumns+" FROM {{s}}.flows WHERE "+where+how, arg)
 	if lock == rowstore.TryLock {
-		p.queue(one(&exists), "SELECT handle FROM {{s}}.flows WHERE "+where, arg)
+		p.queue(columns.One(&exists), "SELECT handle FROM {{s}}.flows WHERE "+where, arg)
 	}
 	err = p.send(ctx, r.c)
 	switch {
@@ -58,15 +46,7 @@ func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 
 // Steps implements rowstore.Reader.
 func (r *reader) Steps(ctx context.Context, handle int64) (steps []rowstore.Step, err error) {
-	err = r.query(ctx, func(rows *sql.Rows) error {
-		var s rowstore.Step
-		var at int64
-		var kind uint8
-		err := rows.Scan(&s.Seq, &kind, &s.Name, &s.Position, &s.Parallel, &at, &s.Result, &s.Sum)
-		s.Kind, s.At = journal.StepKind(kind), format.Moment(at)
-		steps = append(steps, s)
-		return err
-	}, "SELECT seq, kind, name, place, beside, noted_at, result, checksum FROM {{s}}.flow_steps WHERE flow = ? ORDER BY seq", handle)
+	err = r.query(ctx, columns.Into(&steps, columns.Step), "SELECT seq, kind, name, place, beside, noted_at, result, checksum FROM {{s}}.flow_steps WHERE flow = ? ORDER BY seq", handle)
 	return steps, err
 }
 
@@ -98,17 +78,13 @@ func (r *reader) Flows(ctx context.Context, scan rowstore.FlowScan) (page []*row
 	if scan.Newest {
 		order += " DESC"
 	}
-	err = r.query(ctx, func(rows *sql.Rows) error {
-		f, err := scanFlow(rows)
-		page = append(page, f)
-		return err
-	}, "SELECT "+flowColumns+" FROM {{s}}.flows FORCE INDEX ("+index+") WHERE "+where+" ORDER BY "+order+" LIMIT ?", append(args, scan.Limit)...)
+	err = r.query(ctx, columns.Into(&page, columns.Flow), "SELECT "+flowColumns+" FROM {{s}}.flows FORCE INDEX ("+index+") WHERE "+where+" ORDER BY "+order+" LIMIT ?", append(args, scan.Limit)...)
 	return page, err
 }
 
 // CountFlows implements rowstore.Reader.
 func (r *reader) CountFlows(ctx context.Context, late int64) (n rowstore.FlowCount, err error) {
-	err = r.query(ctx, one(&n.Begun, &n.Running, &n.Waiting, &n.Aside, &n.Late), countFlows, late)
+	err = r.query(ctx, columns.One(&n.Begun, &n.Running, &n.Waiting, &n.Aside, &n.Late), countFlows, late)
 	return n, err
 }
 

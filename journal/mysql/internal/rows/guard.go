@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/server"
@@ -71,7 +72,7 @@ func (t *tx) queueGuard(p *pipeline, g *guard) {
 	} else {
 		text += "0, "
 	}
-	p.queue(func(rows *sql.Rows) (err error) {
+	p.queue(func(rows columns.Row) (err error) {
 		t.recorded, err = t.d.scanHead(rows, &t.read, &g.now, &g.writes, &g.durable, &g.lanes, &g.alive)
 		return err
 	}, text+clocks, args...)
@@ -88,7 +89,7 @@ func (t *tx) passed(g *guard) bool {
 
 // scanHead reads the row of clocks, behind some other columns. It counts a journal as restored that only this process has found out about. recorded is why
 // the journal counts as restored for all processes.
-func (d *Driver) scanHead(rows *sql.Rows, head *rowstore.Head, first ...any) (recorded string, err error) {
+func (d *Driver) scanHead(rows columns.Row, head *rowstore.Head, first ...any) (recorded string, err error) {
 	var last, jumped, ahead int64
 	var margin, apart sql.NullInt64 // apart is of the application's transactions
 	var restored sql.NullString

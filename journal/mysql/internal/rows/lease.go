@@ -2,10 +2,10 @@ package rows
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/leased"
 )
@@ -26,58 +26,43 @@ func (d *Driver) Fenced(ctx context.Context, f func(context.Context, fleet.Tx) e
 // Living implements fleet.Database.
 func (d *Driver) Living(ctx context.Context, ids []string) (living []string, err error) {
 	p := d.primary()
-	p.queue(texts(&living), "SELECT id FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND buried_at IS NULL", anys(ids)...)
+	p.queue(columns.Into(&living, columns.Text), "SELECT id FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND buried_at IS NULL", anys(ids)...)
 	return living, meaning(d.beside(ctx, p))
-}
-
-// texts reads a column of texts.
-func texts(all *[]string) answer {
-	return func(rows *sql.Rows) error {
-		var text string
-		err := rows.Scan(&text)
-		*all = append(*all, text)
-		return err
-	}
 }
 
 // Waits implements fleet.Database.
 func (d *Driver) Waits(ctx context.Context, own string) (waits bool, err error) {
 	p := d.primary()
-	p.queue(one(&waits), "SELECT EXISTS (SELECT 1 FROM {{s}}.sessions h WHERE buried_at IS NULL AND process <> ? AND "+leaseOver+
+	p.queue(columns.One(&waits), "SELECT EXISTS (SELECT 1 FROM {{s}}.sessions h WHERE buried_at IS NULL AND process <> ? AND "+leaseOver+
 		" AND (EXISTS (SELECT 1 FROM {{s}}.operations WHERE holder = h.id) OR EXISTS (SELECT 1 FROM {{s}}.flows WHERE state = 1 AND holder = h.id)))", own)
 	return waits, meaning(d.beside(ctx, p))
 }
 
-// run runs a statement behind the writes that were not sent yet.
-func (t *tx) run(ctx context.Context, text string, args ...any) error {
-	return t.query(ctx, nil, text, args...)
-}
-
 // Join implements fleet.Tx.
 func (t *tx) Join(ctx context.Context, id string, m *leased.Member) error {
-	return t.run(ctx, "INSERT INTO {{s}}.sessions (id, process, epoch, expires_at, started_at, host, pid) VALUES (?, ?, ?, "+nowSQL+" + ?, "+nowSQL+", ?, ?)",
+	return t.query(ctx, nil, "INSERT INTO {{s}}.sessions (id, process, epoch, expires_at, started_at, host, pid) VALUES (?, ?, ?, "+nowSQL+" + ?, "+nowSQL+", ?, ?)",
 		id, m.ID, m.Epoch, t.d.ttl(), fleet.Hostname(), os.Getpid())
 }
 
 // FenceOff implements fleet.Tx.
 func (t *tx) FenceOff(ctx context.Context, ids []string, own string) error {
 	var processes []string
-	err := t.query(ctx, texts(&processes), "SELECT DISTINCT process FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND process <> ? ORDER BY process", append(anys(ids), own)...)
+	err := t.query(ctx, columns.Into(&processes, columns.Text), "SELECT DISTINCT process FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND process <> ? ORDER BY process", append(anys(ids), own)...)
 	if err != nil || len(processes) == 0 {
 		return err
 	}
-	return t.run(ctx, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process IN "+places(len(processes))+" ORDER BY process, lane", anys(processes)...)
+	return t.query(ctx, nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process IN "+places(len(processes))+" ORDER BY process, lane", anys(processes)...)
 }
 
 // StillDead implements fleet.Tx.
 func (t *tx) StillDead(ctx context.Context, id string, beats int64) (still bool, err error) {
-	err = t.query(ctx, one(&still), "SELECT count(*) = 1 FROM {{s}}.sessions WHERE id = ? AND beats = ? AND "+leaseOver, id, beats)
+	err = t.query(ctx, columns.One(&still), "SELECT count(*) = 1 FROM {{s}}.sessions WHERE id = ? AND beats = ? AND "+leaseOver, id, beats)
 	return still, err
 }
 
 // Bury implements fleet.Tx.
 func (t *tx) Bury(ctx context.Context, id string) error {
-	return t.run(ctx, "UPDATE {{s}}.sessions SET buried_at = "+nowSQL+" WHERE (id = ? OR process = ?) AND buried_at IS NULL", id, id)
+	return t.query(ctx, nil, "UPDATE {{s}}.sessions SET buried_at = "+nowSQL+" WHERE (id = ? OR process = ?) AND buried_at IS NULL", id, id)
 }
 
 const (
@@ -103,7 +88,7 @@ func (t *tx) Tidy(ctx context.Context) error {
 // StillRestored implements fleet.Tx.
 func (t *tx) StillRestored(ctx context.Context, why string) error {
 	is := false
-	err := t.query(ctx, one(&is), "SELECT coalesce(restored, '') = ? FROM {{s}}.journal FOR UPDATE", why)
+	err := t.query(ctx, columns.One(&is), "SELECT coalesce(restored, '') = ? FROM {{s}}.journal FOR UPDATE", why)
 	if err == nil && !is {
 		err = errChanged
 	}
@@ -123,7 +108,7 @@ func (t *tx) CutOff(ctx context.Context, word, restored string, told int64) erro
 
 // Adopted implements fleet.Tx.
 func (t *tx) Adopted(ctx context.Context) error {
-	return t.run(ctx, "UPDATE {{s}}.journal SET restored = NULL, history = concat(history, ?)", note("adopted"))
+	return t.query(ctx, nil, "UPDATE {{s}}.journal SET restored = NULL, history = concat(history, ?)", note("adopted"))
 }
 
 // note is a line of the journal's history.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 )
 
@@ -17,7 +18,7 @@ type runner interface {
 }
 
 // answer reads each row of a queued statement. Nil means that the statement has no rows.
-type answer func(*sql.Rows) error
+type answer func(columns.Row) error
 
 // pipeline is statements that are sent together, as far as the connection and the server's limit allow.
 type pipeline struct {
@@ -50,7 +51,7 @@ func (p *pipeline) queueFor(n int, text string, args ...any) {
 const orElse = "SELECT 9223372036854775807 + (ROW_COUNT() <> ?)"
 
 // isSum reads the row of orElse.
-func isSum(rows *sql.Rows) error {
+func isSum(rows columns.Row) error {
 	var sum int64
 	return rows.Scan(&sum)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 	"github.com/onceward/onceward/journal/mysql/internal/schema"
@@ -154,68 +155,60 @@ func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 }
 
 // finding is a Find on its way.
-type finding struct {
-	keys  rowstore.Keys
-	found rowstore.Found
-	rows  map[int64]*rowstore.Row
-}
+type finding struct{ columns.Finding }
 
-func newFinding(keys rowstore.Keys) *finding {
-	f := &finding{keys: keys, rows: make(map[int64]*rowstore.Row)}
-	f.found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
-	return f
-}
+func newFinding(keys rowstore.Keys) *finding { return &finding{columns.NewFinding(keys)} }
 
-const columns = "handle, state, coalesce(holder, ''), wake_at, coalesce(settled_at, 0), delivered, tombstone, provider, facts"
+const rowColumns = "handle, state, coalesce(holder, ''), wake_at, coalesce(settled_at, 0), delivered, tombstone, provider, facts"
 
 // queue adds the statements of the first round trip. Names are locked for sharing. So a name that another transaction adds or
 // removes fails at once, or is waited for, and a name that is found stays.
 func (f *finding) queue(p *pipeline) {
-	if len(f.keys.Names) > 0 {
-		p.queue(f.name, "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.keys.Names))+
-			map[rowstore.Lock]string{rowstore.TryLock: "{{share}} NOWAIT", rowstore.WaitLock: "{{share}}"}[f.keys.Lock], digests(f.keys.Names)...)
+	if len(f.Keys.Names) > 0 {
+		p.queue(f.Name, "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.Keys.Names))+
+			map[rowstore.Lock]string{rowstore.TryLock: "{{share}} NOWAIT", rowstore.WaitLock: "{{share}}"}[f.Keys.Lock], digests(f.Keys.Names)...)
 	}
-	if len(f.keys.Handles) > 0 {
-		f.queueRows(p, f.keys.Handles, f.keys.Whole || f.keys.Heads)
+	if len(f.Keys.Handles) > 0 {
+		f.queueRows(p, f.Keys.Handles, f.Keys.Whole || f.Keys.Heads)
 	}
-	if len(f.keys.Marks) > 0 {
+	if len(f.Keys.Marks) > 0 {
 		f.queueMarks(p)
 	}
 }
 
 // queueMarks locks the slots of marks in order, and reads the marks.
 func (f *finding) queueMarks(p *pipeline) {
-	if f.keys.Lock != rowstore.NoLock {
+	if f.Keys.Lock != rowstore.NoLock {
 		var slots []int
-		for _, m := range f.keys.Marks {
+		for _, m := range f.Keys.Marks {
 			slots = append(slots, int(uint64(m)%schema.Slots))
 		}
 		slices.Sort(slots)
 		slots = slices.Compact(slots)
 		wait := ""
-		if f.keys.Lock == rowstore.TryLock {
+		if f.Keys.Lock == rowstore.TryLock {
 			wait = " NOWAIT"
 		}
 		p.queue(ignored, "SELECT slot FROM {{s}}.mark_slots WHERE slot IN "+places(len(slots))+" ORDER BY slot FOR UPDATE"+wait, anys(slots)...)
 	}
-	p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(f.keys.Marks)), anys(f.keys.Marks)...)
+	p.queue(f.Mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(f.Keys.Marks)), anys(f.Keys.Marks)...)
 }
 
 // queueRows adds statements for rows. Each statement sees what was committed before it, and rows stay as they are once they are
 // locked. So parts are read after the locks.
 func (f *finding) queueRows(p *pipeline, handles []int64, withParts bool) {
 	in := places(len(handles))
-	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.keys.Lock]
-	p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations WHERE handle IN "+in+" ORDER BY handle"+how, anys(handles)...)
+	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.Keys.Lock]
+	p.queue(f.Row, "SELECT "+rowColumns+" FROM {{s}}.operations WHERE handle IN "+in+" ORDER BY handle"+how, anys(handles)...)
 	if !withParts {
 		return
 	}
 	body := "body"
-	if f.keys.Heads {
+	if f.Keys.Heads {
 		body = "NULL"
 	}
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Request }), "SELECT handle, head, "+body+" FROM {{s}}.requests WHERE handle IN "+in, anys(handles)...)
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, "+body+" FROM {{s}}.answers WHERE handle IN "+in, anys(handles)...)
+	p.queue(f.Request, "SELECT handle, head, "+body+" FROM {{s}}.requests WHERE handle IN "+in, anys(handles)...)
+	p.queue(f.Answer, "SELECT handle, head, "+body+" FROM {{s}}.answers WHERE handle IN "+in, anys(handles)...)
 }
 
 func digests(names []rowstore.Digest) []any {
@@ -226,55 +219,11 @@ func digests(names []rowstore.Digest) []any {
 	return all
 }
 
-func (f *finding) row(rows *sql.Rows) error {
-	r := new(rowstore.Row)
-	var wake sql.NullInt64
-	if err := rows.Scan(&r.Handle, &r.State, &r.Holder, &wake, &r.Settled, &r.Told, &r.Reaped, &r.Provider, &r.Record); err != nil {
-		return err
-	}
-	r.HasWake, r.Wake = wake.Valid, wake.Int64
-	if f.rows[r.Handle] == nil {
-		f.rows[r.Handle] = r
-	}
-	return nil
-}
-
-func (f *finding) name(rows *sql.Rows) error {
-	var name []byte
-	var handle int64
-	if err := rows.Scan(&name, &handle); err != nil {
-		return err
-	}
-	f.found.Names[rowstore.Digest(name)] = handle
-	return nil
-}
-
-func (f *finding) mark(rows *sql.Rows) error {
-	var mark, handle int64
-	err := rows.Scan(&mark, &handle)
-	f.found.Marks[mark] = append(f.found.Marks[mark], handle)
-	return err
-}
-
-func (f *finding) part(of func(*rowstore.Row) **rowstore.Part) answer {
-	return func(rows *sql.Rows) error {
-		var handle int64
-		p := new(rowstore.Part)
-		if err := rows.Scan(&handle, &p.Head, &p.Body); err != nil {
-			return err
-		}
-		if r := f.rows[handle]; r != nil {
-			*of(r) = p
-		}
-		return nil
-	}
-}
-
 // result reads the rows of the names that were found, and returns all rows, also those that exist and could not be locked.
 func (f *finding) result(ctx context.Context, r *reader) (rowstore.Found, error) {
-	whole := make(map[int64]bool, len(f.found.Names))
+	whole := make(map[int64]bool, len(f.Found.Names))
 	var named []int64
-	for _, handle := range f.found.Names {
+	for _, handle := range f.Found.Names {
 		if !whole[handle] {
 			whole[handle], named = true, append(named, handle)
 		}
@@ -284,33 +233,33 @@ func (f *finding) result(ctx context.Context, r *reader) (rowstore.Found, error)
 		p := r.pipeline()
 		f.queueRows(p, named, true)
 		if err := p.send(ctx, r.c); err != nil {
-			return f.found, r.meaning(err)
+			return f.Found, r.meaning(err)
 		}
 	}
-	for _, row := range f.rows {
-		row.Whole = (f.keys.Whole || whole[row.Handle]) && !f.keys.Heads
+	for _, row := range f.Rows {
+		row.Whole = (f.Keys.Whole || whole[row.Handle]) && !f.Keys.Heads
 	}
-	if err := f.locked(ctx, r, append(named, f.keys.Handles...)); err != nil {
-		return f.found, err
+	if err := f.locked(ctx, r, append(named, f.Keys.Handles...)); err != nil {
+		return f.Found, err
 	}
-	for _, row := range f.rows {
-		f.found.Rows = append(f.found.Rows, row)
+	for _, row := range f.Rows {
+		f.Found.Rows = append(f.Found.Rows, row)
 	}
-	return f.found, nil
+	return f.Found, nil
 }
 
 // locked adds the rows that exist and could not be locked.
 func (f *finding) locked(ctx context.Context, r *reader, handles []int64) error {
-	handles = slices.DeleteFunc(handles, func(handle int64) bool { return f.rows[handle] != nil })
-	if len(handles) == 0 || f.keys.Lock == rowstore.NoLock {
+	handles = slices.DeleteFunc(handles, func(handle int64) bool { return f.Rows[handle] != nil })
+	if len(handles) == 0 || f.Keys.Lock == rowstore.NoLock {
 		return nil
 	}
 	var late bool
-	err := r.query(ctx, func(rows *sql.Rows) error {
+	err := r.query(ctx, func(rows columns.Row) error {
 		row := &rowstore.Row{Locked: true}
 		err := rows.Scan(&row.Handle)
-		f.rows[row.Handle] = row
-		late = f.keys.Lock != rowstore.TryLock // the row came after the locks
+		f.Rows[row.Handle] = row
+		late = f.Keys.Lock != rowstore.TryLock // the row came after the locks
 		return err
 	}, "SELECT handle FROM {{s}}.operations WHERE handle IN "+places(len(handles)), anys(handles)...)
 	if err == nil && late {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
@@ -21,22 +22,15 @@ const (
 	updateReceipt  = "UPDATE {{s}}.receipts SET scope = ?, key_text = ?, place = ?, state = ?, ends_at = ?, facts = ?, answer = ?, body = ?, written = ? WHERE handle = ? AND identity = ?"
 )
 
-// scanReceipt reads receiptColumns, and further columns behind them.
-func scanReceipt(rows *sql.Rows, further ...any) (*rowstore.Receipt, error) {
-	r := new(rowstore.Receipt)
-	err := rows.Scan(append([]any{&r.Handle, &r.Key.Scope, &r.Key.Key, &r.Place, &r.State, &r.Ends, &r.Facts, &r.Answer}, further...)...)
-	return r, err
-}
-
 // seen is a receipt as one connection sees it, and the number of its latest write.
 type seen struct {
 	receipt *rowstore.Receipt // nil means none
 	written int64
 }
 
-func (s *seen) read(rows *sql.Rows) (err error) {
+func (s *seen) read(rows columns.Row) (err error) {
 	var body []byte
-	s.receipt, err = scanReceipt(rows, &body, &s.written)
+	s.receipt, err = columns.ReceiptAnd(rows, &body, &s.written)
 	s.receipt.Body = body
 	return err
 }
@@ -105,18 +99,14 @@ func (r *reader) Receipts(ctx context.Context, scan rowstore.ReceiptScan) (page 
 	if scan.Newest {
 		order += " DESC"
 	}
-	err = r.query(ctx, func(rows *sql.Rows) error {
-		row, err := scanReceipt(rows)
-		page = append(page, row)
-		return err
-	}, "SELECT "+receiptColumns+" FROM {{s}}.receipts FORCE INDEX ("+index+") WHERE "+where+" ORDER BY "+order+" LIMIT ?", append(args, scan.Limit)...)
+	err = r.query(ctx, columns.Into(&page, columns.Receipt), "SELECT "+receiptColumns+" FROM {{s}}.receipts FORCE INDEX ("+index+") WHERE "+where+" ORDER BY "+order+" LIMIT ?", append(args, scan.Limit)...)
 	return page, err
 }
 
 // CountReceipts implements rowstore.Reader.
 func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, err error) {
 	most := int64(math.MaxInt64)
-	err = r.query(ctx, one(&n.All, &n.Reserved, &n.NextEnd),
+	err = r.query(ctx, columns.One(&n.All, &n.Reserved, &n.NextEnd),
 		"SELECT count(*), coalesce(sum(ends_at = ?), 0), coalesce(min(CASE WHEN ends_at < ? THEN ends_at END), 0) FROM {{s}}.receipts", most, most)
 	return n, err
 }
@@ -131,7 +121,7 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 	var args []any
 	p := t.d.primary()
 	var restored sql.NullString
-	p.queue(one(&restored), "SELECT restored FROM {{s}}.journal")
+	p.queue(columns.One(&restored), "SELECT restored FROM {{s}}.journal")
 	taken := false
 	for i := range n {
 		handle, err := t.ReceiptHandle(ctx)
@@ -140,7 +130,7 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 		}
 		row := receiptArgs(made(i, handle))
 		args = append(args, row...)
-		p.queue(func(*sql.Rows) error { taken = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = ? FOR UPDATE NOWAIT", row[9])
+		p.queue(func(columns.Row) error { taken = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = ? FOR UPDATE NOWAIT", row[9])
 	}
 	err := t.d.beside(ctx, p)
 	switch {
@@ -163,7 +153,7 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
 	committed := false
 	p := t.d.primary()
-	p.queue(func(*sql.Rows) error { committed = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE handle = ? AND facts = ?", is.Handle, was.Facts)
+	p.queue(func(columns.Row) error { committed = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE handle = ? AND facts = ?", is.Handle, was.Facts)
 	if err := t.d.beside(ctx, p); err != nil || committed {
 		return false, meaning(err)
 	}
@@ -208,6 +198,6 @@ func (t *tx) Advance(ctx context.Context, source, entity string, seq int64) (boo
 		return false, err
 	}
 	var was sql.NullInt64
-	err = t.query(ctx, one(&was), "SELECT was FROM {{s}}.heads WHERE identity = ? FOR UPDATE", identity)
+	err = t.query(ctx, columns.One(&was), "SELECT was FROM {{s}}.heads WHERE identity = ? FOR UPDATE", identity)
 	return !was.Valid || was.Int64 < seq, err
 }

@@ -26,7 +26,7 @@ func config(t *testing.T, dsn string) *mysql.Config {
 }
 
 func options(name string) rows.Options {
-	return rows.Options{Schema: name, AnyTime: true, Options: fleet.Options{Deployment: "test", Log: slog.New(slog.DiscardHandler)}}
+	return rows.Options{Schema: name, Options: fleet.Options{AnyTime: true, Deployment: "test", Log: slog.New(slog.DiscardHandler)}}
 }
 
 func driver(t *testing.T, server *mysqltest.Server, name string) *rows.Driver {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
@@ -31,12 +32,7 @@ func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.
 	if scan.Index == rowstore.Settled {
 		bytes = bytesOfBodies
 	}
-	err = r.query(ctx, func(rows *sql.Rows) error {
-		var at rowstore.Position
-		err := rows.Scan(&at.Key, &at.Handle, &at.Bytes)
-		page = append(page, at)
-		return err
-	}, "SELECT "+column+", handle, "+bytes+" FROM {{s}}.operations FORCE INDEX ("+c.index+") WHERE "+c.where+" AND "+after+" ORDER BY "+order+" LIMIT ?", append(args, scan.Limit)...)
+	err = r.query(ctx, columns.Into(&page, columns.Position), "SELECT "+column+", handle, "+bytes+" FROM {{s}}.operations FORCE INDEX ("+c.index+") WHERE "+c.where+" AND "+after+" ORDER BY "+order+" LIMIT ?", append(args, scan.Limit)...)
 	return page, err
 }
 
@@ -129,27 +125,21 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 		}
 	}
 	counts := make([]rowstore.Count, len(scans))
-	err := r.query(ctx, func(rows *sql.Rows) error {
-		var i int
-		var c rowstore.Count
-		err := rows.Scan(&i, &c.Rows, &c.Settled)
-		counts[i] = c
-		return err
-	}, strings.Join(texts, " UNION ALL "), args...)
+	err := r.query(ctx, columns.Count(counts), strings.Join(texts, " UNION ALL "), args...)
 	return counts, err
 }
 
 // Head implements rowstore.Reader.
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 	head := rowstore.Head{Identity: r.d.identity, Key: r.d.key}
-	err := r.query(ctx, func(rows *sql.Rows) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
+	err := r.query(ctx, func(rows columns.Row) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
 	return head, err
 }
 
 // Restored implements rowstore.Reader.
 func (r *reader) Restored(ctx context.Context) (string, error) {
 	var restored sql.NullString
-	err := r.query(ctx, one(&restored), "SELECT restored FROM {{s}}.journal")
+	err := r.query(ctx, columns.One(&restored), "SELECT restored FROM {{s}}.journal")
 	return r.d.whyOf(restored), err
 }
 
@@ -161,38 +151,26 @@ const totals = `SELECT greatest((SELECT coalesce(max(handle) % 1099511627776, 0)
 // Totals implements rowstore.Reader.
 func (r *reader) Totals(ctx context.Context) (t rowstore.Totals, err error) {
 	var last int64
-	err = r.query(ctx, one(&t.Begun, &t.Sessions, &last, &t.FileBytes), totals, strings.Trim(r.d.schema, "`"))
+	err = r.query(ctx, columns.One(&t.Begun, &t.Sessions, &last, &t.FileBytes), totals, strings.Trim(r.d.schema, "`"))
 	t.Last = format.Moment(last)
 	return t, err
 }
 
 // Holders implements rowstore.Reader.
 func (r *reader) Holders(ctx context.Context) (all []string, err error) {
-	err = r.query(ctx, texts(&all), "SELECT DISTINCT holder FROM {{s}}.operations WHERE holder IS NOT NULL")
+	err = r.query(ctx, columns.Into(&all, columns.Text), "SELECT DISTINCT holder FROM {{s}}.operations WHERE holder IS NOT NULL")
 	return all, err
 }
 
 // Names implements rowstore.Reader.
 func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []rowstore.Name, err error) {
-	err = r.query(ctx, func(rows *sql.Rows) error {
-		var digest []byte
-		var n rowstore.Name
-		err := rows.Scan(&digest, &n.Handle)
-		copy(n.Digest[:], digest)
-		page = append(page, n)
-		return err
-	}, "SELECT digest, handle FROM {{s}}.names WHERE digest > ? ORDER BY digest LIMIT ?", append([]byte{}, after...), limit)
+	err = r.query(ctx, columns.Into(&page, columns.Name), "SELECT digest, handle FROM {{s}}.names WHERE digest > ? ORDER BY digest LIMIT ?", append([]byte{}, after...), limit)
 	return page, err
 }
 
 // Marks implements rowstore.Reader.
 func (r *reader) Marks(ctx context.Context, after rowstore.Mark, limit int) (page []rowstore.Mark, err error) {
-	err = r.query(ctx, func(rows *sql.Rows) error {
-		var m rowstore.Mark
-		err := rows.Scan(&m.Mark, &m.Handle)
-		page = append(page, m)
-		return err
-	}, "SELECT mark, handle FROM {{s}}.marks WHERE mark > ? OR mark = ? AND handle > ? ORDER BY mark, handle LIMIT ?", after.Mark, after.Mark, after.Handle, limit)
+	err = r.query(ctx, columns.Into(&page, columns.Mark), "SELECT mark, handle FROM {{s}}.marks WHERE mark > ? OR mark = ? AND handle > ? ORDER BY mark, handle LIMIT ?", after.Mark, after.Mark, after.Handle, limit)
 	return page, err
 }
 
@@ -209,16 +187,8 @@ const wrong = `SELECT handle FROM {{s}}.operations WHERE NOT (open_state <=> CAS
 func (d *Driver) Check(ctx context.Context, found func(journal.Violation)) error {
 	return d.Read(ctx, func(r rowstore.Reader) error {
 		p := d.pipeline(true)
-		p.queue(func(rows *sql.Rows) error {
-			v := journal.Violation{Invariant: "its request and its answer are of an operation that is there"}
-			err := rows.Scan(&v.Flow, &v.Handle)
-			if v.Flow {
-				v.Invariant = "its steps are of a flow that is there"
-			}
-			found(v)
-			return err
-		}, strays)
-		p.queue(func(rows *sql.Rows) error {
+		p.queue(columns.Stray(found), strays)
+		p.queue(func(rows columns.Row) error {
 			v := journal.Violation{Invariant: "its columns for indexes are as its state says"}
 			err := rows.Scan(&v.Handle)
 			found(v)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -210,7 +211,4 @@ func (t *tx) end() {
 }
 
 // ignored reads a row that only has to be locked. A row without a lock is another error.
-func ignored(*sql.Rows) error { return nil }
-
-// one reads a single row.
-func one(into ...any) answer { return func(rows *sql.Rows) error { return rows.Scan(into...) } }
+func ignored(columns.Row) error { return nil }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/mysql/internal/myerr"
 	"github.com/onceward/onceward/journal/mysql/internal/server"
@@ -31,10 +32,10 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	}
 	t := &within{&tx{reader: reader{d: d, c: their.tx, app: true}, ctx: ctx, read: rowstore.Head{Identity: d.identity, Key: d.key, Sealed: d.Sealed()}}, their.tx, their.d == d}
 	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
-		return t, t.read, newFinding(keys).found, nil
+		return t, t.read, newFinding(keys).Found, nil
 	}
 	p := d.primary()
-	p.queue(func(rows *sql.Rows) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
+	p.queue(func(rows columns.Row) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
 	if err := d.beside(ctx, p); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, myerr.Explain(err)
 	}
@@ -53,7 +54,7 @@ func (t *within) isOurs(ctx context.Context) error {
 	}
 	var id string
 	var autocommit, strict, unique, durable, plain bool
-	err := t.query(ctx, one(&id, &autocommit, &strict, &unique, &durable, &plain),
+	err := t.query(ctx, columns.One(&id, &autocommit, &strict, &unique, &durable, &plain),
 		"SELECT id, @@autocommit, @@sql_mode LIKE '%STRICT_%', @@unique_checks, "+server.DurableSQL+", @@character_set_client = 'utf8mb4' AND @@sql_mode NOT LIKE '%NO_BACKSLASH_ESCAPES%' FROM {{s}}.identity WHERE one = 1{{share}}")
 	t.own = t.onOurs && plain // a handler may have changed how its session reads texts
 	switch {
@@ -77,7 +78,7 @@ func (t *within) isOurs(ctx context.Context) error {
 func (t *within) isWhole(ctx context.Context) error {
 	var restored sql.NullString
 	p := t.d.primary()
-	p.queue(one(&restored), "SELECT restored FROM {{s}}.journal")
+	p.queue(columns.One(&restored), "SELECT restored FROM {{s}}.journal")
 	err := myerr.Explain(t.d.beside(ctx, p))
 	if err == nil && restored.Valid {
 		err = fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, restored.String)
@@ -88,12 +89,12 @@ func (t *within) isWhole(ctx context.Context) error {
 // Find implements rowstore.Reader.
 func (t *within) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, error) {
 	f := newFinding(keys)
-	f.keys.Lock = rowstore.WaitLock
+	f.Keys.Lock = rowstore.WaitLock
 	if err := t.findNames(ctx, f); err != nil {
-		return f.found, err
+		return f.Found, err
 	}
 	handles, whole := slices.Clone(keys.Handles), make(map[int64]bool)
-	for _, handle := range f.found.Names {
+	for _, handle := range f.Found.Names {
 		whole[handle] = true
 		if !slices.Contains(handles, handle) {
 			handles = append(handles, handle)
@@ -102,50 +103,50 @@ func (t *within) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 	if len(handles) > 0 {
 		slices.Sort(handles)
 		if err := t.findRows(ctx, f, handles); err != nil {
-			return f.found, err
+			return f.Found, err
 		}
 	}
-	for name, handle := range f.found.Names {
-		if f.rows[handle] == nil {
-			return f.found, fmt.Errorf("%w: the row of %x is gone", rowstore.ErrMissed, name)
+	for name, handle := range f.Found.Names {
+		if f.Rows[handle] == nil {
+			return f.Found, fmt.Errorf("%w: the row of %x is gone", rowstore.ErrMissed, name)
 		}
 	}
 	if len(keys.Marks) > 0 {
 		p := t.pipeline()
 		f.queueMarks(p)
 		if err := p.send(ctx, t.c); err != nil {
-			return f.found, t.meaning(err)
+			return f.Found, t.meaning(err)
 		}
 		p = t.d.primary() // the slots are locked: no other transaction adds to these marks
-		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(keys.Marks)), anys(keys.Marks)...)
+		p.queue(f.Mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(keys.Marks)), anys(keys.Marks)...)
 		if err := t.d.beside(ctx, p); err != nil {
-			return f.found, myerr.Explain(err)
+			return f.Found, myerr.Explain(err)
 		}
-		for mark, of := range f.found.Marks {
+		for mark, of := range f.Found.Marks {
 			slices.Sort(of)
-			f.found.Marks[mark] = slices.Compact(of)
+			f.Found.Marks[mark] = slices.Compact(of)
 		}
 	}
-	for _, row := range f.rows {
+	for _, row := range f.Rows {
 		row.Whole = (keys.Whole || whole[row.Handle]) && !keys.Heads
-		f.found.Rows = append(f.found.Rows, row)
+		f.Found.Rows = append(f.Found.Rows, row)
 	}
-	return f.found, nil
+	return f.Found, nil
 }
 
 // findNames reads committed names. If a transaction holds one, maybe this one, it also reads those that this one has added.
 func (t *within) findNames(ctx context.Context, f *finding) error {
-	if len(f.keys.Names) == 0 {
+	if len(f.Keys.Names) == 0 {
 		return nil
 	}
-	p, text := t.d.primary(), "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.keys.Names))
-	p.queue(f.name, text, digests(f.keys.Names)...)
-	p.queue(ignored, text+"{{share}} NOWAIT", digests(f.keys.Names)...)
+	p, text := t.d.primary(), "SELECT digest, handle FROM {{s}}.names WHERE digest IN "+places(len(f.Keys.Names))
+	p.queue(f.Name, text, digests(f.Keys.Names)...)
+	p.queue(ignored, text+"{{share}} NOWAIT", digests(f.Keys.Names)...)
 	err := t.d.beside(ctx, p)
 	if err == nil || myerr.FateOf(err) != myerr.Locked {
 		return myerr.Explain(err)
 	}
-	return t.query(ctx, f.name, text, digests(f.keys.Names)...)
+	return t.query(ctx, f.Name, text, digests(f.Keys.Names)...)
 }
 
 // findRows locks rows and reads them with their parts. The parts are read on a connection of the journal's, unless this
@@ -156,7 +157,7 @@ func (t *within) findRows(ctx context.Context, f *finding, handles []int64) erro
 	if err := p.send(ctx, t.c); err != nil {
 		return t.meaning(err)
 	}
-	committed := newFinding(rowstore.Keys{Names: f.keys.Names, Handles: handles, Whole: true, Heads: f.keys.Heads})
+	committed := newFinding(rowstore.Keys{Names: f.Keys.Names, Handles: handles, Whole: true, Heads: f.Keys.Heads})
 	beside := t.d.primary()
 	beside.queue(nil, beginSnapshot)
 	committed.queue(beside)
@@ -164,13 +165,13 @@ func (t *within) findRows(ctx context.Context, f *finding, handles []int64) erro
 	if err := t.d.beside(ctx, beside); err != nil {
 		return myerr.Explain(err)
 	}
-	for name, handle := range committed.found.Names {
-		if f.found.Names[name] != handle {
+	for name, handle := range committed.Found.Names {
+		if f.Found.Names[name] != handle {
 			return rowstore.ErrMissed
 		}
 	}
-	for handle, row := range f.rows {
-		if is := committed.rows[handle]; is != nil && slices.Equal(is.Record, row.Record) {
+	for handle, row := range f.Rows {
+		if is := committed.Rows[handle]; is != nil && slices.Equal(is.Record, row.Record) {
 			row.Request, row.Answer = is.Request, is.Answer
 		}
 	}
@@ -216,12 +217,12 @@ func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 	}
 	if handle == 0 {
 		p, text := t.d.primary(), "SELECT handle FROM {{s}}.flows WHERE name = ?"
-		p.queue(one(&handle), text, name[:])
+		p.queue(columns.One(&handle), text, name[:])
 		if err := t.d.beside(ctx, p); err != nil {
 			return nil, myerr.Explain(err)
 		}
 		if handle == 0 {
-			if err := t.query(ctx, one(&handle), text, name[:]); err != nil || handle == 0 {
+			if err := t.query(ctx, columns.One(&handle), text, name[:]); err != nil || handle == 0 {
 				return nil, err
 			}
 		}

@@ -3,8 +3,7 @@ package rows
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -31,14 +30,7 @@ func (r *reader) Bookmarks(ctx context.Context, after string, limit int) ([]*row
 
 func (r *reader) bookmarks(ctx context.Context, text string, args ...any) (found []*rowstore.Bookmark, err error) {
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		var name []byte
-		b := new(rowstore.Bookmark)
-		err := rows.Scan(&name, &b.Version, &b.Record)
-		b.Name = string(name)
-		found = append(found, b)
-		return err
-	}, text, args...)
+	p.queue(columns.Into(&found, columns.Bookmark), text, args...)
 	_, err = p.send(ctx, r.c)
 	return found, meaning(err)
 }

@@ -34,8 +34,7 @@ type Options struct {
 	server.Options
 	Schema        string // schema.Default if it is ""
 	BeforeConnect func(context.Context, *pgx.ConnConfig) error
-	AnyTime       bool // events may be ahead of the database's clock
-	Readers       int  // connections that read; 0 means readers
+	Readers       int // connections that read; 0 means readers
 }
 
 // Driver is a rowstore.Driver on one schema. Open makes one.
@@ -90,14 +89,6 @@ func (d *Driver) start(ctx context.Context, dialer *connection.Dialer) (err erro
 
 // in is a statement with the schema's name.
 func (d *Driver) in(text string) string { return strings.ReplaceAll(text, "{{s}}", d.schema) }
-
-// Now implements rowstore.Driver. An unsafe journal takes events of any time.
-func (d *Driver) Now() time.Time {
-	if d.opts.AnyTime {
-		return time.Time{}
-	}
-	return d.Clock()
-}
 
 // ErrStillOpen means that the application has left a transaction open.
 var ErrStillOpen = errors.New("a transaction of the application's is still open: end it before the journal")

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/onceward/onceward/journal"
-	"github.com/onceward/onceward/journal/internal/format"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -25,25 +22,6 @@ const (
 		(SELECT count(*) FROM {{s}}.flows WHERE state = 2 AND due_at <= $1)`
 )
 
-func scanFlow(rows pgx.Rows) (*rowstore.Flow, error) {
-	f := new(rowstore.Flow)
-	var name, scope, parent, id, function []byte
-	var version int64
-	var state int16
-	var due, ended *int64
-	err := rows.Scan(&f.Handle, &name, &scope, &parent, &id, &function, &version, &state, &f.Holder, &due, &ended, &f.Tombstone, &f.Claim, &f.Facts, &f.Input)
-	copy(f.Name[:], name)
-	f.Ref = journal.Ref{Scope: string(scope), Parent: string(parent), ID: string(id)}
-	f.Function, f.State = journal.FlowFunction{Name: string(function), Version: int(version)}, uint8(state)
-	if due != nil {
-		f.HasDue, f.Due = true, *due
-	}
-	if ended != nil {
-		f.HasEnded, f.Ended = true, *ended
-	}
-	return f, err
-}
-
 // Flow implements rowstore.Reader. The lock is a separate statement, so the next statement sees the changes of the last
 // holder.
 func (r *reader) Flow(ctx context.Context, handle int64, name rowstore.Digest, lock rowstore.Lock) (f *rowstore.Flow, err error) {
@@ -59,14 +37,14 @@ func (r *reader) flow(ctx context.Context, p *pipeline, handle int64, name rowst
 	locked := lock == rowstore.NoLock
 	how := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE", rowstore.ShareLock: " FOR SHARE"}[lock]
 	if !locked {
-		p.queue(func(rows pgx.Rows) error {
+		p.queue(func(rows columns.Row) error {
 			var handle int64
 			locked = true
 			return rows.Scan(&handle)
 		}, "SELECT handle FROM {{s}}.flows WHERE "+where+how, arg)
 	}
-	p.queue(func(rows pgx.Rows) (err error) {
-		f, err = scanFlow(rows)
+	p.queue(func(rows columns.Row) (err error) {
+		f, err = columns.Flow(rows)
 		return err
 	}, "SELECT "+flowColumns+" FROM {{s}}.flows WHERE "+where, arg)
 	_, err = p.send(ctx, r.c)
@@ -82,16 +60,7 @@ func (r *reader) flow(ctx context.Context, p *pipeline, handle int64, name rowst
 // Steps implements rowstore.Reader.
 func (r *reader) Steps(ctx context.Context, handle int64) (steps []rowstore.Step, err error) {
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		var s rowstore.Step
-		var seq, position, at int64
-		var kind int16
-		var name []byte
-		err := rows.Scan(&seq, &kind, &name, &position, &s.Parallel, &at, &s.Result, &s.Sum)
-		s.Seq, s.Kind, s.Name, s.Position, s.At = int(seq), journal.StepKind(kind), string(name), int(position), format.Moment(at)
-		steps = append(steps, s)
-		return err
-	}, selectSteps, handle)
+	p.queue(columns.Into(&steps, columns.Step), selectSteps, handle)
 	_, err = p.send(ctx, r.c)
 	return steps, meaning(err)
 }
@@ -122,11 +91,7 @@ func (r *reader) Flows(ctx context.Context, scan rowstore.FlowScan) (page []*row
 		order += " DESC"
 	}
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		f, err := scanFlow(rows)
-		page = append(page, f)
-		return err
-	}, fmt.Sprintf("SELECT %s FROM {{s}}.flows WHERE %s ORDER BY %s LIMIT %s", flowColumns, where, order, args.add(int64(scan.Limit))), args...)
+	p.queue(columns.Into(&page, columns.Flow), fmt.Sprintf("SELECT %s FROM {{s}}.flows WHERE %s ORDER BY %s LIMIT %s", flowColumns, where, order, args.add(int64(scan.Limit))), args...)
 	_, err = p.send(ctx, r.c)
 	return page, meaning(err)
 }

@@ -3,8 +3,7 @@ package rows
 import (
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -68,7 +67,7 @@ func (t *tx) queueGuard(p *pipeline, needs []string, f answer) {
 
 // scanHead reads some values and then the head. A journal counts as restored even if only this process has found out.
 // recorded is the reason why the journal counts as restored for all processes.
-func (d *Driver) scanHead(rows pgx.Rows, head *rowstore.Head, first ...any) (recorded string, err error) {
+func (d *Driver) scanHead(rows columns.Row, head *rowstore.Head, first ...any) (recorded string, err error) {
 	var last, jumped, margin, ahead int64
 	var restored, promoted *string
 	err = rows.Scan(append(first, &head.Number, &last, &jumped, &margin, &ahead, &head.Hook, &head.Naming, &head.Leaps, &restored, &promoted, &head.Epoch, &head.Deployment, &head.Sealed)...)

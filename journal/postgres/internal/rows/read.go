@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
@@ -77,7 +78,7 @@ func (d *Driver) readOnce(ctx context.Context, snapshot bool, f func(rowstore.Re
 }
 
 // answer is what a queued statement's rows are read by. Nil reads none.
-type answer func(pgx.Rows) error
+type answer func(columns.Row) error
 
 // pipeline is statements that are sent at once.
 type pipeline struct {
@@ -143,140 +144,88 @@ func (r *reader) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 
 // finding is a Find on its way.
 type finding struct {
-	keys   rowstore.Keys
+	columns.Finding
 	names  [][]byte
-	found  rowstore.Found
-	rows   map[int64]*rowstore.Row
-	exists []int64 // of keys.Handles
+	exists []int64 // of Keys.Handles
 }
 
 func newFinding(keys rowstore.Keys) *finding {
-	f := &finding{keys: keys, rows: make(map[int64]*rowstore.Row)}
-	f.found = rowstore.Found{Names: make(map[rowstore.Digest]int64, len(keys.Names)), Marks: make(map[int64][]int64, len(keys.Marks))}
+	f := &finding{Finding: columns.NewFinding(keys)}
 	for i := range keys.Names {
 		f.names = append(f.names, keys.Names[i][:])
 	}
-	slices.Sort(f.keys.Marks)
+	slices.Sort(f.Keys.Marks)
 	return f
 }
 
 func (f *finding) isEmpty() bool {
-	return len(f.names)+len(f.keys.Handles)+len(f.keys.Marks) == 0
+	return len(f.names)+len(f.Keys.Handles)+len(f.Keys.Marks) == 0
 }
 
 const (
-	byNames = "= ANY(ARRAY(SELECT handle FROM {{s}}.names WHERE digest = ANY($1)))"
-	columns = "o.handle, o.state, coalesce(o.holder, ''), o.wake_at, coalesce(o.settled_at, 0), o.delivered, o.tombstone, o.provider, o.facts"
+	byNames    = "= ANY(ARRAY(SELECT handle FROM {{s}}.names WHERE digest = ANY($1)))"
+	rowColumns = "o.handle, o.state, coalesce(o.holder, ''), o.wake_at, coalesce(o.settled_at, 0), o.delivered, o.tombstone, o.provider, o.facts"
 )
 
 // queue adds the statements. Each sees what was committed before it, and rows stay as they are once they are locked. So
 // names and parts are read after the locks.
 func (f *finding) queue(p *pipeline) {
-	lock := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.keys.Lock]
+	lock := map[rowstore.Lock]string{rowstore.TryLock: " FOR UPDATE SKIP LOCKED", rowstore.WaitLock: " FOR UPDATE"}[f.Keys.Lock]
 	if len(f.names) > 0 {
-		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle "+byNames+" ORDER BY o.handle"+lock, f.names)
-		p.queue(f.name, "SELECT digest, handle FROM {{s}}.names WHERE digest = ANY($1)", f.names)
+		p.queue(f.Row, "SELECT "+rowColumns+" FROM {{s}}.operations o WHERE o.handle "+byNames+" ORDER BY o.handle"+lock, f.names)
+		p.queue(f.Name, "SELECT digest, handle FROM {{s}}.names WHERE digest = ANY($1)", f.names)
 		f.queueParts(p, byNames, f.names)
 	}
-	if len(f.keys.Handles) > 0 {
-		p.queue(f.row, "SELECT "+columns+" FROM {{s}}.operations o WHERE o.handle = ANY($1) ORDER BY o.handle"+lock, f.keys.Handles)
-		p.queue(f.existing, "SELECT handle FROM {{s}}.operations WHERE handle = ANY($1)", f.keys.Handles)
-		if f.keys.Whole || f.keys.Heads {
-			f.queueParts(p, "= ANY($1)", f.keys.Handles)
+	if len(f.Keys.Handles) > 0 {
+		p.queue(f.Row, "SELECT "+rowColumns+" FROM {{s}}.operations o WHERE o.handle = ANY($1) ORDER BY o.handle"+lock, f.Keys.Handles)
+		p.queue(f.existing, "SELECT handle FROM {{s}}.operations WHERE handle = ANY($1)", f.Keys.Handles)
+		if f.Keys.Whole || f.Keys.Heads {
+			f.queueParts(p, "= ANY($1)", f.Keys.Handles)
 		}
 	}
-	if len(f.keys.Marks) > 0 {
-		if f.keys.Lock != rowstore.NoLock {
-			p.queue(nil, "SELECT pg_catalog.pg_advisory_xact_lock(m) FROM pg_catalog.unnest($1::bigint[]) m", f.keys.Marks)
+	if len(f.Keys.Marks) > 0 {
+		if f.Keys.Lock != rowstore.NoLock {
+			p.queue(nil, "SELECT pg_catalog.pg_advisory_xact_lock(m) FROM pg_catalog.unnest($1::bigint[]) m", f.Keys.Marks)
 		}
-		p.queue(f.mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark = ANY($1)", f.keys.Marks)
+		p.queue(f.Mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark = ANY($1)", f.Keys.Marks)
 	}
 }
 
 func (f *finding) queueParts(p *pipeline, which string, arg any) {
 	body := "body"
-	if f.keys.Heads {
+	if f.Keys.Heads {
 		body = "NULL::bytea"
 	}
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { r.Whole = !f.keys.Heads; return &r.Request }), "SELECT handle, head, "+body+" FROM {{s}}.requests WHERE handle "+which, arg)
-	p.queue(f.part(func(r *rowstore.Row) **rowstore.Part { return &r.Answer }), "SELECT handle, head, "+body+" FROM {{s}}.answers WHERE handle "+which, arg)
+	p.queue(f.Request, "SELECT handle, head, "+body+" FROM {{s}}.requests WHERE handle "+which, arg)
+	p.queue(f.Answer, "SELECT handle, head, "+body+" FROM {{s}}.answers WHERE handle "+which, arg)
 }
 
-func (f *finding) row(rows pgx.Rows) error {
-	r := new(rowstore.Row)
-	var state int16
-	var wake *int64
-	var provider []byte
-	if err := rows.Scan(&r.Handle, &state, &r.Holder, &wake, &r.Settled, &r.Told, &r.Reaped, &provider, &r.Record); err != nil {
-		return err
-	}
-	r.State, r.Provider = uint8(state), string(provider)
-	if wake != nil {
-		r.HasWake, r.Wake = true, *wake
-	}
-	if f.rows[r.Handle] == nil {
-		f.rows[r.Handle] = r
-	}
-	return nil
-}
-
-func (f *finding) name(rows pgx.Rows) error {
-	var name []byte
-	var handle int64
-	if err := rows.Scan(&name, &handle); err != nil {
-		return err
-	}
-	f.found.Names[rowstore.Digest(name)] = handle
-	return nil
-}
-
-func (f *finding) existing(rows pgx.Rows) error {
+func (f *finding) existing(rows columns.Row) error {
 	var handle int64
 	err := rows.Scan(&handle)
 	f.exists = append(f.exists, handle)
 	return err
 }
 
-func (f *finding) mark(rows pgx.Rows) error {
-	var mark, handle int64
-	err := rows.Scan(&mark, &handle)
-	f.found.Marks[mark] = append(f.found.Marks[mark], handle)
-	return err
-}
-
-func (f *finding) part(of func(*rowstore.Row) **rowstore.Part) answer {
-	return func(rows pgx.Rows) error {
-		var handle int64
-		p := new(rowstore.Part)
-		if err := rows.Scan(&handle, &p.Head, &p.Body); err != nil {
-			return err
-		}
-		if r := f.rows[handle]; r != nil {
-			*of(r) = p
-		}
-		return nil
-	}
-}
-
 // result adds the rows, and the existing rows that could not be locked.
 func (f *finding) result() (rowstore.Found, error) {
-	whole := make(map[int64]bool, len(f.found.Names))
-	for _, handle := range f.found.Names {
+	whole := make(map[int64]bool, len(f.Found.Names))
+	for _, handle := range f.Found.Names {
 		whole[handle] = true
 		f.exists = append(f.exists, handle)
 	}
 	for _, handle := range f.exists {
-		switch r := f.rows[handle]; {
+		switch r := f.Rows[handle]; {
 		case r != nil:
-			r.Whole = (f.keys.Whole || whole[handle]) && !f.keys.Heads
-		case f.keys.Lock == rowstore.TryLock:
-			f.rows[handle] = &rowstore.Row{Handle: handle, Locked: true}
-		case f.keys.Lock == rowstore.WaitLock:
-			return f.found, rowstore.ErrMissed // it came after the locks
+			r.Whole = (f.Keys.Whole || whole[handle]) && !f.Keys.Heads
+		case f.Keys.Lock == rowstore.TryLock:
+			f.Rows[handle] = &rowstore.Row{Handle: handle, Locked: true}
+		case f.Keys.Lock == rowstore.WaitLock:
+			return f.Found, rowstore.ErrMissed // it came after the locks
 		}
 	}
-	for _, r := range f.rows {
-		f.found.Rows = append(f.found.Rows, r)
+	for _, r := range f.Rows {
+		f.Found.Rows = append(f.Found.Rows, r)
 	}
-	return f.found, nil
+	return f.Found, nil
 }

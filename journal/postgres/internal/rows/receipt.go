@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
@@ -50,22 +49,12 @@ func (d *Driver) receiptLock(identity []byte) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// scanReceipt reads receiptColumns, and further columns behind them.
-func scanReceipt(row pgx.Row, further ...any) (*rowstore.Receipt, error) {
-	r := new(rowstore.Receipt)
-	var scope, key, place []byte
-	var state int16
-	err := row.Scan(append([]any{&r.Handle, &scope, &key, &place, &state, &r.Ends, &r.Facts, &r.Answer}, further...)...)
-	r.Key, r.Place, r.State = journal.ReceiptKey{Scope: string(scope), Key: string(key)}, string(place), uint8(state)
-	return r, err
-}
-
 // Receipt implements rowstore.Reader. It also reads the value that Restored returns: a caller without a receipt asks
 // for it next.
 func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
 	var body []byte
 	var restored, promoted *string
-	receipt, err := scanReceipt(r.c.QueryRow(ctx, r.d.in(lookReceipt), format.IdentityOf(key.Scope, key.Key)), &body, &restored, &promoted)
+	receipt, err := columns.ReceiptAnd(r.c.QueryRow(ctx, r.d.in(lookReceipt), format.IdentityOf(key.Scope, key.Key)), &body, &restored, &promoted)
 	if err != nil {
 		return found, meaning(err)
 	}
@@ -80,7 +69,7 @@ func (r *reader) Receipt(ctx context.Context, key journal.ReceiptKey) (found row
 // Receipt implements rowstore.Tx. It waits for neither the key nor the row.
 func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.FoundReceipt, error) {
 	p, locked := t.pipeline(), false
-	p.queue(func(pgx.Rows) error { locked = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = $1 FOR UPDATE SKIP LOCKED", format.IdentityOf(key.Scope, key.Key))
+	p.queue(func(columns.Row) error { locked = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE identity = $1 FOR UPDATE SKIP LOCKED", format.IdentityOf(key.Scope, key.Key))
 	found, err := t.receipt(ctx, p, key)
 	found.Held = found.Held || found.Receipt != nil && !locked
 	return found, err
@@ -89,16 +78,16 @@ func (t *tx) Receipt(ctx context.Context, key journal.ReceiptKey) (rowstore.Foun
 // receipt locks a key and reads its receipt, behind what the pipeline has.
 func (t *tx) receipt(ctx context.Context, p *pipeline, key journal.ReceiptKey) (found rowstore.FoundReceipt, err error) {
 	identity := format.IdentityOf(key.Scope, key.Key)
-	p.queue(func(rows pgx.Rows) error {
+	p.queue(func(rows columns.Row) error {
 		var locked bool
 		err := rows.Scan(&locked)
 		found.Held = !locked
 		return err
 	}, lockReceipt, t.d.receiptLock(identity))
-	p.queue(func(rows pgx.Rows) (err error) {
+	p.queue(func(rows columns.Row) (err error) {
 		var body []byte
 		var own bool
-		found.Receipt, err = scanReceipt(rows, &body, &own)
+		found.Receipt, err = columns.ReceiptAnd(rows, &body, &own)
 		found.Receipt.Body, found.Receipt.Own = body, own
 		return err
 	}, selectReceipt, identity)
@@ -125,11 +114,7 @@ func (r *reader) Receipts(ctx context.Context, scan rowstore.ReceiptScan) (page 
 		order += " DESC"
 	}
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		row, err := scanReceipt(rows)
-		page = append(page, row)
-		return err
-	}, fmt.Sprintf("SELECT %s FROM {{s}}.receipts WHERE %s ORDER BY %s LIMIT %s", receiptColumns, where, order, args.add(int64(scan.Limit))), args...)
+	p.queue(columns.Into(&page, columns.Receipt), fmt.Sprintf("SELECT %s FROM {{s}}.receipts WHERE %s ORDER BY %s LIMIT %s", receiptColumns, where, order, args.add(int64(scan.Limit))), args...)
 	_, err = p.send(ctx, r.c)
 	return page, meaning(err)
 }
@@ -186,7 +171,7 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 		}
 		args := receiptArgs(made(i, handle))
 		args = append(args, t.d.Identity, t.d.receiptLock(args[len(args)-1].([]byte)), t.d.Started())
-		p.queue(func(pgx.Rows) error { written[i] = true; return nil }, reserveReceipt, args...)
+		p.queue(func(columns.Row) error { written[i] = true; return nil }, reserveReceipt, args...)
 	}
 	_, err := p.send(ctx, t.c)
 	return written, meaning(err)

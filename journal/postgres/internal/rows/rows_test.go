@@ -29,7 +29,7 @@ func config(t *testing.T, url string) *pgx.ConnConfig {
 }
 
 func options(name string) rows.Options {
-	return rows.Options{Schema: name, AnyTime: true, Options: server.Options{Options: fleet.Options{Deployment: "test", Log: slog.New(slog.DiscardHandler)}, MayLose: true}}
+	return rows.Options{Schema: name, Options: server.Options{Options: fleet.Options{AnyTime: true, Deployment: "test", Log: slog.New(slog.DiscardHandler)}, MayLose: true}}
 }
 
 func driver(t *testing.T, server *postgrestest.Cluster, name string) *rows.Driver {

@@ -6,8 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
@@ -16,12 +15,7 @@ import (
 func (r *reader) Scan(ctx context.Context, scan rowstore.Scan) (page []rowstore.Position, err error) {
 	p := r.pipeline()
 	text, args := selection(&scan)
-	p.queue(func(rows pgx.Rows) error {
-		var at rowstore.Position
-		err := rows.Scan(&at.Key, &at.Handle, &at.Bytes)
-		page = append(page, at)
-		return err
-	}, text, args...)
+	p.queue(columns.Into(&page, columns.Position), text, args...)
 	_, err = p.send(ctx, r.c)
 	return page, meaning(err)
 }
@@ -157,13 +151,7 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 	}
 	counts := make([]rowstore.Count, len(scans))
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		var i int
-		var c rowstore.Count
-		err := rows.Scan(&i, &c.Rows, &c.Settled)
-		counts[i] = c
-		return err
-	}, strings.Join(texts, " UNION ALL "), args...)
+	p.queue(columns.Count(counts), strings.Join(texts, " UNION ALL "), args...)
 	_, err := p.send(ctx, r.c)
 	return counts, meaning(err)
 }
@@ -172,7 +160,7 @@ func (r *reader) Count(ctx context.Context, scans []rowstore.Scan) ([]rowstore.C
 func (r *reader) Head(ctx context.Context) (rowstore.Head, error) {
 	head := rowstore.Head{Identity: r.d.Identity, Key: r.d.Key}
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
+	p.queue(func(rows columns.Row) error { _, err := r.d.scanHead(rows, &head); return err }, "SELECT "+clocks)
 	_, err := p.send(ctx, r.c)
 	return head, meaning(err)
 }
@@ -207,12 +195,7 @@ const holders = `WITH RECURSIVE h (id) AS (SELECT min(holder) FROM {{s}}.operati
 // Holders implements rowstore.Reader.
 func (r *reader) Holders(ctx context.Context) (all []string, err error) {
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		var holder string
-		err := rows.Scan(&holder)
-		all = append(all, holder)
-		return err
-	}, holders)
+	p.queue(columns.Into(&all, columns.Text), holders)
 	_, err = p.send(ctx, r.c)
 	return all, meaning(err)
 }
@@ -220,14 +203,7 @@ func (r *reader) Holders(ctx context.Context) (all []string, err error) {
 // Names implements rowstore.Reader.
 func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []rowstore.Name, err error) {
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		var digest []byte
-		var n rowstore.Name
-		err := rows.Scan(&digest, &n.Handle)
-		copy(n.Digest[:], digest)
-		page = append(page, n)
-		return err
-	}, "SELECT digest, handle FROM {{s}}.names WHERE digest > $1 ORDER BY digest LIMIT $2", after, limit)
+	p.queue(columns.Into(&page, columns.Name), "SELECT digest, handle FROM {{s}}.names WHERE digest > $1 ORDER BY digest LIMIT $2", after, limit)
 	_, err = p.send(ctx, r.c)
 	return page, meaning(err)
 }
@@ -235,12 +211,7 @@ func (r *reader) Names(ctx context.Context, after []byte, limit int) (page []row
 // Marks implements rowstore.Reader.
 func (r *reader) Marks(ctx context.Context, after rowstore.Mark, limit int) (page []rowstore.Mark, err error) {
 	p := r.pipeline()
-	p.queue(func(rows pgx.Rows) error {
-		var m rowstore.Mark
-		err := rows.Scan(&m.Mark, &m.Handle)
-		page = append(page, m)
-		return err
-	}, "SELECT mark, handle FROM {{s}}.marks WHERE (mark, handle) > ($1, $2) ORDER BY mark, handle LIMIT $3", after.Mark, after.Handle, limit)
+	p.queue(columns.Into(&page, columns.Mark), "SELECT mark, handle FROM {{s}}.marks WHERE (mark, handle) > ($1, $2) ORDER BY mark, handle LIMIT $3", after.Mark, after.Handle, limit)
 	_, err = p.send(ctx, r.c)
 	return page, meaning(err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/format"
 	"github.com/onceward/onceward/journal/internal/rowstore"
@@ -86,7 +87,7 @@ func (t *tx) start(needs []string, queue func(*pipeline)) (passed bool, err erro
 	p.queue(nil, connection.BeginSQL)
 	p.queue(nil, settings, t.wait)
 	sent := time.Now()
-	t.queueGuard(p, needs, func(row pgx.Rows) (err error) {
+	t.queueGuard(p, needs, func(row columns.Row) (err error) {
 		var one int32
 		var now time.Time
 		t.read = rowstore.Head{Identity: t.d.Identity, Key: t.d.Key}

@@ -3,9 +3,8 @@ package rows
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 )
 
@@ -18,15 +17,7 @@ const strays = `SELECT false, handle FROM {{s}}.requests r WHERE NOT EXISTS (SEL
 func (d *Driver) Check(ctx context.Context, found func(journal.Violation)) error {
 	return d.Read(ctx, func(r rowstore.Reader) error {
 		p := &pipeline{d: d}
-		p.queue(func(rows pgx.Rows) error {
-			v := journal.Violation{Invariant: "its request and its answer are of an operation that is there"}
-			err := rows.Scan(&v.Flow, &v.Handle)
-			if v.Flow {
-				v.Invariant = "its steps are of a flow that is there"
-			}
-			found(v)
-			return err
-		}, strays)
+		p.queue(columns.Stray(found), strays)
 		_, err := p.send(ctx, r.(*reader).c)
 		return meaning(err)
 	})

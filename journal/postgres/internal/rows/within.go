@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/journal"
+	"github.com/onceward/onceward/journal/internal/columns"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
@@ -64,10 +65,10 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	t := &within{&tx{reader: reader{d: d, c: c}, read: rowstore.Head{Identity: d.Identity, Key: d.Key, Sealed: d.Sealed()}}}
 	f := newFinding(keys)
 	if f.isEmpty() {
-		return t, t.read, f.found, nil
+		return t, t.read, f.Found, nil
 	}
 	p, isOurs := t.pipeline()
-	p.queue(func(rows pgx.Rows) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
+	p.queue(func(rows columns.Row) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
 	f.queue(p)
 	if _, err := p.send(ctx, c); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, theirError(err)
@@ -88,7 +89,7 @@ func (t *within) pipeline() (p *pipeline, isOurs func(context.Context) error) {
 	var id, why *string
 	var started time.Time
 	f := t.d
-	p.queue(func(rows pgx.Rows) error { return rows.Scan(&id, &why, &started) },
+	p.queue(func(rows columns.Row) error { return rows.Scan(&id, &why, &started) },
 		"SELECT (SELECT id FROM {{s}}.journal), (SELECT coalesce(restored, 'the server was promoted to ' || promoted) FROM {{s}}.journal), "+server.StartSQL)
 	return p, func(ctx context.Context) error {
 		switch {
