@@ -218,6 +218,7 @@ func (p *process) strike(random *rand.Rand, ended <-chan struct{}) {
 // Processes share a journal, and are killed at random. In the soak, they are also stopped, and their server is killed. Every
 // payment is made once.
 func TestFleetStorm(t *testing.T) {
+	t.Parallel()
 	server := mysqltest.Shared(t)
 	if soak.On() {
 		server = mysqltest.Start(t)

@@ -91,6 +91,7 @@ func TestRestoredDump(t *testing.T) {
 // A copy of the server is at work beside the original. Only the witness notices, at the one that is opened later. An earlier
 // state of the server's files under a live process is noticed.
 func TestCopiedServer(t *testing.T) {
+	t.Parallel()
 	server := mysqltest.Start(t)
 	opts := options(t, server)
 	seen := opts

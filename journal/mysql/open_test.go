@@ -97,6 +97,7 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 
 // A Galera node is refused.
 func TestGaleraIsRefused(t *testing.T) {
+	t.Parallel()
 	library := "/usr/lib/galera/libgalera_smm.so"
 	if _, err := os.Stat(library); err != nil {
 		t.Skip("Debian's package galera-4 is needed: ", err)

@@ -62,7 +62,7 @@ func catchUp(t *testing.T, primary, replica *mysqltest.Server) {
 	var position int64
 	require.NoError(t, primary.DB().QueryRow("SHOW MASTER STATUS").Scan(&file, &position, &ignored1, &ignored2))
 	var events sql.NullInt64
-	require.NoError(t, replica.DB().QueryRow("SELECT MASTER_POS_WAIT(?, ?, 20)", file, position).Scan(&events))
+	require.NoError(t, replica.DB().QueryRow("SELECT MASTER_POS_WAIT(?, ?, 60)", file, position).Scan(&events))
 	require.True(t, events.Valid && events.Int64 >= 0, "the replica runs: %v", events)
 }
 
@@ -138,6 +138,7 @@ func (l *load) end() {
 // A replica is refused by name, unless the journal is only read. If it has everything, it takes over without an alarm: from a
 // primary that is still there, and serves its old connections, and from one that dies.
 func TestPromotionThatLosesNothing(t *testing.T) {
+	t.Parallel()
 	primary, replica, opts := withReplica(t, byPosition)
 	rights := "GRANT SELECT, INSERT, UPDATE, DELETE ON " + opts.Schema + ".* TO {{account}}"
 	refused(t, primary, replica, opts, rights)
@@ -148,13 +149,17 @@ func TestPromotionThatLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	cfg.Addr = at.Addr().String()
 	l := startLoad(t, primary, cfg.FormatDSN(), opts)
-	root, err := mysql.Open(t.Context(), primary.DSNThrough(at.Addr().String()), opts) // its account may write to a read-only server
+	heart, hasty := new(heartLog), opts
+	mysql.Hasten(&hasty)
+	hasty.Logger = slog.New(slog.NewTextHandler(heart, nil))
+	root, err := mysql.Open(t.Context(), primary.DSNThrough(at.Addr().String()), hasty) // its account may write to a read-only server
 	require.NoError(t, err)
 	defer root.Close()
 	_, err = root.Join(t.Context())
 	require.NoError(t, err)
 	l.goesOn(t)
 	primary.Exec(t, "SET GLOBAL read_only = 1")
+	require.Eventually(t, heart.failed.Load, time.Minute, time.Millisecond, "it writes nothing there any more")
 	catchUp(t, primary, replica)
 	promote(t, replica)
 	at.leads(replica.Addr())
@@ -176,6 +181,16 @@ func TestPromotionThatLosesNothing(t *testing.T) {
 	l.end()
 	assert.False(t, l.restored.Load())
 	assert.Zero(t, lost(t, primary, l.callers, l.callers[0].j))
+}
+
+// heartLog notices that a journal could not renew its sessions.
+type heartLog struct{ failed atomic.Bool }
+
+func (l *heartLog) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "could not be renewed") {
+		l.failed.Store(true)
+	}
+	return len(line), nil
 }
 
 // leftBehind looks for connections that still read from a server that is no primary any more.
@@ -247,6 +262,7 @@ func applied(t *testing.T, replica *mysqltest.Server) bool {
 
 // A replica that lags takes over. The journal notices what it lacks before it sends anything.
 func TestPromotionThatLoses(t *testing.T) {
+	t.Parallel()
 	primary, replica, opts := withReplica(t, byGTID)
 	at := newRelay(t, primary.Addr())
 	dsn := primary.DSNThrough(at.Addr().String())
