@@ -22,7 +22,7 @@ type memoryListener struct {
 
 var memoryHosts atomic.Int64
 
-// httptest's certificate is valid for this name.
+// The servers' certificate is valid for this name.
 func listenInMemory() *memoryListener {
 	l := &memoryListener{
 		host:   fmt.Sprintf("box-%d.example.com", memoryHosts.Add(1)),

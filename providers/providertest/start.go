@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -74,6 +75,7 @@ func (s *Server) Start() {
 func (s *Server) StartTLS() {
 	s.http.Config.ErrorLog = s.ErrorLog
 	s.http.EnableHTTP2 = s.EnableHTTP2
+	s.http.TLS = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	s.http.StartTLS()
 	s.started()
 }
