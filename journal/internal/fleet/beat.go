@@ -16,7 +16,7 @@ import (
 func (f *Fleet) run(c Conn) {
 	f.opts.Pace.Run(f.background, func() error {
 		err := f.beat(&c)
-		if err != nil && c != nil {
+		if err != nil && c != nil && f.db.FateOf(err).Outage {
 			c.HangUp()
 			c = nil
 		}
