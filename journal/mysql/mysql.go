@@ -133,7 +133,8 @@ func Migrations() fs.FS { return schema.Migrations() }
 
 // Migrate makes a journal in a database, or migrates a journal to this release. An empty schema means DefaultSchema.
 // Several processes may call Migrate at once: one migrates. Migrate needs an account with the right to create the database
-// and tables. After an error call Migrate again: finished statements stay.
+// and tables. After an error call Migrate again: finished statements stay. Migrate returns ErrUnsafe, and changes nothing, for a
+// database without a journal that has a table by a name of the journal's.
 func Migrate(ctx context.Context, dsn, name string) error {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {

@@ -235,3 +235,21 @@ func TestAJournalWithoutATable(t *testing.T) {
 	require.NotErrorIs(t, err, fs.ErrNotExist)
 	assert.ErrorContains(t, err, "lacks the table heads")
 }
+
+// Migrate changes nothing in another application's database whose tables have names of the journal's. It says which table has.
+func TestMigrateSparesAnotherApplicationsTables(t *testing.T) {
+	server := mysqltest.Shared(t)
+	name := server.Schema(t)
+	server.Exec(t, "CREATE DATABASE "+name)
+	server.Exec(t, "CREATE TABLE "+name+".identity (id INT PRIMARY KEY, email VARCHAR(100))")
+	server.Exec(t, "INSERT INTO "+name+".identity VALUES (1, 'a@example.com')")
+	err := mysql.Migrate(t.Context(), server.DSN(), name)
+	require.ErrorIs(t, err, mysql.ErrUnsafe)
+	require.ErrorContains(t, err, "table identity")
+	var tables int
+	require.NoError(t, server.DB().QueryRow("SELECT count(*) FROM information_schema.tables WHERE table_schema = ?", name).Scan(&tables))
+	assert.Equal(t, 1, tables)
+	var email string
+	require.NoError(t, server.DB().QueryRow("SELECT email FROM "+name+".identity").Scan(&email))
+	assert.Equal(t, "a@example.com", email)
+}

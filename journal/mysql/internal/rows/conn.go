@@ -101,9 +101,6 @@ func (c *ownConn) Check(ctx context.Context) error {
 	return d.CheckJournal(ctx, c)
 }
 
-// tables are the journal's tables.
-var tables = []string{"journal", "identity", "handles", "sessions", "lanes", "margins", "operations", "names", "requests", "answers", "marks", "mark_slots", "heard", "flows", "flow_steps", "receipts", "heads", "bookmarks"}
-
 // checkTables returns an error for missing tables, for tables without transactions, and for columns whose collation would fold
 // names.
 func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
@@ -131,7 +128,7 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn) error {
 	if !slices.Contains(found, "journal") {
 		return schema.ErrNoJournal
 	}
-	for _, table := range tables {
+	for _, table := range schema.Tables {
 		if !slices.Contains(found, table) {
 			return myerr.NoTable(table)
 		}
@@ -207,12 +204,11 @@ func (c *ownConn) Moved(ctx context.Context, is fleet.Sighting) (why string, err
 	return why, err
 }
 
-// Mark implements fleet.Conn.
+// Mark implements fleet.Conn. It begins with the journal's row, since a new lane waits for that row.
 func (c *ownConn) Mark(ctx context.Context, epoch int64, why string) (is fleet.Journal, err error) {
-	const condition = "epoch = ? AND (restored IS NULL OR restored LIKE '" + fleet.Adopting + "%')"
 	err = c.alone(ctx, func(p *pipeline) {
-		p.queue(nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE EXISTS (SELECT 1 FROM {{s}}.journal WHERE "+condition+") ORDER BY process, lane", epoch)
-		p.queue(nil, "UPDATE {{s}}.journal SET restored = ? WHERE "+condition, why, epoch)
+		p.queue(nil, "UPDATE {{s}}.journal SET restored = ? WHERE epoch = ? AND (restored IS NULL OR restored LIKE '"+fleet.Adopting+"%')", why, epoch)
+		p.queue(nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE EXISTS (SELECT 1 FROM {{s}}.journal WHERE epoch = ? AND restored = ?) ORDER BY process, lane", epoch, why)
 		p.queue(func(rows columns.Row) error { return scanJournal(rows, &is) }, selectJournal+" FROM {{s}}.journal")
 	})
 	return is, err
@@ -320,7 +316,7 @@ func (c *ownConn) lane(ctx context.Context, process string, lane int, queue func
 	return is, err
 }
 
-// AddLane implements fleet.Conn. It waits for a transaction that fences all lanes (see setLeaps), which would not see the new one.
+// AddLane implements fleet.Conn. It waits for a transaction that fences all lanes, which would not see the new one.
 func (c *ownConn) AddLane(ctx context.Context, process string, lane int) (fleet.Row, error) {
 	return c.lane(ctx, process, lane, func(p *pipeline) {
 		p.queue(ignored, "SELECT one FROM {{s}}.journal{{share}}")

@@ -95,13 +95,13 @@ func (t *tx) StillRestored(ctx context.Context, why string) error {
 	return err
 }
 
-// CutOff implements fleet.Tx.
+// CutOff implements fleet.Tx. It begins with the journal's row, since a new lane waits for that row (see AddLane).
 func (t *tx) CutOff(ctx context.Context, word, restored string, told int64) error {
 	p := t.pipeline()
-	p.queue(nil, fenceLanes, t.lane.Member.ID, t.lane.Number)
-	p.queue(nil, "UPDATE {{s}}.sessions SET buried_at = "+nowSQL+" WHERE buried_at IS NULL")
 	p.queue(nil, "UPDATE {{s}}.journal SET epoch = epoch + 1, restored = nullif(?, ''), place = "+t.d.dialect.Place+", deployment = coalesce(nullif(?, ''), deployment), witnessed = greatest(witnessed + ?, ?), history = concat(history, ?)",
 		restored, t.d.opts.Deployment, fleet.WitnessStep, told, note(word))
+	p.queue(nil, fenceLanes, t.lane.Member.ID, t.lane.Number)
+	p.queue(nil, "UPDATE {{s}}.sessions SET buried_at = "+nowSQL+" WHERE buried_at IS NULL")
 	p.queue(nil, "UPDATE {{s}}.handles SET next = greatest((SELECT epoch * 1099511627776 + 1 FROM {{s}}.journal), next + 1024)")
 	return t.meaning(p.send(ctx, t.c))
 }

@@ -26,6 +26,9 @@ const Default = "onceward"
 
 var tables = store.Schema{Store: "mysql", Needed: 1, Writer: 1}
 
+// Tables are the journal's tables. The first migration makes the table journal before all others.
+var Tables = []string{"journal", "identity", "handles", "sessions", "lanes", "margins", "operations", "names", "requests", "answers", "marks", "mark_slots", "heard", "flows", "flow_steps", "receipts", "heads", "bookmarks"}
+
 // Slots is how many locks the marks share.
 const Slots = 256
 
@@ -92,6 +95,9 @@ func migrate(ctx context.Context, conn *sql.Conn, q string) error {
 	if err == nil && version >= tables.Needed {
 		return nil
 	}
+	if err := isFree(ctx, conn, q); err != nil {
+		return err
+	}
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
@@ -107,6 +113,19 @@ func migrate(ctx context.Context, conn *sql.Conn, q string) error {
 		}
 	}
 	return fill(ctx, conn, q)
+}
+
+// isFree returns an error for a database without a journal that has a table by a name of the journal's. The table is another
+// application's, or left of a lost journal.
+func isFree(ctx context.Context, conn *sql.Conn, q string) error {
+	name := "CONVERT('" + strings.Trim(q, "`") + "' USING utf8mb4)"
+	var taken sql.NullString
+	err := conn.QueryRowContext(ctx, "SELECT min(table_name) FROM information_schema.tables WHERE table_schema = "+name+" AND table_name IN ('"+strings.Join(Tables, "','")+
+		"') AND NOT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = "+name+" AND table_name = 'journal' AND column_name = 'least_writer')").Scan(&taken)
+	if err == nil && taken.Valid {
+		err = server.Unsafe("the database %s has the table %s and no journal: give the journal a database of its own by Options.Schema, or restore the journal's backup", q, taken.String)
+	}
+	return err
 }
 
 // fill writes the rows that each journal has. The journal's row comes last: without it, Migrate begins anew.

@@ -109,18 +109,18 @@ func (t *tx) StillRestored(ctx context.Context, why string) error {
 	return t.run(ctx, unlessRestored, why)
 }
 
-// CutOff implements fleet.Tx.
+// CutOff implements fleet.Tx. It begins with the journal's row, since a new lane waits for that row.
 func (t *tx) CutOff(ctx context.Context, word, restored string, told int64) error {
 	is := t.d.Place(ctx, t.c)
+	err := t.run(ctx, "UPDATE {{s}}.journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, "+
+		"deployment = coalesce(nullif($5, ''), deployment), witnessed = greatest(witnessed + $8, $7)", is.System, is.Database, is.Table, is.Timeline, t.d.opts.Deployment, restored, told, fleet.WitnessStep)
+	if err != nil {
+		return err
+	}
 	if err := t.run(ctx, fenceLanes, t.lane.Member.ID, t.lane.Number); err != nil {
 		return err
 	}
 	if err := t.run(ctx, "UPDATE {{s}}.sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL"); err != nil {
-		return err
-	}
-	err := t.run(ctx, "UPDATE {{s}}.journal SET epoch = epoch + 1, restored = nullif($6, ''), promoted = NULL, system_identifier = $1, database_oid = $2, table_oid = $3, timeline = $4, "+
-		"deployment = coalesce(nullif($5, ''), deployment), witnessed = greatest(witnessed + $8, $7)", is.System, is.Database, is.Table, is.Timeline, t.d.opts.Deployment, restored, told, fleet.WitnessStep)
-	if err != nil {
 		return err
 	}
 	for _, sequence := range server.Sequences {
