@@ -117,7 +117,7 @@ type Operation struct {
 	// Form is the key's place and form in the latest claim's requests.
 	Form string
 
-	Holder string // the session that holds the operation, or the undelivered outcome; else ""
+	Holder string // the session that holds the operation, its look-up, or the undelivered outcome; else ""
 	Claim  int64  // the latest claim's number; 0 before the first
 	Asker  int64  // number of the begin or claim that made the latest claim, or received the undelivered outcome; 0 if there is none
 

@@ -65,7 +65,11 @@ func (p *pass) startLookups(ctx context.Context) error {
 	}
 	ending, cancel := grace.After(ctx)
 	defer cancel()
-	due, err := w.finder.Due(ending, machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(lookupLease), From: names}, lookupBatch)
+	session, err := w.Session.Joined(ending)
+	if err != nil {
+		return err
+	}
+	due, err := w.finder.Due(ending, machine.Event{Kind: machine.EventLook, At: now, Due: now.Add(lookupLease), From: names, Looker: session.ID()}, lookupBatch)
 	type about struct{ provider, endpoint string }
 	groups := map[about][]journal.Operation{}
 	unsure := false
@@ -79,10 +83,10 @@ func (p *pass) startLookups(ctx context.Context) error {
 	for at, group := range groups {
 		p.spawn(func() {
 			defer w.finder.Slot(at.provider)()
-			l := &reconcile.Pass{Actor: "Client.Run", Group: group, Patient: true, Ends: now.Add(lookupLease / 2), Unsure: unsure}
+			l := &reconcile.Pass{Actor: "Client.Run", Session: session.ID(), Group: group, Patient: true, Ends: now.Add(lookupLease / 2), Unsure: unsure}
 			for i := range group {
 				if p.interrupted(ctx) != nil || w.Now().After(now.Add(lookupLease*3/4)) {
-					p.giveBack(ctx, group[i:])
+					p.giveBack(ctx, session.ID(), group[i:])
 					return
 				}
 				func() {
@@ -97,13 +101,13 @@ func (p *pass) startLookups(ctx context.Context) error {
 
 // giveBack ends the leases on operations that were not looked for. The next process, or the next pass, need not wait until the
 // leases are over.
-func (p *pass) giveBack(ctx context.Context, group []journal.Operation) {
+func (p *pass) giveBack(ctx context.Context, session string, group []journal.Operation) {
 	w := p.worker
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	for i := range group {
 		op := &group[i]
-		if _, err := w.Journal.Apply(ending, machine.Event{Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: w.Now(), Due: op.LookAt, GivesBack: true}); err != nil {
+		if _, err := w.Journal.Apply(ending, machine.Event{Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: w.Now(), Due: op.LookAt, Looker: session, GivesBack: true}); err != nil {
 			return // they pass by themselves
 		}
 	}
@@ -154,7 +158,7 @@ func (p *pass) abandoned(ctx context.Context) error {
 		switch {
 		case res.Decision != machine.Look:
 		case !res.Unconfirmed.IsZero(): // the day may not have passed
-			p.giveBack(ctx, []journal.Operation{res.Operation})
+			p.giveBack(ctx, "", []journal.Operation{res.Operation})
 		default:
 			if _, err = w.finder.LookAt(ctx, &reconcile.Pass{Actor: "Client.Run", Overdue: true}, &res.Operation); err != nil {
 				return err

@@ -312,6 +312,9 @@ func (p *pass) survive() { p.worker.Survived(recover()) }
 // workOff acts on the journal's decision about one operation. The run of the operation gives back the permit.
 func (p *pass) workOff(ctx context.Context, res machine.Result, permit *throttle.Permit) {
 	op := &res.Operation
+	if op.State == journal.StateUnknown && res.Decision == machine.Recorded {
+		return // the look-up of a dead session has ended, and is due again
+	}
 	p.count(func(c *Counts) {
 		if res.Decision != machine.Offer {
 			c.Claimed++

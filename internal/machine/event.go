@@ -38,8 +38,8 @@ const (
 	// EventAdopt continues a restored or copied journal. The journal does not know what happened after the copy, so an
 	// operation without an answer counts as sent, from its creation until now.
 	EventAdopt
-	// EventLook claims the look-up of an unknown operation until Due, which is required. Without Asked, the operation has
-	// to be due. With Asked, EventLook also claims a completed operation whose answer is missing.
+	// EventLook claims the look-up of an unknown operation until Due, which is required, or until Looker ends. Without
+	// Asked, the operation has to be due. With Asked, EventLook also claims a completed operation whose answer is missing.
 	EventLook
 	// EventHint makes a look-up of an unknown operation due, even after the look-ups were given up. A hint, such as an
 	// unsigned event, proves nothing.
@@ -263,10 +263,13 @@ type Event struct {
 	// Attention of Evidence that leaves the operation unknown says why no look-up is due any more. Empty means that a
 	// look-up is due. Of a Deliver with an Outcome, Attention is the delivered one.
 	Attention string
-	// LookAfter is the pause before the first look-up of an operation that the event makes unknown.
+	// LookAfter is the pause before the first look-up of an operation that the event makes unknown. A Claim also makes a
+	// look-up by a dead session due so long after the look-up's begin.
 	LookAfter time.Duration
 	// Asked says that a person or caller asks for a Look. The Look is due early then, but at most once in AskedLook.
 	Asked bool
+	// Looker is the session that makes the look-up. Empty means that only Due ends the claim. Look, Evidence.
+	Looker string
 	// GivesBack ends the lease on a Look that no client has made. Due is the lease's end. The next client may look.
 	GivesBack bool
 	// Looking says that the claiming client looks for unknown operations. Their outcome is then offered only once they

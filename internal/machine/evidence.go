@@ -15,8 +15,8 @@ const maxEvidence = 9
 // clockMargin is the allowance for clocks that disagree about the end of an attempt.
 const clockMargin = 15 * time.Minute
 
-// leaseLookup gives the look-up of an unknown operation to one client until ev.Due. With Asked it also gives a completed one
-// whose answer is missing.
+// leaseLookup gives the look-up of an unknown operation to one client until ev.Due, or until the client's session ends. With
+// Asked it also gives a completed one whose answer is missing.
 func leaseLookup(op *journal.Operation, ev *Event) (Decision, error) {
 	switch {
 	case ev.Due.IsZero():
@@ -26,6 +26,7 @@ func leaseLookup(op *journal.Operation, ev *Event) (Decision, error) {
 	case ev.GivesBack:
 		op.Looks--
 		op.LookAt, op.LookedAt = ev.At, lastLooked(op)
+		freeHold(op, ev.Looker)
 		return Recorded, nil
 	case op.State != journal.StateUnknown && !(ev.Asked && op.AnswerMissing()) || ev.From != nil && !slices.Contains(ev.From, op.Provider):
 		return Ignored, nil
@@ -42,8 +43,27 @@ func leaseLookup(op *journal.Operation, ev *Event) (Decision, error) {
 	op.LookedAt = ev.At
 	if op.State == journal.StateUnknown && !op.Disputed {
 		op.Attention, op.LookAt = "", ev.Due
+		if op.Delivered || op.Holder == "" { // else a session delivers the outcome
+			op.Holder = ev.Looker
+		}
 	}
 	return Look, nil
+}
+
+// endLookup ends the hold by a session that was found dead. If the session was looking, the next look-up is due after the
+// schedule's first pause. So a process that dies of look-ups makes few.
+func endLookup(op *journal.Operation, ev *Event) {
+	op.Holder = ""
+	if !op.LookAt.IsZero() && op.LookedAt.After(lastLooked(op)) {
+		op.LookAt = earlier(op.LookAt, later(ev.At, stamp(op.LookedAt.Add(ev.LookAfter))))
+	}
+}
+
+// freeHold ends the hold by a session whose look-up is over.
+func freeHold(op *journal.Operation, looker string) {
+	if op.Holder == looker {
+		op.Holder = ""
+	}
 }
 
 // lastLooked returns when the latest recorded look-up began, or zero if there was none.
@@ -498,6 +518,7 @@ func undecided(op *journal.Operation, ev *Event, finding journal.Finding) (Decis
 		op.LeftFor = 0
 	}
 	keep(op, ev)
+	freeHold(op, ev.Looker)
 	switch {
 	case op.Disputed: // it knows no more than before
 		return Recorded, nil

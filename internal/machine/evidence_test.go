@@ -952,6 +952,50 @@ func TestDecisiveEvidenceIsNotCrowdedOut(t *testing.T) {
 	}
 }
 
+// A look-up by a session that died is due again after the first pause of the schedule. A finding ends the session's hold.
+func TestALookUpEndsWithItsSession(t *testing.T) {
+	const pause = 10 * time.Second
+	lease := noon.Add(10 * time.Minute)
+	looks := machine.Event{Kind: machine.EventLook, At: noon, Last: noon, Due: lease, Looker: "A"}
+	claims := func(after time.Duration) machine.Event {
+		return machine.Event{Kind: machine.EventClaim, At: noon.Add(after), Last: noon.Add(after), Session: "B", LookAfter: pause, Looking: true}
+	}
+	op := inDoubt()
+	op.Holder, op.Delivered = "", true
+	leased, decision := next(t, op, false, looks)
+	require.Equal(t, machine.Look, decision)
+	require.Equal(t, "A", leased.Holder)
+
+	_, decision = next(t, leased, true, claims(time.Hour))
+	assert.Equal(t, machine.Ignored, decision, "it lives")
+	for after, due := range map[time.Duration]time.Duration{time.Second: pause, time.Minute: time.Minute, time.Hour: lease.Sub(noon)} {
+		got, decision := next(t, leased, false, claims(after))
+		assert.Equal(t, machine.Recorded, decision)
+		assert.Equal(t, noon.Add(due), got.LookAt)
+		assert.Empty(t, got.Holder)
+		_, decision = next(t, got, false, claims(after))
+		assert.Equal(t, machine.Ignored, decision, "once")
+	}
+
+	found := seen(leased, journal.FindingInconclusive, "")
+	found.At, found.Evidence.Source, found.Looker, found.Due = noon.Add(time.Second), journal.SourceLook, "A", noon.Add(time.Hour)
+	ended, decision := next(t, leased, true, found)
+	require.Equal(t, machine.Recorded, decision)
+	assert.Empty(t, ended.Holder)
+	back, _ := next(t, leased, true, machine.Event{Kind: machine.EventLook, At: noon, Last: noon, Due: lease, Looker: "A", GivesBack: true})
+	assert.Empty(t, back.Holder)
+
+	op.Holder, op.Delivered = "C", false
+	delivers, _ := next(t, op, true, looks)
+	assert.Equal(t, "C", delivers.Holder, "it delivers the outcome meanwhile")
+	ended, _ = next(t, delivers, true, found)
+	assert.Equal(t, "C", ended.Holder)
+	left, decision := next(t, op, false, claims(time.Second))
+	require.Equal(t, machine.Recorded, decision)
+	assert.Empty(t, left.Holder, "it died before")
+	assert.Equal(t, op.LookAt, left.LookAt)
+}
+
 // A process gives back a look-up that it did not make. The look-up is due at once.
 func TestALookIsGivenBack(t *testing.T) {
 	op := inDoubt()

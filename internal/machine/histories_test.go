@@ -129,7 +129,7 @@ func (h *history) look(op journal.Operation, live bool, ev machine.Event, next j
 	h.requiref(next.State != journal.StateCancelled || !next.MayHaveRun, "cancelled, though it may have run")
 	h.requiref(next.State != journal.StatePending || next.Holder == "", "pending and held by %q", next.Holder)
 	h.requiref(next.State != journal.StateInFlight || next.Holder != "" && next.MayHaveRun && !next.FirstSentAt.IsZero(), "in flight without a trace")
-	h.requiref(next.State <= journal.StateInFlight || !next.Delivered || next.Holder == "", "delivered and held by %q", next.Holder)
+	h.requiref(next.State <= journal.StateInFlight || !next.Delivered || next.Holder == "" || !next.LookAt.IsZero(), "delivered and held by %q", next.Holder)
 	h.requiref((next.State == journal.StateCompleted && !next.Tombstone) == (next.Answer != nil), "an answer in the wrong state")
 
 	h.requiref(!h.answered || decision != machine.Execute, "a name with an answer was executed")

@@ -56,7 +56,7 @@ func Violations(op journal.Operation, last time.Time) []string {
 	case outcome:
 		v.must(!op.SettledAt.IsZero(), "an outcome says when it came")
 		v.must((op.DueAt.IsZero() || op.State == journal.StateUnknown) && op.WakeAt.IsZero(), "an outcome is not due")
-		v.must(!op.Delivered || op.Holder == "", "a delivered outcome has no holder")
+		v.must(!op.Delivered || op.Holder == "" || !op.LookAt.IsZero(), "a delivered outcome has no holder, unless a session looks for it")
 	default:
 		v.must(op.SettledAt.IsZero() && !op.Delivered, "an operation without an outcome is neither settled nor delivered")
 	}

@@ -72,7 +72,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		{journal.StateCompleted, func(op *journal.Operation) { op.Tombstone, op.Answer = true, nil }, "a tombstone is of a completed, delivered, named operation, and has no request"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.SettledAt = time.Time{} }, "an outcome says when it came"},
 		{journal.StateUnknown, func(op *journal.Operation) { op.WakeAt = noon }, "an outcome is not due"},
-		{journal.StateUnknown, func(op *journal.Operation) { op.Delivered = true }, "a delivered outcome has no holder"},
+		{journal.StateUnknown, func(op *journal.Operation) { op.Delivered, op.LookAt = true, time.Time{} }, "a delivered outcome has no holder, unless a session looks for it"},
 		{journal.StatePending, func(op *journal.Operation) { op.Delivered = true }, "an operation without an outcome is neither settled nor delivered"},
 		{journal.StatePending, func(op *journal.Operation) { op.Holder = "A" }, "a pending operation has no holder"},
 		{journal.StatePending, func(op *journal.Operation) { op.WakeAt = time.Time{} }, "a pending operation is due, and woken, at some time"},

@@ -57,7 +57,8 @@ var laws = []law{
 		return reflect.DeepEqual(op, next) && (s.ev.Unconfirmed.IsZero() || s.unchanged())
 	}},
 	{"the clock makes no operation pause for longer than planned", func(s *step) bool {
-		return s.ev.Kind != machine.EventClock || s.next.State != journal.StatePending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At))
+		return s.ev.Kind != machine.EventClock || s.next.State != journal.StatePending || !s.next.DueAt.After(s.op.DueAt) || s.next.DueAt.Equal(stamped(s.ev.At)) ||
+			s.next.DueAt.Equal(stamped(s.ev.Last)) // of another process, whose clock is right too
 	}},
 	{"the earliest possible first send is earlier than the recorded one", func(s *step) bool {
 		return s.next.SentSince.IsZero() || s.next.SentSince.Before(s.next.FirstSentAt)
@@ -377,6 +378,18 @@ var laws = []law{
 		return s.next.State != journal.StatePending || s.next.Attention == "" || s.next.Attention == s.op.Attention && s.op.State == journal.StatePending ||
 			!s.op.ParkedSince.IsZero() && passed.Sub(s.op.ParkedSince) >= journal.PendingAttentionAfter
 	}},
+	{"a session that looks for an operation has it until the look-up is over or the session dies", func(s *step) bool {
+		looks := s.op.State == journal.StateUnknown && s.next.State == journal.StateUnknown && !s.next.LookAt.IsZero()
+		delivers := s.op.Holder != "" && !s.op.Delivered
+		switch {
+		case looks && s.ev.Kind == machine.EventLook && s.decision == machine.Look:
+			return s.next.Holder == s.ev.Looker || delivers && s.next.Holder == s.op.Holder
+		case looks && s.op.Delivered && s.ev.Kind == machine.EventClaim && s.decision == machine.Recorded:
+			begun := s.op.LookedAt.Add(s.ev.LookAfter)
+			return s.next.Holder == "" && !s.live && (!s.next.LookAt.Before(begun) || s.next.LookAt.Equal(s.op.LookAt))
+		}
+		return true
+	}},
 	{"an operation that becomes pending has no holder and a time to wake", func(s *step) bool {
 		return s.next.State != journal.StatePending || s.op.State == journal.StatePending || s.next.Holder == "" &&
 			(!s.next.WakeAt.IsZero() || s.ev.At.IsZero())
@@ -623,6 +636,7 @@ func drawEvent(d draw, op journal.Operation) machine.Event {
 		ev.Absence = &machine.Absence{Began: noon, Handling: 10 * time.Minute}
 	}
 	ev.Keep = time.Duration(d(100)) * time.Hour
+	ev.Looker, ev.LookAfter = pick(d, op.Holder, "A", "B", ""), time.Duration(d(20))*time.Minute
 	return ev
 }
 

@@ -479,13 +479,19 @@ func claim(op *journal.Operation, live bool, ev *Event) (Decision, error) {
 	return send(op, ev, form)
 }
 
-// offer gives an undelivered outcome to one session at a time.
+// offer gives an undelivered outcome to one session at a time, and ends the look-up of a dead session.
 func offer(op *journal.Operation, live bool, ev *Event) (Decision, error) {
+	seeks := op.State == journal.StateUnknown && op.Attention == ""
+	otherwise := Ignored
+	if seeks && op.Holder != "" && !live {
+		endLookup(op, ev)
+		otherwise = Recorded
+	}
 	switch {
 	case op.State == journal.StateAbsent || op.Delivered || ev.HookElsewhere:
-		return Ignored, nil
-	case op.State == journal.StateUnknown && op.Attention == "" && ev.Looking:
-		return Ignored, nil // it may settle by itself
+		return otherwise, nil
+	case seeks && ev.Looking:
+		return otherwise, nil // it may settle by itself
 	case op.Holder != "" && live:
 		return Wait, nil
 	}

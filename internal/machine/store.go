@@ -32,8 +32,8 @@ type Store interface {
 
 	// Claim applies ev, of kind EventClaim and without Ref, to at most limit operations that are claimable at ev.At. It
 	// makes one commit, or several if it passes over many operations. Operations created first come first. Claimable
-	// are pending operations to be woken (by ev.Due, if set), operations in flight with a dead session, and undelivered
-	// outcomes that no session holds. Claim skips operations that ev.From and ev.Today exclude. In a store for many
+	// are pending operations to be woken (by ev.Due, if set), operations in flight with a dead session, undelivered
+	// outcomes that no session holds, and look-ups by a dead session. Claim skips operations that ev.From and ev.Today exclude. In a store for many
 	// processes, Claim also skips operations that another process has locked. The results are whole, with bodies. Fewer
 	// than limit results mean that there were no more, or a later commit failed.
 	Claim(ctx context.Context, ev Event, limit int) ([]Result, error)

@@ -235,7 +235,12 @@ func (f *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 	}
 	asking, asked := grace.After(ctx)
 	defer asked()
-	res, err := f.Lease(asking, op, l.Ends)
+	session, err := f.Session.Joined(asking)
+	if err != nil {
+		return nil, err
+	}
+	l.Session = session.ID()
+	res, err := f.Lease(asking, op, l.Session, l.Ends)
 	if err != nil {
 		return nil, err
 	}
@@ -259,13 +264,13 @@ func (f *Finder) LookNow(ctx context.Context, op *journal.Operation, l *Pass) (*
 }
 
 // Lease asks the journal for an operation's look-up, for a caller whose time ends then. The decision is machine.Look
-// if this client makes the look-up.
-func (f *Finder) Lease(ctx context.Context, op *journal.Operation, ends time.Time) (machine.Result, error) {
+// if this client makes the look-up. The lease of an unknown operation ends with the session, if session is not empty.
+func (f *Finder) Lease(ctx context.Context, op *journal.Operation, session string, ends time.Time) (machine.Result, error) {
 	ctx, cancel := grace.After(ctx)
 	defer cancel()
 	now := f.Now()
 	return f.Journal.Apply(ctx, machine.Event{
-		Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(ends, now).Add(time.Minute), Asked: true,
+		Kind: machine.EventLook, Ref: op.Ref, Handle: op.Handle, At: now, Due: core.Later(ends, now).Add(time.Minute), Looker: session, Asked: true,
 	})
 }
 
@@ -290,6 +295,7 @@ func (f *Finder) LookAt(ctx context.Context, l *Pass, op *journal.Operation) (re
 		ev.Delivered = true
 	}
 	ev.Delivered = ev.Delivered || f.tellsNobody(op)
+	ev.Looker = l.Session
 	return f.record(ctx, op, &s, ev)
 }
 

@@ -32,6 +32,9 @@ type Pass struct {
 	Actor  string        // who looks, for the evidence
 	Ends   time.Time     // when it has to be over
 
+	// Session is the session that has the look-up, or "".
+	Session string
+
 	// Patient passes wait for the provider's budget, since no caller waits for them.
 	Patient bool
 

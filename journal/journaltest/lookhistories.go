@@ -23,7 +23,7 @@ func (s *history) look() machine.Event {
 	if s.sometimes(4) {
 		return machine.Event{Kind: machine.EventHint, Ref: s.anyRef()}
 	}
-	return machine.Event{Kind: machine.EventLook, Ref: s.anyRef(), Due: s.now.Add(time.Minute), Asked: s.sometimes(2)}
+	return machine.Event{Kind: machine.EventLook, Ref: s.anyRef(), Due: s.now.Add(time.Minute), Asked: s.sometimes(2), Looker: s.anySession()}
 }
 
 // evidence returns evidence, mostly of the present generation, under the current claim.
@@ -36,7 +36,7 @@ func (s *history) evidence() machine.Event {
 		journal.FindingTookEffect, journal.FindingTookEffect, journal.FindingAbsent, journal.FindingAbsent, journal.FindingAbsent, journal.FindingRefused,
 		journal.FindingAmbiguous, journal.FindingInconclusive, journal.FindingInProgress, journal.FindingReversed,
 	}[s.rnd.IntN(10)]
-	ev.At, ev.Account, ev.Session = s.now, s.anyAccount(), ""
+	ev.At, ev.Account, ev.Session, ev.Looker = s.now, s.anyAccount(), "", op.Holder
 	ev.Due = s.now.Add(time.Duration(s.rnd.IntN(120)) * time.Minute)
 	ev.Evidence = &journal.Evidence{Source: journal.SourceLook, Actor: "host", Status: 200, Pages: 1, Finding: finding, Basis: journal.Basis(s.rnd.IntN(5))}
 	if finding.TookEffect() || s.sometimes(3) {
@@ -65,7 +65,7 @@ func (s *history) looks() {
 	if !ok {
 		return
 	}
-	ev := machine.Event{Kind: machine.EventLook, At: s.now, Due: s.now.Add(time.Minute)}
+	ev := machine.Event{Kind: machine.EventLook, At: s.now, Due: s.now.Add(time.Minute), Looker: s.anySession()}
 	if s.sometimes(3) {
 		ev.From = []string{"ledger"}
 	}

@@ -104,7 +104,8 @@ func (m *model) claim(ev machine.Event, limit int) ([]machine.Result, error) {
 		}
 		wanted := op.State == journal.StatePending && !op.WakeAt.After(wakeBy) ||
 			op.State == journal.StateInFlight && !m.live[op.Holder] ||
-			op.State > journal.StateInFlight && !op.Delivered && !m.live[op.Holder]
+			op.State > journal.StateInFlight && !op.Delivered && !m.live[op.Holder] ||
+			op.Holder != "" && !m.live[op.Holder]
 		if !wanted {
 			continue
 		}

@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -196,6 +197,27 @@ var reconcileTests = []test{
 		assert.NotEmpty(t, got.Attention)
 		assert.Equal(t, []string{"invoice-1"}, ids(c.list(journal.Filter{NeedsAttention: c.now})))
 	}),
+	reconciling("a look-up by a dead session is due again after a claim", func(t *testing.T, h Harness, c *caller, r machine.Reconciler) {
+		op := c.unknown("one")
+		c.decide(machine.Event{Kind: machine.EventDeliver, Ref: op.Ref, Handle: op.Handle, At: c.now}, machine.Recorded)
+		other := newCaller(t, c.journal)
+		look := machine.Event{Kind: machine.EventLook, At: c.now, Due: c.now.Add(time.Hour), Looker: other.session.ID()}
+		results, err := r.Looks(t.Context(), look, 10)
+		require.NoError(t, err)
+		require.Equal(t, []string{"one"}, claimed(results))
+		claims := c.event(machine.EventClaim)
+		claims.Looking, claims.LookAfter = true, time.Minute
+		results, err = c.journal.Claim(t.Context(), claims, 10)
+		require.NoError(t, err)
+		assert.Empty(t, results)
+		require.NoError(t, other.session.End(t.Context()))
+		results, err = c.journal.Claim(t.Context(), claims, 10)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"one"}, claimed(results))
+		assert.Empty(t, c.looks(r, time.Hour, 10))
+		c.now = c.now.Add(time.Minute)
+		assert.Equal(t, []string{"one"}, claimed(c.looks(r, time.Hour, 10)))
+	}),
 	reconciling("a look-up that was not made is given back", func(t *testing.T, h Harness, c *caller, r machine.Reconciler) {
 		c.unknown("one")
 		results := c.looks(r, time.Hour, 10)
@@ -249,7 +271,7 @@ var reconcileTests = []test{
 			ev.Looking = looking
 			results, err := c.journal.Claim(t.Context(), ev, 10)
 			require.NoError(t, err)
-			return claimed(results)
+			return claimed(slices.DeleteFunc(results, func(res machine.Result) bool { return res.Decision != machine.Offer }))
 		}
 		assert.Equal(t, []string{"dead"}, claim(true))
 		assert.Equal(t, []string{"alive"}, claim(false), "who does not look is offered it at once")

@@ -63,7 +63,7 @@ func (r *Run) Recover(op *journal.Operation, actor string) {
 	if !c.Now().Before(r.ends) {
 		return
 	}
-	leased, err := c.Finder.Lease(r.ctx, op, r.ends)
+	leased, err := c.Finder.Lease(r.ctx, op, "", r.ends)
 	if err != nil {
 		r.Missing.Why = fmt.Errorf("the journal failed: %w", err)
 		return

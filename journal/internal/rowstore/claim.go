@@ -231,8 +231,8 @@ func (c *claim) wants(op *journal.Operation) bool {
 		return false
 	case op.State == journal.StatePending:
 		return !op.WakeAt.After(store.WakeBy(c.p.Event))
-	case op.State == journal.StateInFlight, store.Undelivered(op):
-		return op.Holder == "" || slices.Contains(c.dead, op.Holder)
+	case op.Holder != "":
+		return slices.Contains(c.dead, op.Holder)
 	}
-	return false
+	return op.State == journal.StateInFlight || store.Undelivered(op)
 }
