@@ -82,6 +82,7 @@ func (p *pass) claimFrom(ctx context.Context, session machine.Session, about str
 	defer b.cancelPermits()
 	began := time.Now() // a duration, not a date
 	elsewhere := p.worker.Hook.Elsewhere(ctx)
+	asker, inDoubt := p.worker.deliveries.Asker()
 	ev := machine.Event{
 		Kind:      machine.EventClaim,
 		At:        p.worker.Now(),
@@ -93,7 +94,7 @@ func (p *pass) claimFrom(ctx context.Context, session machine.Session, about str
 		LookAfter: p.worker.finder.FirstLook(),
 		From:      from,
 		Today:     b.today,
-		Asker:     p.worker.NextAsker(),
+		Asker:     asker,
 
 		HookElsewhere: elsewhere,
 	}
@@ -101,9 +102,12 @@ func (p *pass) claimFrom(ctx context.Context, session machine.Session, about str
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	claimed, err := p.worker.Journal.Claim(ending, ev, limit)
+	uncertain := err != nil && !seam.Certain(err)
+	if inDoubt || uncertain {
+		p.worker.deliveries.AddInDoubt(asker, err != nil && !b.reserved())
+	}
 	if err != nil {
-		if !seam.Certain(err) {
-			p.worker.deliveries.AddInDoubt(ev.Asker)
+		if uncertain {
 			b.undo(ending, ev, nil)
 		}
 		return more, w, p.passOver(err)
@@ -154,10 +158,13 @@ func (p *pass) recoverLostClaims(ctx context.Context, session machine.Session) {
 		if err == nil {
 			op, err = p.worker.Journal.Get(ctx, op.Ref)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			p.offer(ctx, &op)
+		case errors.Is(err, journal.ErrSealed), errors.Is(err, journal.ErrNotFound):
+		default:
 			return // the next claim asks again, and is not kept from what is due
 		}
-		p.offer(ctx, &op)
 	}
 	p.worker.deliveries.ResolveInDoubt(askers)
 }
@@ -190,6 +197,13 @@ type booking struct {
 type booked struct {
 	permit *throttle.Permit
 	op     journal.Operation // as it was found
+}
+
+// reserved reports whether the claim reserved permits. undo then cancels by the asker of the claim.
+func (b *booking) reserved() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.withPermit) > 0
 }
 
 // undo cancels the claims of a failed claim call whose commit may have landed, so that the next call can claim the
@@ -350,7 +364,7 @@ func (p *pass) reportUnclaimed(ctx context.Context) error {
 		return err
 	}
 	var orphans []journal.Operation
-	asker := p.worker.NextAsker()
+	asker, inDoubt := p.worker.deliveries.Asker()
 	ending, cancel := grace.After(ctx)
 	defer cancel()
 	claimed, err := p.worker.Journal.Claim(ending, machine.Event{
@@ -363,8 +377,8 @@ func (p *pass) reportUnclaimed(ctx context.Context) error {
 			return machine.Today{}, false
 		},
 	}, p.worker.Concurrency)
-	if err != nil && !seam.Certain(err) {
-		p.worker.deliveries.AddInDoubt(asker)
+	if inDoubt || err != nil && !seam.Certain(err) {
+		p.worker.deliveries.AddInDoubt(asker, err != nil)
 	}
 	for _, res := range claimed { // outcomes
 		p.workOff(ctx, res, nil)

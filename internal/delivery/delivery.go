@@ -41,6 +41,7 @@ type Deliveries struct {
 	mu      sync.Mutex
 	waiting map[journal.Ref]*Delivery
 	inDoubt []int64 // the askers for claims that failed and may have landed all the same, and then got outcomes
+	again   int64   // the one of them that the next claim has too; 0 means none
 }
 
 // New returns a client's Deliveries.

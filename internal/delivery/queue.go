@@ -54,11 +54,28 @@ func (d *Deliveries) Len() int {
 	return len(d.waiting)
 }
 
-// AddInDoubt takes the asker for a claim that failed and may have landed all the same.
-func (d *Deliveries) AddInDoubt(asker int64) {
+// Asker returns the asker for a claim. If inDoubt is set, an earlier claim with the asker failed and may have landed. The
+// caller then passes the asker to AddInDoubt, even after a success. So the claims of an outage have one asker.
+func (d *Deliveries) Asker() (asker int64, inDoubt bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.again == 0 {
+		return d.NextAsker(), false
+	}
+	asker, d.again = d.again, 0
+	d.inDoubt = slices.DeleteFunc(d.inDoubt, func(a int64) bool { return a == asker }) // what is resolved now would lack this claim
+	return asker, true
+}
+
+// AddInDoubt takes the asker for a claim that failed and may have landed all the same. If again is set, the next claim
+// may have the asker too: no cancel names the asker.
+func (d *Deliveries) AddInDoubt(asker int64, again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inDoubt = append(d.inDoubt, asker)
+	if again {
+		d.again = asker
+	}
 }
 
 // InDoubt returns the askers that AddInDoubt took.
@@ -73,6 +90,9 @@ func (d *Deliveries) ResolveInDoubt(askers []int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inDoubt = slices.DeleteFunc(d.inDoubt, func(a int64) bool { return slices.Contains(askers, a) })
+	if slices.Contains(askers, d.again) {
+		d.again = 0
+	}
 }
 
 // Take returns the due deliveries, and the caller calls Make for each.

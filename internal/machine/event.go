@@ -177,7 +177,8 @@ type Event struct {
 	// clock's former time. A store sets SetBack.
 	SetBack bool
 
-	// Asker is a number that no other Begin or Claim of the session has. Begin, Claim; Cancel with Claim 0.
+	// Asker is a number that no other Begin or Claim of the session has. A Claim may have the number of earlier Claims that
+	// failed, if no Cancel names it. Begin, Claim; Cancel with Claim 0.
 	Asker int64
 
 	// New says that Ref was generated just now, so the journal has no such operation and needs no look-up. Begin.

@@ -942,3 +942,86 @@ func TestLostClaimOfAnOutcomeIsDelivered(t *testing.T) {
 		assert.True(t, p.Recorded(onceward.Ref{ID: "invoice-1"}).Delivered)
 	})
 }
+
+// outJournal is a journal that fails for a while. Its first claim then is stored all the same.
+type outJournal struct {
+	machine.Store
+	machine.Flows
+	mu     sync.Mutex
+	out    bool
+	claims int
+	askers map[int64]bool // that claims had meanwhile
+}
+
+func (j *outJournal) goes(out bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.out, j.claims, j.askers = out, 0, map[int64]bool{}
+}
+
+func (j *outJournal) claimed() (claims, askers int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.claims, len(j.askers)
+}
+
+func (j *outJournal) Claim(ctx context.Context, ev machine.Event, limit int) ([]machine.Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.out {
+		return j.Store.Claim(ctx, ev, limit)
+	}
+	j.claims++
+	j.askers[ev.Asker] = true
+	if j.claims == 1 {
+		_, _ = j.Store.Claim(ctx, ev, limit)
+	}
+	return nil, severed.Err
+}
+
+func (j *outJournal) List(ctx context.Context, f journal.Filter) iter.Seq2[journal.Operation, error] {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.out {
+		return func(yield func(journal.Operation, error) bool) { yield(journal.Operation{}, severed.Err) }
+	}
+	return j.Store.List(ctx, f)
+}
+
+// While the journal is out, all claims have one asker. So what the process has to find out afterwards does not grow with
+// the outage.
+func TestClaimsOfAnOutageHaveOneAsker(t *testing.T) {
+	each(t, "", func(t *testing.T, kept machine.Store) {
+		l, j := (&line{}).Then(loses()), &outJournal{Store: kept, Flows: kept.(machine.Flows)}
+		was := start(t, l, onceward.Config{Journal: kept, Backoff: once, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error { return errDiskFull }}})
+		require.ErrorIs(t, was.Ask(named(t, "invoice-1")).Err, onceward.ErrPending)
+		pass(time.Hour)
+		_, err := was.Resume(t.Context())
+		require.NoError(t, err)
+		was.Crash()
+		_ = was.Shutdown(cancelled())
+
+		var told atomic.Int64
+		p := start(t, l, onceward.Config{Journal: j, Backoff: once, Outcomes: &onceward.Outcomes{Handle: func(context.Context, onceward.Operation) error {
+			told.Add(1)
+			return nil
+		}}})
+		j.goes(true)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		pass(time.Hour)
+		_, err = p.Resume(t.Context()) // beside Run
+		require.ErrorIs(t, err, severed.Err)
+		pass(time.Hour)
+		claims, askers := j.claimed()
+		assert.Greater(t, claims, 100)
+		assert.Equal(t, 1, askers)
+		assert.Zero(t, told.Load())
+		j.goes(false)
+		pass(time.Minute)
+		assert.EqualValues(t, 1, told.Load())
+		stop()
+		<-done
+	})
+}
