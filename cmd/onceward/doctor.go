@@ -25,7 +25,7 @@ import (
 func (c *command) doctorCommand() *cobra.Command {
 	x := &examination{}
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look for what is wrong around the journal, and say what to do (exit 5 if something fails)", Args: exactly(0, ""),
+		Use: "doctor", Long: "doctor reads a part of the journal. With --keys it also reads all records, to count the payloads in clear of a sealed journal.", Short: "Look for what is wrong around the journal, and say what to do (exit 5 if something fails)", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if x.backups != "" && address.Of(c.journal) != address.File {
 				return usage("--backup looks at copies of a journal in a SQLite file: see to those of the database with its own tools")
@@ -41,6 +41,9 @@ func (c *command) doctorCommand() *cobra.Command {
 				x.ok("open", "it can be read, and has the schema of this release")
 				s.examine(cmd.Context(), x)
 				x.data(cmd.Context(), s)
+				if c.ring != nil {
+					x.sealed(cmd.Context(), s)
+				}
 				if err := s.Close(); err != nil {
 					return err
 				}
@@ -181,6 +184,20 @@ func (x *examination) seconds(ctx context.Context, s store) {
 	x.judge(len(twice) == 0, fmt.Sprintf("none among the newest %d operations", maxExamined), checked{"second-effect", levelFail,
 		fmt.Sprintf("%d operations took effect twice, the latest is %s", len(twice), cmp.Or(twice...)),
 		"show prints the evidence of each: refund the second one at the provider", "second-effect"})
+}
+
+// sealed counts the payloads in clear of a sealed journal. It reads all records, as seal status does.
+func (x *examination) sealed(ctx context.Context, s store) {
+	has, err := s.SealStatus(ctx)
+	if err != nil {
+		x.failed("sealed", err)
+		return
+	}
+	if len(has.Keys) == 0 {
+		return
+	}
+	x.judge(has.Clear == 0, "no payload is in clear", checked{"sealed", levelWarn, fmt.Sprintf("%d payloads are in clear, from before the journal was sealed", has.Clear),
+		"each goes when Config.Keep has passed; until then programs need Ring.ReadClear, and a person who can write to the tables can have any request sent", "keys"})
 }
 
 // cards looks for bodies with card numbers.

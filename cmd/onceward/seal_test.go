@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,7 +101,9 @@ func TestSealedJournal(t *testing.T) {
 		assert.Contains(t, s.err, "--keys", verb)
 	}
 	other, _ := keysOf(t, "k2")
-	s := runs(t, "-j", path, "--keys", other, "show", planted.Completed)
+	s := runs(t, "-j", path, "--keys", keys, "doctor")
+	assert.Contains(t, s.out, "no payload is in clear", s.err)
+	s = runs(t, "-j", path, "--keys", other, "show", planted.Completed)
 	assert.Zero(t, s.code, s.err)
 	assert.Contains(t, s.out, "sealed by k1")
 
@@ -152,6 +155,8 @@ func TestSealStatus(t *testing.T) {
 	assert.Equal(t, before.Clear, is.Clear)
 	require.Len(t, is.ToDo, 1)
 	assert.Contains(t, is.ToDo[0], "programs need Ring.ReadClear until none is left")
+	s = runs(t, "-j", path, "--keys", rotated, "-o", "jsonl", "doctor")
+	assert.Contains(t, s.out, fmt.Sprintf(`{"check":"sealed","level":"warn","says":"%d payloads are in clear`, before.Clear))
 	alone, _ := keysOf(t, "k3", "k2")
 	is = status("--keys", alone)
 	assert.Equal(t, []sealKey{{"k1", 2, 0}, {"k2", 2, 2}, {"k3", 0, 1}}, is.Keys)
