@@ -21,7 +21,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 	server := postgrestest.Start(t) // the tests restart the server
 	server.Exec(t, shadows)
 	sends := &sent{settings: make(map[*pgx.Conn]statement), all: make(map[statementText]statement)}
-	journaltest.Run(t, func(t *testing.T) journaltest.Harness {
+	rowstoretest.Conformance(t, func(t *testing.T) journaltest.Harness {
 		if !strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server
 			t.Parallel()
 		}
@@ -36,6 +36,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 		table := func(name string) string { return pgx.Identifier{opts.Schema, name}.Sanitize() }
 		return journaltest.Harness{
 			Journal: first,
+			Seed:    1,
 			Open:    next,
 			Reopen: func(t *testing.T) machine.Store {
 				_ = first.Close() // the test may have closed it
@@ -66,7 +67,7 @@ func TestItKeepsThePromisesOfAJournal(t *testing.T) {
 				return next(t)
 			},
 		}
-	})
+	}, nil, 190)
 	if !t.Failed() {
 		sends.requirePlanned(t, server)
 	}

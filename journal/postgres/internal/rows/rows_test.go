@@ -10,11 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/rowstore"
 	"github.com/onceward/onceward/journal/internal/rowstore/rowstoretest"
-	"github.com/onceward/onceward/journal/journaltest"
 	"github.com/onceward/onceward/journal/postgres/internal/rows"
 	"github.com/onceward/onceward/journal/postgres/internal/schema"
 	"github.com/onceward/onceward/journal/postgres/internal/server"
@@ -91,46 +89,4 @@ func holding(t *testing.T, server *postgrestest.Cluster, text string, arg any) (
 	_, err = tx.Exec(t.Context(), text, arg)
 	require.NoError(t, err)
 	return func() { assert.NoError(t, tx.Rollback(t.Context())) }
-}
-
-func TestConformance(t *testing.T) {
-	server := postgrestest.Start(t, postgrestest.Setting("fsync", "off")) // the tests restart it, and no machine loses power
-	rowstoretest.Conformance(t, func(t *testing.T) journaltest.Harness {
-		if !strings.Contains(t.Name(), "/interruptions/") { // these cut off all connections to the server
-			t.Parallel()
-		}
-		schema := server.Schema(t)
-		first := open(t, server, schema)
-		table := func(name string) string { return pgx.Identifier{schema, name}.Sanitize() }
-		return journaltest.Harness{
-			Journal: first,
-			Seed:    1,
-			Open:    func(t *testing.T) machine.Store { return open(t, server, schema) },
-			Reopen:  func(t *testing.T) machine.Store { _ = first.Close(); return open(t, server, schema) },
-			Kill:    func(t *testing.T, s machine.Session) { rowstore.Kill(s) },
-			Freeze: func(t *testing.T, s machine.Session) func() {
-				server.Exec(t, "UPDATE "+table("sessions")+" SET buried_at = clock_timestamp() WHERE id = $1", s.ID())
-				return func() {}
-			},
-			// Committed rows need no living process. Their processes are found dead.
-			Crash: func(t *testing.T) machine.Store {
-				server.Exec(t, "UPDATE "+table("sessions")+" SET buried_at = clock_timestamp()")
-				server.Exec(t, "UPDATE "+table("lanes")+" SET tenure = tenure + 1")
-				return open(t, server, schema)
-			},
-			Sever: func(t *testing.T) {
-				server.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'")
-			},
-			Restart: func(t *testing.T) {
-				// Otherwise the recovery, of the writes of all earlier tests, takes longer than a lease.
-				server.Exec(t, "CHECKPOINT")
-				server.Restart(t, postgrestest.Immediate)
-			},
-			Restored: func(t *testing.T) machine.Store {
-				_ = first.Close()
-				server.Exec(t, "UPDATE "+table("journal")+" SET table_oid = '1'") // as in a copy made by pg_dump
-				return open(t, server, schema)
-			},
-		}
-	}, nil, 190)
 }
