@@ -61,13 +61,14 @@ func TestInputIsBounded(t *testing.T) {
 			assert.Zero(t, w.rows(), "its handler was not called")
 		}},
 		{"a body that does not come, behind a middleware that hides the connection", func(t *testing.T, w *wire) {
-			h := w.pays(server.Endpoint{Limit: 50 * time.Millisecond})
-			hidden := http.NewServeMux()
-			hidden.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) { h.ServeHTTP(struct{ http.ResponseWriter }{rw}, r) })
-			for _, around := range []http.Handler{hidden, http.TimeoutHandler(h, time.Hour, "")} {
+			routes, hidden := http.NewServeMux(), http.NewServeMux()
+			routes.Handle("/payments", w.pays(server.Endpoint{Limit: 50 * time.Millisecond}))
+			routes.Handle("/unhurried", w.server.Atomic("payments.unhurried", http.HandlerFunc(pay), server.Endpoint{}))
+			hidden.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) { routes.ServeHTTP(struct{ http.ResponseWriter }{rw}, r) })
+			for _, around := range []http.Handler{hidden, http.TimeoutHandler(routes, time.Hour, "")} {
 				w.isProblem(w.ask(around, "POST", "/payments", "", slowly(t), keyed(key)), 400, "request-broken")
 				w.isProblem(w.ask(around, "PUT", "/payments", "", slowly(t)), 400, "request-broken")
-				assert.Equal(t, 201, w.ask(around, "PUT", "/payments", "1").Code)
+				assert.Equal(t, 201, w.ask(around, "PUT", "/unhurried", "1").Code, "the connection is still of use")
 			}
 			w.leaves(0)
 		}},
