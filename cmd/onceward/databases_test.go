@@ -88,7 +88,6 @@ func (s onMySQL) URL() string {
 
 func (s onMySQL) open(t *testing.T, schema string, keys *seal.Ring) inTables {
 	t.Helper()
-	s.Exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 1") // the command writes to no journal without it
 	j, err := mysql.Open(t.Context(), s.DSN(), mysql.Options{Schema: schema, Deployment: "test", Migrate: true, Seal: keys, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return j
@@ -133,7 +132,11 @@ func (s onMySQL) rows(t *testing.T, schema string, tables []string) (all string)
 // onEach runs a test on each product of databases.
 func onEach(t *testing.T, do func(*testing.T, server)) {
 	t.Run("PostgreSQL", func(t *testing.T) { do(t, onPostgres{postgrestest.Shared(t)}) })
-	t.Run("MySQL", func(t *testing.T) { do(t, onMySQL{mysqltest.Shared(t)}) })
+	t.Run("MySQL", func(t *testing.T) {
+		s := mysqltest.Shared(t)
+		s.Exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 1") // the command writes to no journal without it
+		do(t, onMySQL{s})
+	})
 }
 
 // inDatabase is a planted journal in a database. An application has it open, with a session that lives.

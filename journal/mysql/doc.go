@@ -20,9 +20,9 @@
 // # Commits
 //
 // Simultaneous events share a transaction with two round trips: the first finds and locks rows, the second writes and
-// commits. The process keeps no operation in memory. Each of these transactions locks the row of a lane, whose number the
-// commit raises. The row shows what became of a commit with a lost answer. A process that takes over another one's
-// operations raises the lane's tenure first, so a late commit fails.
+// commits. The process keeps no operation in memory. Each of these commits raises the number of a lane's row, which shows what
+// became of a commit with a lost answer. A process that takes over another one's operations raises the lane's tenure first, so
+// a late commit fails.
 //
 // # Transactions of the application
 //

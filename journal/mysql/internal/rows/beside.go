@@ -27,6 +27,13 @@ func (d *Driver) primary() *pipeline {
 	return p
 }
 
+// ask sends a statement by beside.
+func (d *Driver) ask(ctx context.Context, rows answer, text string, args ...any) error {
+	p := d.primary()
+	p.queue(rows, text, args...)
+	return d.beside(ctx, p)
+}
+
 // beside sends statements of primary on a connection beside a transaction. It leaves connections to a former primary.
 func (d *Driver) beside(ctx context.Context, p *pipeline) error {
 	for try := 0; ; try++ {

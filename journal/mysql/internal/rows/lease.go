@@ -25,17 +25,15 @@ func (d *Driver) Fenced(ctx context.Context, f func(context.Context, fleet.Tx) e
 
 // Living implements fleet.Database.
 func (d *Driver) Living(ctx context.Context, ids []string) (living []string, err error) {
-	p := d.primary()
-	p.queue(columns.Into(&living, columns.Text), "SELECT id FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND buried_at IS NULL", anys(ids)...)
-	return living, meaning(d.beside(ctx, p))
+	err = d.ask(ctx, columns.Into(&living, columns.Text), "SELECT id FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND buried_at IS NULL", anys(ids)...)
+	return living, meaning(err)
 }
 
 // Waits implements fleet.Database.
 func (d *Driver) Waits(ctx context.Context, own string) (waits bool, err error) {
-	p := d.primary()
-	p.queue(columns.One(&waits), "SELECT EXISTS (SELECT 1 FROM {{s}}.sessions h WHERE buried_at IS NULL AND process <> ? AND "+leaseOver+
+	err = d.ask(ctx, columns.One(&waits), "SELECT EXISTS (SELECT 1 FROM {{s}}.sessions h WHERE buried_at IS NULL AND process <> ? AND "+leaseOver+
 		" AND (EXISTS (SELECT 1 FROM {{s}}.operations WHERE holder = h.id) OR EXISTS (SELECT 1 FROM {{s}}.flows WHERE state = 1 AND holder = h.id)))", own)
-	return waits, meaning(d.beside(ctx, p))
+	return waits, meaning(err)
 }
 
 // Join implements fleet.Tx.

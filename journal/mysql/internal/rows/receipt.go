@@ -152,9 +152,7 @@ func (t *tx) ReserveReceipts(ctx context.Context, n int, made func(int, int64) *
 // CompleteReceipt implements rowstore.Tx. A reservation that is committed already is not this transaction's.
 func (t *tx) CompleteReceipt(ctx context.Context, was, is *rowstore.Receipt) (bool, error) {
 	committed := false
-	p := t.d.primary()
-	p.queue(func(columns.Row) error { committed = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE handle = ? AND facts = ?", is.Handle, was.Facts)
-	if err := t.d.beside(ctx, p); err != nil || committed {
+	if err := t.d.ask(ctx, func(columns.Row) error { committed = true; return nil }, "SELECT 1 FROM {{s}}.receipts WHERE handle = ? AND facts = ?", is.Handle, was.Facts); err != nil || committed {
 		return false, meaning(err)
 	}
 	return t.write(ctx, "UPDATE {{s}}.receipts SET state = ?, ends_at = ?, facts = ?, answer = ?, body = ?, written = ? WHERE handle = ? AND facts = ?",

@@ -61,6 +61,8 @@ func literal(out *strings.Builder, own bool, arg any) {
 	}
 }
 
+var escapes = strings.NewReplacer("\x00", `\0`, `'`, `\'`, `\`, `\\`, "\x1a", `\Z`)
+
 func literalBytes(out *strings.Builder, own bool, b []byte) {
 	if !own {
 		out.WriteString("x'")
@@ -69,19 +71,7 @@ func literalBytes(out *strings.Builder, own bool, b []byte) {
 		return
 	}
 	out.WriteString("_binary'")
-	for _, c := range b {
-		switch c {
-		case 0:
-			out.WriteString(`\0`)
-		case '\'', '\\':
-			out.WriteByte('\\')
-			out.WriteByte(c)
-		case 0x1a:
-			out.WriteString(`\Z`)
-		default:
-			out.WriteByte(c)
-		}
-	}
+	_, _ = escapes.WriteString(out, string(b))
 	out.WriteByte('\'')
 }
 

@@ -34,9 +34,7 @@ func (d *Driver) Within(ctx context.Context, theirs journal.Tx, keys rowstore.Ke
 	if len(keys.Names)+len(keys.Handles)+len(keys.Marks) == 0 {
 		return t, t.read, newFinding(keys).Found, nil
 	}
-	p := d.primary()
-	p.queue(func(rows columns.Row) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks)
-	if err := d.beside(ctx, p); err != nil {
+	if err := d.ask(ctx, func(rows columns.Row) error { _, err := d.scanHead(rows, &t.read); return err }, "SELECT "+clocks); err != nil {
 		return nil, rowstore.Head{}, rowstore.Found{}, myerr.Explain(err)
 	}
 	if err := t.isOurs(ctx); err != nil {
@@ -77,9 +75,7 @@ func (t *within) isOurs(ctx context.Context) error {
 // isWhole returns journal.ErrRestored if the journal counts as restored.
 func (t *within) isWhole(ctx context.Context) error {
 	var restored sql.NullString
-	p := t.d.primary()
-	p.queue(columns.One(&restored), "SELECT restored FROM {{s}}.journal")
-	err := myerr.Explain(t.d.beside(ctx, p))
+	err := myerr.Explain(t.d.ask(ctx, columns.One(&restored), "SELECT restored FROM {{s}}.journal"))
 	if err == nil && restored.Valid {
 		err = fmt.Errorf("%w: %s; see Adopt and Confirm", journal.ErrRestored, restored.String)
 	}
@@ -117,9 +113,8 @@ func (t *within) Find(ctx context.Context, keys rowstore.Keys) (rowstore.Found, 
 		if err := p.send(ctx, t.c); err != nil {
 			return f.Found, t.meaning(err)
 		}
-		p = t.d.primary() // the slots are locked: no other transaction adds to these marks
-		p.queue(f.Mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(keys.Marks)), anys(keys.Marks)...)
-		if err := t.d.beside(ctx, p); err != nil {
+		// The slots are locked: no other transaction adds to these marks.
+		if err := t.d.ask(ctx, f.Mark, "SELECT mark, handle FROM {{s}}.marks WHERE mark IN "+places(len(keys.Marks)), anys(keys.Marks)...); err != nil {
 			return f.Found, myerr.Explain(err)
 		}
 		for mark, of := range f.Found.Marks {
@@ -216,9 +211,8 @@ func (t *within) Flow(ctx context.Context, handle int64, name rowstore.Digest, l
 		}
 	}
 	if handle == 0 {
-		p, text := t.d.primary(), "SELECT handle FROM {{s}}.flows WHERE name = ?"
-		p.queue(columns.One(&handle), text, name[:])
-		if err := t.d.beside(ctx, p); err != nil {
+		const text = "SELECT handle FROM {{s}}.flows WHERE name = ?"
+		if err := t.d.ask(ctx, columns.One(&handle), text, name[:]); err != nil {
 			return nil, myerr.Explain(err)
 		}
 		if handle == 0 {
