@@ -39,6 +39,7 @@ const (
 	databaseVariable = "ONCEWARD_TEST_DATABASE"
 	schemaVariable   = "ONCEWARD_TEST_SCHEMA"
 	stripeVariable   = "ONCEWARD_TEST_STRIPE"
+	orderVariable    = "ONCEWARD_TEST_ORDER" // the seed of the payments' order
 )
 
 func TestMain(m *testing.M) {
@@ -100,12 +101,16 @@ func pay(ctx context.Context, payments int) error {
 		group.Go(func() {
 			for i := range next {
 				for !p.enqueued(ctx, i) || !p.paid(ctx, i) {
-					time.Sleep(rand.N(100 * time.Millisecond))
+					time.Sleep(50 * time.Millisecond)
 				}
 			}
 		})
 	}
-	for _, i := range rand.Perm(payments) {
+	order, err := strconv.ParseUint(os.Getenv(orderVariable), 10, 64)
+	if err != nil {
+		return err
+	}
+	for _, i := range rand.New(rand.NewPCG(order, 0)).Perm(payments) {
 		next <- i
 	}
 	close(next)
@@ -240,7 +245,7 @@ func TestFleetStorm(t *testing.T) {
 	ended := make(chan struct{})
 	fleet := make([]*process, soak.Times(3, 5))
 	for i := range fleet {
-		fleet[i] = &process{env: []string{payerVariable + "=" + strconv.Itoa(payments), databaseVariable + "=" + server.ServiceDSN(), schemaVariable + "=" + opts.Schema, stripeVariable + "=" + box.URL}}
+		fleet[i] = &process{env: []string{payerVariable + "=" + strconv.Itoa(payments), databaseVariable + "=" + server.ServiceDSN(), schemaVariable + "=" + opts.Schema, stripeVariable + "=" + box.URL, orderVariable + "=" + strconv.Itoa(i)}}
 		group.Go(func() { fleet[i].live(ctx, t) })
 	}
 	random, struck := rand.New(rand.NewPCG(seed, 1)), 0

@@ -116,8 +116,8 @@ func TestHandlersThatEnqueue(t *testing.T) {
 	}
 }
 
-// A handler that ends its transaction by a statement gets an error. What it writes outside of the delivery's transaction is not
-// taken for delivered, even if the handler begins another transaction.
+// A handler that ends its transaction by a statement gets an error. The outcome does not count as delivered, even if the handler
+// begins another transaction and writes there.
 func TestHandlersThatEndTheirTransaction(t *testing.T) {
 	server := mysqltest.Shared(t)
 	opts := options(t, server)

@@ -135,8 +135,8 @@ func (l *load) end() {
 	l.group.Wait()
 }
 
-// A replica is refused by name, unless the journal is only read. If it has everything, it takes over without an alarm: from a
-// primary that is still there, and serves its old connections, and from one that dies.
+// A replica is refused by name, unless the journal is only read. A promoted replica with all commits raises no
+// alarm, whether the former primary still serves its old connections or has died.
 func TestPromotionThatLosesNothing(t *testing.T) {
 	t.Parallel()
 	primary, replica, opts := withReplica(t, byPosition)

@@ -52,8 +52,9 @@ const (
 	directVariable   = "ONCEWARD_TEST_DIRECT"   // past the proxy
 	schemaVariable   = "ONCEWARD_TEST_SCHEMA"
 	stripeVariable   = "ONCEWARD_TEST_STRIPE"
-	lateVariable     = "ONCEWARD_TEST_LATE" // a file for sends that begin too late
-	ringVariable     = "ONCEWARD_TEST_RING" // text of the keys; "" means that the journal is in clear
+	lateVariable     = "ONCEWARD_TEST_LATE"  // a file for sends that begin too late
+	orderVariable    = "ONCEWARD_TEST_ORDER" // the seed of the payments' order
+	ringVariable     = "ONCEWARD_TEST_RING"  // text of the keys; "" means that the journal is in clear
 )
 
 func TestMain(m *testing.M) {
@@ -127,7 +128,7 @@ func pay(ctx context.Context, payments int) error {
 	contract.Hosts = []string{at.Host}
 	watched := http.DefaultTransport.(*http.Transport).Clone()
 	watched.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		time.Sleep(rand.N(30 * time.Millisecond)) // as long as a name server and a handshake take
+		time.Sleep(15 * time.Millisecond) // as long as a name server and a handshake take
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
@@ -152,12 +153,16 @@ func pay(ctx context.Context, payments int) error {
 		group.Go(func() {
 			for i := range next {
 				for !payOnce(ctx, client, at, paymentName(i)) {
-					time.Sleep(rand.N(200 * time.Millisecond))
+					time.Sleep(100 * time.Millisecond)
 				}
 			}
 		})
 	}
-	for _, i := range rand.Perm(payments) {
+	order, err := strconv.ParseUint(os.Getenv(orderVariable), 10, 64)
+	if err != nil {
+		return err
+	}
+	for _, i := range rand.New(rand.NewPCG(order, 0)).Perm(payments) {
 		next <- i
 	}
 	close(next)
@@ -405,7 +410,7 @@ func storm(t *testing.T, payers, payments, strikes int, rings []string, fail fun
 		proxy, url := proxied(t, server)
 		p := &stormPayer{proxy: proxy, rings: rings, env: []string{
 			payerVariable + "=" + strconv.Itoa(payments), databaseVariable + "=" + url, directVariable + "=" + server.URL(),
-			schemaVariable + "=" + opts.Schema, stripeVariable + "=" + box.URL, lateVariable + "=" + late,
+			schemaVariable + "=" + opts.Schema, stripeVariable + "=" + box.URL, lateVariable + "=" + late, orderVariable + "=" + strconv.Itoa(i),
 		}}
 		fleet[i] = p
 	}
