@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/webhook"
 )
 
-// observed returns a consumer for the ledger, with the outcomes that it has observed and the lines that it has logged.
+// observed returns a consumer for the ledger, with the observed outcomes and the logged lines.
 func (b *books) observed() (c *consume.Consumer, outcomes *[]consume.Outcome, lines *bytes.Buffer) {
 	b.t.Helper()
 	outcomes, lines = new([]consume.Outcome), new(bytes.Buffer)

@@ -92,7 +92,7 @@ func TestCompareSeveralJournals(t *testing.T) {
 	}
 }
 
-// What can't be compared is not compared: the exit code is neither agreement's nor a difference's.
+// Incomparable records are left out: the exit code is neither agreement's nor a difference's.
 func TestCompareNotObtained(t *testing.T) {
 	journalPath, _ := journalWith(t)
 	path, args := listOf(t, "ch_1,,20.00,EUR")

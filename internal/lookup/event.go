@@ -108,7 +108,7 @@ func readEvent(p *providers.Provider, list string, texts tables.Texts) (heard []
 	return heard
 }
 
-// digest returns the texts' digest. Each text is told from the next.
+// digest returns the digest of the texts and their boundaries.
 func digest(texts ...string) string {
 	sum := sha256.New()
 	for _, text := range texts {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	retry "github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -72,11 +74,13 @@ func pay(ctx context.Context, payments int) error {
 	opts := mysql.Options{Schema: os.Getenv(schemaVariable), Deployment: "test", Durability: mysql.Provider, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	mysql.Hasten(&opts)
 	var j *mysql.Journal
-	for { // the server may be down
-		if j, err = mysql.Open(ctx, os.Getenv(databaseVariable), opts); err == nil {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
+	// The server may be down.
+	err = again(ctx, func() (err error) {
+		j, err = mysql.Open(ctx, os.Getenv(databaseVariable), opts)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	p := payer{db: db, table: opts.Schema + ".payments"}
 	if p.at, err = url.Parse(os.Getenv(stripeVariable)); err != nil {
@@ -100,9 +104,12 @@ func pay(ctx context.Context, payments int) error {
 	for range 8 {
 		group.Go(func() {
 			for i := range next {
-				for !p.enqueued(ctx, i) || !p.paid(ctx, i) {
-					time.Sleep(50 * time.Millisecond)
-				}
+				_ = again(ctx, func() error {
+					if !p.enqueued(ctx, i) || !p.paid(ctx, i) {
+						return errUnpaid
+					}
+					return nil
+				})
 			}
 		})
 	}
@@ -117,6 +124,13 @@ func pay(ctx context.Context, payments int) error {
 	group.Wait()
 	_ = p.client.Shutdown(ctx)
 	return j.Close()
+}
+
+var errUnpaid = errors.New("not paid yet")
+
+// again calls f until f succeeds or ctx ends.
+func again(ctx context.Context, f func() error) error {
+	return retry.Retry(f, retry.WithContext(retry.NewConstantBackOff(50*time.Millisecond), ctx))
 }
 
 func (p payer) request(ctx context.Context, i int) (*http.Request, error) {

@@ -117,7 +117,7 @@ func pay(ctx context.Context, payments int) error {
 		return err
 	}
 	// The payer may be cut off.
-	if err := retry.Retry(open, retry.WithContext(retry.NewConstantBackOff(100*time.Millisecond), ctx)); err != nil {
+	if err := again(ctx, open); err != nil {
 		return err
 	}
 	at, err := url.Parse(os.Getenv(stripeVariable))
@@ -152,9 +152,12 @@ func pay(ctx context.Context, payments int) error {
 	for range 16 {
 		group.Go(func() {
 			for i := range next {
-				for !payOnce(ctx, client, at, paymentName(i)) {
-					time.Sleep(100 * time.Millisecond)
-				}
+				_ = again(ctx, func() error {
+					if !payOnce(ctx, client, at, paymentName(i)) {
+						return errUnpaid
+					}
+					return nil
+				})
 			}
 		})
 	}
@@ -171,6 +174,13 @@ func pay(ctx context.Context, payments int) error {
 		fmt.Fprintln(os.Stderr, "payer:", err)
 	}
 	return j.Close()
+}
+
+var errUnpaid = errors.New("not paid yet")
+
+// again calls f until f succeeds or ctx ends.
+func again(ctx context.Context, f func() error) error {
+	return retry.Retry(f, retry.WithContext(retry.NewConstantBackOff(100*time.Millisecond), ctx))
 }
 
 // payOnce asks for a payment, and reports whether it is paid.
