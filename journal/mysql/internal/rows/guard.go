@@ -87,8 +87,8 @@ func (t *tx) passed(g *guard) bool {
 	return passed
 }
 
-// scanHead reads the row of clocks, behind some other columns. It counts a journal as restored that only this process has found out about. recorded is why
-// the journal counts as restored for all processes.
+// scanHead reads some values and then the row of clocks. A journal counts as restored even if only this process has found out.
+// recorded is why the journal counts as restored for all processes.
 func (d *Driver) scanHead(rows columns.Row, head *rowstore.Head, first ...any) (recorded string, err error) {
 	var last, jumped, ahead int64
 	var margin, apart sql.NullInt64 // apart is of the application's transactions
