@@ -283,6 +283,9 @@ func stormName(i int) string { return fmt.Sprintf("invoice-%d/charge", i) }
 func (plan *childPlan) weather(ctx context.Context, client *onceward.Client, out *json.Encoder) error {
 	go oncetest.OutliveNobody()
 	if !plan.Storm.Last {
+		if err := out.Encode(true); err != nil { // the journal is open
+			return err
+		}
 		return plan.storm(ctx, client)
 	}
 	if _, err := client.Resume(ctx); err != nil {

@@ -39,7 +39,6 @@ func TestStormOfKillsDuringARotation(t *testing.T) {
 	names := 4 * kills
 	for n := range kills {
 		rings := rotation[n*len(rotation)/kills]
-		struck := wire.after(5 + random.IntN(60))
 		over := make(chan error, len(rings))
 		var both []childProcess
 		for i, ids := range rings {
@@ -47,6 +46,10 @@ func TestStormOfKillsDuringARotation(t *testing.T) {
 			p, err := startProcess(t.Context(), plan)
 			require.NoError(t, err)
 			both = append(both, p)
+		}
+		for _, p := range both { // the next step's rings open a journal only after these have
+			var open bool
+			_ = p.Out.Decode(&open) // the process's end says why it is not open
 			go func() {
 				l, err := p.end(nil)
 				if err == nil && !l.Killed {
@@ -56,7 +59,7 @@ func TestStormOfKillsDuringARotation(t *testing.T) {
 			}()
 		}
 		select {
-		case <-struck:
+		case <-wire.after(5 + random.IntN(60)):
 		case <-time.After(2 * time.Second):
 		}
 		for _, p := range both {
