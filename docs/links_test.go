@@ -276,7 +276,8 @@ func TestDocumentedGates(t *testing.T) {
 }
 
 var (
-	runFlag  = regexp.MustCompile("-(?:run|skip)[ =](?:'([^']+)'|([^\\s`']+))")
+	runFlag  = regexp.MustCompile("-(?:run|skip)[ =](?:'([^']+)'|([^\\s`'\"]+))")
+	raceSkip = regexp.MustCompile(`(?m)^Test\S+`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
 )
 
@@ -293,6 +294,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	all := pages(t)
 	all[".ci/run"] = content(t, ".ci/run")
+	all[".ci/race-skips.txt"] = "-skip '" + strings.Join(raceSkip.FindAllString(content(t, ".ci/race-skips.txt"), -1), "|") + "'"
 	for page, text := range all {
 		for _, flag := range runFlag.FindAllStringSubmatch(text, -1) {
 			for pattern := range strings.SplitSeq(strings.ReplaceAll(flag[1]+flag[2], `\|`, "|"), "|") {
