@@ -15,25 +15,18 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "commits:", err)
-		os.Exit(1)
-	}
-}
+func main() { timing.Main("commits", run) }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("commits", flag.ContinueOnError)
 	dir := flags.String("dir", ".", "a folder on the disk to measure")
 	rounds := flags.Int("rounds", 5, "how often each commit runs")
@@ -67,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	return report(os.Stdout, measured[0], measured[1])
+	return report(out, measured[0], measured[1])
 }
 
 // build builds a commit's programs; "" is the checkout. The commit needs none of this program.
@@ -210,15 +203,7 @@ func report(to io.Writer, base, changed figures) error {
 		for i := range ratios {
 			ratios[i] = changed[what][i] / base[what][i]
 		}
-		fmt.Fprintf(w, "%.4g\t%.4g\t%.2f\t  %s\t\n", median(base[what]), median(changed[what]), median(ratios), what)
+		fmt.Fprintf(w, "%.4g\t%.4g\t%.2f\t  %s\t\n", timing.MedianOf(base[what]), timing.MedianOf(changed[what]), timing.MedianOf(ratios), what)
 	}
 	return w.Flush()
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[(len(sorted)-1)/2]
 }

@@ -12,25 +12,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
-	"github.com/onceward/onceward/benchmarks/internal/cpu"
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "consume:", err)
-		os.Exit(1)
-	}
-}
+func main() { timing.Main("consume", run) }
 
 type options struct {
 	workers     int
@@ -82,8 +71,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	rate := func(f figures) float64 { return f.rate }
 	for i, one := range s.contenders {
 		all := measured[i]
-		fmt.Fprintf(table, "| %s\t| %.0f\t| %.2f\t| %v\t| %v\t|\n", one.name, median(all, rate), median(all, rate)/median(measured[0], rate),
-			median(all, func(f figures) time.Duration { return f.own }).Round(time.Microsecond), median(all, func(f figures) time.Duration { return f.database }).Round(time.Microsecond))
+		fmt.Fprintf(table, "| %s\t| %.0f\t| %.2f\t| %v\t| %v\t|\n", one.name, timing.Median(all, rate), timing.Median(all, rate)/timing.Median(measured[0], rate),
+			timing.Median(all, func(f figures) time.Duration { return f.own }).Round(time.Microsecond), timing.Median(all, func(f figures) time.Duration { return f.database }).Round(time.Microsecond))
 	}
 	return table.Flush()
 }
@@ -93,49 +82,34 @@ type figures struct {
 	own, database time.Duration // a message's processor time, in this process and the server's processes
 }
 
-func median[T float64 | time.Duration](all []figures, of func(figures) T) T {
-	var each []T
-	for _, f := range all {
-		each = append(each, of(f))
-	}
-	slices.Sort(each)
-	return each[len(each)/2]
-}
-
 // measure has the workers do messages for so long. Each message has a row, or measure fails.
 func (s *setup) measure(ctx context.Context, one contender, o options) (figures, error) {
 	before, err := s.rows(ctx)
 	if err != nil {
 		return figures{}, err
 	}
-	idle, err := cpu.UsedBy(s.postmaster)
+	idle, err := timing.UsedBy(s.postmaster)
 	if err != nil {
 		return figures{}, err
 	}
-	var done atomic.Int64
-	var workers sync.WaitGroup
-	failed := make([]error, o.workers)
 	began := time.Now()
-	for i := range o.workers {
-		workers.Go(func() {
-			for first := true; failed[i] == nil && (first || time.Since(began) < o.duration); first = false {
-				ids := make([]string, one.batch)
-				for k := range ids {
-					ids[k] = fmt.Sprintf("message-%012d", s.ids.Add(1))
-				}
-				failed[i] = one.do(ctx, ids)
-				done.Add(int64(len(ids)))
-			}
-		})
-	}
-	workers.Wait()
-	took := time.Since(began)
-	used, broken := cpu.UsedBy(s.postmaster)
-	after, err := s.rows(ctx)
-	if err := errors.Join(append(failed, broken, err)...); err != nil {
+	times, err := timing.Load(ctx, o.workers, o.duration, func(ctx context.Context, _ int) error {
+		ids := make([]string, one.batch)
+		for k := range ids {
+			ids[k] = fmt.Sprintf("message-%012d", s.ids.Add(1))
+		}
+		return one.do(ctx, ids)
+	})
+	if err != nil {
 		return figures{}, err
 	}
-	n := done.Load()
+	took := time.Since(began)
+	used, broken := timing.UsedBy(s.postmaster)
+	after, err := s.rows(ctx)
+	if err := errors.Join(broken, err); err != nil {
+		return figures{}, err
+	}
+	n := int64(len(times) * one.batch)
 	if after-before != n {
 		return figures{}, fmt.Errorf("%d messages have %d rows", n, after-before)
 	}

@@ -148,17 +148,6 @@ func TestMediansAreTakenOfEachFigureByItself(t *testing.T) {
 	assert.Zero(t, medians(nil))
 }
 
-func TestPercentiles(t *testing.T) {
-	times := make([]time.Duration, 200)
-	for i := range times {
-		times[i] = time.Duration(i + 1)
-	}
-	assert.Equal(t, time.Duration(100), percentile(times, 50))
-	assert.Equal(t, time.Duration(198), percentile(times, 99))
-	assert.Equal(t, time.Duration(1), percentile(times[:1], 99))
-	assert.Zero(t, percentile(nil, 50))
-}
-
 func TestTheAimIsAboutTheFastestPeer(t *testing.T) {
 	for us, want := range map[float64]string{
 		60: `\(river/flow\): 3 \(aim ≥ 3: reached\)`,

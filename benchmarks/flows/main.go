@@ -15,21 +15,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "flows:", err)
-		os.Exit(1)
-	}
-}
+func main() { timing.Main("flows", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("flows", flag.ContinueOnError)

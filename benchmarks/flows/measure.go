@@ -8,12 +8,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
 // figures are one engine run's results, or the medians from several.
@@ -75,26 +74,9 @@ type load struct {
 // run makes callers run flows, each at least one and the next after the last has ended, until the time is over. It
 // returns how long each flow took.
 func (l *load) run(ctx context.Context, runs time.Duration) ([]time.Duration, error) {
-	times, failed := make([][]time.Duration, l.atOnce), make([]error, l.atOnce)
-	began := time.Now()
-	var wg sync.WaitGroup
-	for i := range l.atOnce {
-		wg.Go(func() {
-			for now := began; ; {
-				flow := "order-" + strconv.FormatInt(l.begun.Add(1), 10)
-				if failed[i] = l.engine.run(ctx, flow); failed[i] != nil {
-					return
-				}
-				next := time.Now()
-				times[i] = append(times[i], next.Sub(now))
-				if now = next; now.Sub(began) >= runs {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return slices.Concat(times...), errors.Join(append(failed, ctx.Err())...)
+	return timing.Load(ctx, l.atOnce, runs, func(ctx context.Context, _ int) error {
+		return l.engine.run(ctx, "order-"+strconv.FormatInt(l.begun.Add(1), 10))
+	})
 }
 
 func (l *load) measure(ctx context.Context, runs time.Duration) (figures, error) {
@@ -103,61 +85,38 @@ func (l *load) measure(ctx context.Context, runs time.Duration) (figures, error)
 	if err != nil {
 		return figures{}, err
 	}
-	cpu, began := processorTime(), time.Now()
+	used, err := timing.Own()
+	if err != nil {
+		return figures{}, err
+	}
+	began := time.Now()
 	times, err := l.run(ctx, runs)
 	if err != nil {
 		return figures{}, err
 	}
 	took := time.Since(began)
-	cpu = processorTime() - cpu
+	now, err := timing.Own()
+	if err != nil {
+		return figures{}, err
+	}
 	after, err := l.commits.count()
-	slices.Sort(times)
 	n := float64(len(times))
 	return figures{
 		FlowsPerSecond: n / took.Seconds(),
-		P50:            percentile(times, 50),
-		P99:            percentile(times, 99),
-		CPU:            time.Duration(float64(cpu) / n),
+		P50:            timing.Percentile(times, 50),
+		P99:            timing.Percentile(times, 99),
+		CPU:            time.Duration(float64(now-used) / n),
 		Commits:        float64(after-before) / n,
 	}, err
-}
-
-// percentile returns the least of the sorted times that p percent do not exceed; 0 if there are none.
-func percentile(sorted []time.Duration, p int) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, (len(sorted)*p+99)/100-1)]
-}
-
-// processorTime is what this process has used, in user and system mode.
-func processorTime() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // medians takes each figure's own median.
 func medians(runs []figures) figures {
 	return figures{
-		FlowsPerSecond: median(runs, func(f figures) float64 { return f.FlowsPerSecond }),
-		P50:            median(runs, func(f figures) time.Duration { return f.P50 }),
-		P99:            median(runs, func(f figures) time.Duration { return f.P99 }),
-		CPU:            median(runs, func(f figures) time.Duration { return f.CPU }),
-		Commits:        median(runs, func(f figures) float64 { return f.Commits }),
+		FlowsPerSecond: timing.Median(runs, func(f figures) float64 { return f.FlowsPerSecond }),
+		P50:            timing.Median(runs, func(f figures) time.Duration { return f.P50 }),
+		P99:            timing.Median(runs, func(f figures) time.Duration { return f.P99 }),
+		CPU:            timing.Median(runs, func(f figures) time.Duration { return f.CPU }),
+		Commits:        timing.Median(runs, func(f figures) float64 { return f.Commits }),
 	}
-}
-
-func median[T float64 | time.Duration](runs []figures, of func(figures) T) T {
-	values := make([]T, len(runs))
-	for i := range runs {
-		values[i] = of(runs[i])
-	}
-	slices.Sort(values)
-	if len(values) == 0 {
-		return 0
-	}
-	return values[(len(values)-1)/2]
 }

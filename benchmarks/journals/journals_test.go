@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -58,17 +59,6 @@ func TestALoadIsCountedAndTimed(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestPercentiles(t *testing.T) {
-	times := make([]time.Duration, 200)
-	for i := range times {
-		times[i] = time.Duration(i + 1)
-	}
-	assert.Equal(t, time.Duration(100), percentile(times, 50))
-	assert.Equal(t, time.Duration(198), percentile(times, 99))
-	assert.Equal(t, time.Duration(1), percentile(times[:1], 99))
-	assert.Zero(t, percentile(nil, 50))
-}
-
 func TestMediansAreTakenOfEachFigureByItself(t *testing.T) {
 	m := medians([]figures{{OpsPerSecond: 3, P99: 1}, {OpsPerSecond: 1, P99: 5}, {OpsPerSecond: 2, P99: 3}})
 	assert.Equal(t, figures{OpsPerSecond: 2, P99: 3}, m)
@@ -99,6 +89,6 @@ func TestUnknownNamesAreRefused(t *testing.T) {
 		"a number of callers": {"-callers", "1,zero"},
 		"a folder":            {"-dir", "no/such/folder"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Error(t, run(t.Context(), args)) })
+		t.Run(name, func(t *testing.T) { require.Error(t, run(t.Context(), args, io.Discard)) })
 	}
 }

@@ -11,24 +11,19 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "journals:", err)
-		os.Exit(1)
-	}
-}
+func main() { timing.Main("journals", run) }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("journals", flag.ContinueOnError)
 	dir := flags.String("dir", ".", "a folder on the disk to measure")
 	times := flags.Int("repetitions", 5, "how often each store runs with each number of callers")
@@ -51,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if *rows > 0 {
-		return beside(ctx, *dir, *rows, *runs, *times)
+		return beside(ctx, out, *dir, *rows, *runs, *times)
 	}
 	callers, err := numbers(*at)
 	if err != nil {
@@ -65,11 +60,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := all.printFigures(os.Stdout, callers); err != nil {
+	if err := all.printFigures(out, callers); err != nil {
 		return err
 	}
 	fmt.Println()
-	return all.printAims(os.Stdout)
+	return all.printAims(out)
 }
 
 // compare runs the stores in turn, so the machine's other load falls on all.

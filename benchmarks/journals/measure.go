@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
-	"sync"
-	"syscall"
 	"time"
+
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
 // figures are one store run's results, or the medians from several.
@@ -39,85 +38,38 @@ func measure(ctx context.Context, c contender, dir string, callers int, runs tim
 }
 
 func load(ctx context.Context, s store, callers int, runs time.Duration) (figures, error) {
-	times, failed := make([][]time.Duration, callers), make([]error, callers)
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu := processorTime()
-	began := time.Now()
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			for now := began; now.Sub(began) < runs && ctx.Err() == nil; {
-				if failed[i] = s.operation(ctx, newKey()); failed[i] != nil {
-					return
-				}
-				next := time.Now()
-				times[i] = append(times[i], next.Sub(now))
-				now = next
-			}
-		})
-	}
-	wg.Wait()
-	took := time.Since(began)
-	cpu = processorTime() - cpu
-	runtime.ReadMemStats(&after)
-	for _, err := range failed {
-		if err != nil {
-			return figures{}, err
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	used, err := timing.Own()
+	if err != nil {
 		return figures{}, err
 	}
-	all := slices.Concat(times...)
-	slices.Sort(all)
+	began := time.Now()
+	all, err := timing.Load(ctx, callers, runs, func(ctx context.Context, _ int) error { return s.operation(ctx, newKey()) })
+	if err != nil {
+		return figures{}, err
+	}
+	took := time.Since(began)
+	now, err := timing.Own()
+	runtime.ReadMemStats(&after)
 	n := float64(len(all))
 	return figures{
 		OpsPerSecond: n / took.Seconds(),
-		P50:          percentile(all, 50),
-		P99:          percentile(all, 99),
-		CPU:          time.Duration(float64(cpu) / n),
+		P50:          timing.Percentile(all, 50),
+		P99:          timing.Percentile(all, 99),
+		CPU:          time.Duration(float64(now-used) / n),
 		Allocations:  float64(after.Mallocs-before.Mallocs) / n,
-	}, nil
-}
-
-// percentile returns the least of the sorted times that p percent do not exceed; 0 if there are none.
-func percentile(sorted []time.Duration, p int) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, (len(sorted)*p+99)/100-1)]
-}
-
-// processorTime is what this process has used, in user and system mode.
-func processorTime() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	}, err
 }
 
 // medians takes each figure's own median.
 func medians(runs []figures) figures {
 	return figures{
-		OpsPerSecond: median(runs, func(f figures) float64 { return f.OpsPerSecond }),
-		P50:          median(runs, func(f figures) time.Duration { return f.P50 }),
-		P99:          median(runs, func(f figures) time.Duration { return f.P99 }),
-		CPU:          median(runs, func(f figures) time.Duration { return f.CPU }),
-		Allocations:  median(runs, func(f figures) float64 { return f.Allocations }),
+		OpsPerSecond: timing.Median(runs, func(f figures) float64 { return f.OpsPerSecond }),
+		P50:          timing.Median(runs, func(f figures) time.Duration { return f.P50 }),
+		P99:          timing.Median(runs, func(f figures) time.Duration { return f.P99 }),
+		CPU:          timing.Median(runs, func(f figures) time.Duration { return f.CPU }),
+		Allocations:  timing.Median(runs, func(f figures) float64 { return f.Allocations }),
 	}
-}
-
-func median[T float64 | time.Duration](runs []figures, of func(figures) T) T {
-	values := make([]T, len(runs))
-	for i := range runs {
-		values[i] = of(runs[i])
-	}
-	slices.Sort(values)
-	if len(values) == 0 {
-		return 0
-	}
-	return values[(len(values)-1)/2]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,19 +15,20 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
 )
 
 // beside measures our journal with so many completed operations inside.
-func beside(ctx context.Context, dir string, rows int, runs time.Duration, times int) error {
+func beside(ctx context.Context, out io.Writer, dir string, rows int, runs time.Duration, times int) error {
 	folder, err := os.MkdirTemp(dir, "journals-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 
 	full := filepath.Join(folder, "full")
@@ -95,8 +97,8 @@ func beside(ctx context.Context, dir string, rows int, runs time.Duration, times
 		looked = append(looked, time.Since(began))
 	}
 	slices.Sort(looked)
-	line(w, "look-up by ID, p50", us(percentile(looked, 50)), "≤ 20", "µs")
-	line(w, "look-up by ID, p99", us(percentile(looked, 99)), "≤ 60", "µs")
+	line(w, "look-up by ID, p50", us(timing.Percentile(looked, 50)), "≤ 20", "µs")
+	line(w, "look-up by ID, p99", us(timing.Percentile(looked, 99)), "≤ 60", "µs")
 	return due(ctx, w, s)
 }
 

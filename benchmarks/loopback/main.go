@@ -17,12 +17,8 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -30,19 +26,13 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/onceward/onceward"
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 	"github.com/onceward/onceward/journal/sqlite"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/proxy"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "loopback:", err)
-		os.Exit(1)
-	}
-}
+func main() { timing.Main("loopback", run) }
 
 // client is one way to send a charge.
 type client struct {
@@ -59,7 +49,7 @@ var clients = []client{
 	{"onceward's proxy, SQLite", openProxy},
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("loopback", flag.ContinueOnError)
 	dir := flags.String("dir", ".", "a folder on the disk to measure")
 	callers := flags.Int("callers", 64, "how many callers send at once")
@@ -82,20 +72,12 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	fmt.Fprint(os.Stderr, "\r\x1b[K")
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "requests/s\t÷ http.Client\t  client\t")
 	for i, c := range clients {
-		fmt.Fprintf(w, "%.0f\t%.2f\t  %s\t\n", median(rates[i]), median(rates[i])/median(rates[0]), c.name)
+		fmt.Fprintf(w, "%.0f\t%.2f\t  %s\t\n", timing.MedianOf(rates[i]), timing.MedianOf(rates[i])/timing.MedianOf(rates[0]), c.name)
 	}
 	return w.Flush()
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[(len(sorted)-1)/2]
 }
 
 // measure counts the charges that callers get done in so long a time, per second.
@@ -112,27 +94,9 @@ func measure(ctx context.Context, c client, dir, url string, callers int, runs t
 	defer func() { err = cmp.Or(err, release()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var done atomic.Int64
-	failed := make([]error, callers)
-	var wg sync.WaitGroup
 	began := time.Now()
-	for i := range callers {
-		wg.Go(func() {
-			for now := began; now.Sub(began) < runs; now = time.Now() { // at least one
-				if failed[i] = send(ctx, hc, url); failed[i] != nil {
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return 0, err
-		}
-	}
-	return float64(done.Load()) / time.Since(began).Seconds(), nil
+	times, err := timing.Load(ctx, callers, runs, func(ctx context.Context, _ int) error { return send(ctx, hc, url) })
+	return float64(len(times)) / time.Since(began).Seconds(), err
 }
 
 // body is a form with about half a KiB, as payment APIs take them.

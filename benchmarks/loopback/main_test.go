@@ -28,8 +28,3 @@ func TestARefusedChargeEndsTheMeasuring(t *testing.T) {
 	_, err := measure(t.Context(), clients[0], t.TempDir(), server.URL, 2, time.Minute)
 	require.ErrorContains(t, err, "status 404")
 }
-
-func TestMedian(t *testing.T) {
-	assert.InDelta(t, 2, median([]float64{3, 1, 2}), 0)
-	assert.Zero(t, median(nil))
-}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 	"github.com/onceward/onceward/internal/machine"
 )
 
@@ -80,16 +81,20 @@ func claimAllDue(ctx context.Context, d *database, workers []*oncewardStore, due
 	if err != nil {
 		return f, err
 	}
-	cpu, began := processorTime(), time.Now()
+	used, err := timing.Own()
+	if err != nil {
+		return f, err
+	}
+	began := time.Now()
 	var group sync.WaitGroup
 	for i, w := range workers {
 		group.Go(func() { claimed[i], failed[i] = w.claimAll(ctx) })
 	}
 	group.Wait()
 	took := time.Since(began)
-	cpu = processorTime() - cpu
+	now, broken := timing.Own()
 	after, err := d.used(ctx)
-	if err := errors.Join(append(failed, err)...); err != nil {
+	if err := errors.Join(append(failed, broken, err)...); err != nil {
 		return f, err
 	}
 	all := slices.Concat(claimed...)
@@ -100,7 +105,7 @@ func claimAllDue(ctx context.Context, d *database, workers []*oncewardStore, due
 	}
 	each := time.Duration(due)
 	return figures{
-		OpsPerSecond: float64(due) / took.Seconds(), DatabaseCPU: (after.cpu - before.cpu) / each, CPU: cpu / each,
+		OpsPerSecond: float64(due) / took.Seconds(), DatabaseCPU: (after.cpu - before.cpu) / each, CPU: (now - used) / each,
 		WAL: float64(after.wal-before.wal) / float64(due),
 	}, nil
 }

@@ -16,24 +16,18 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "postgres:", err)
-		os.Exit(1)
-	}
-}
+func main() { timing.Main("postgres", run) }
 
 // options are what the flags say.
 type options struct {
@@ -45,7 +39,7 @@ type options struct {
 	claims, rows       int
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == childCommand {
 		return child(ctx, args[1:])
 	}
@@ -65,15 +59,15 @@ func run(ctx context.Context, args []string) error {
 	defer d.close()
 	switch {
 	case o.claims > 0:
-		return claims(ctx, d, o, os.Stdout)
+		return claims(ctx, d, o, out)
 	case o.rows > 0:
-		return beside(ctx, d, o, os.Stdout)
+		return beside(ctx, d, o, out)
 	}
-	if err := d.describe(ctx, os.Stdout, o); err != nil {
+	if err := d.describe(ctx, out, o); err != nil {
 		return err
 	}
 	all, err := compare(ctx, d, o)
-	return errors.Join(err, all.print(os.Stdout, o)) // what was measured before an error too
+	return errors.Join(err, all.print(out, o)) // what was measured before an error too
 }
 
 func parse(args []string) (o options, err error) {

@@ -13,8 +13,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
 // figures are one run's results, or the medians from several.
@@ -93,7 +94,7 @@ func figuresOf(reports []report, server used) (f figures, err error) {
 	}
 	slices.Sort(all)
 	n := float64(len(all))
-	f.P50, f.P99 = percentile(all, 50), percentile(all, 99)
+	f.P50, f.P99 = timing.Percentile(all, 50), timing.Percentile(all, 99)
 	f.DatabaseCPU, f.WAL = time.Duration(float64(server.cpu)/n), float64(server.wal)/n
 	f.CPU, f.Shares = time.Duration(float64(cpu)/n), float64(most)/float64(least)
 	return f, nil
@@ -191,70 +192,34 @@ func child(ctx context.Context, args []string) (err error) {
 
 // load has callers do operations until the time is over, each at least one.
 func load(ctx context.Context, s store, callers int, runs time.Duration) (report, error) {
-	times, failed := make([][]time.Duration, callers), make([]error, callers)
-	cpu, began := processorTime(), time.Now()
-	var group sync.WaitGroup
-	for i := range callers {
-		group.Go(func() {
-			for now := began; ctx.Err() == nil; {
-				if failed[i] = s.operation(ctx); failed[i] != nil {
-					return
-				}
-				next := time.Now()
-				times[i] = append(times[i], next.Sub(now))
-				if now = next; now.Sub(began) >= runs {
-					return
-				}
-			}
-		})
+	used, err := timing.Own()
+	if err != nil {
+		return report{}, err
 	}
-	group.Wait()
+	began := time.Now()
+	times, err := timing.Load(ctx, callers, runs, func(ctx context.Context, _ int) error { return s.operation(ctx) })
+	if err != nil {
+		return report{}, err
+	}
 	if later, ok := s.(settler); ok {
 		if err := later.settle(ctx); err != nil {
 			return report{}, err
 		}
 	}
-	return report{Times: slices.Concat(times...), Took: time.Since(began), CPU: processorTime() - cpu}, errors.Join(append(failed, ctx.Err())...)
-}
-
-// percentile returns the least of the sorted times that p percent do not exceed; 0 if there are none.
-func percentile(sorted []time.Duration, p int) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, (len(sorted)*p+99)/100-1)]
-}
-
-// processorTime is what this process has used, in user and system mode.
-func processorTime() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	took := time.Since(began)
+	now, err := timing.Own()
+	return report{Times: times, Took: took, CPU: now - used}, err
 }
 
 // medians takes each figure's own median.
 func medians(runs []figures) figures {
 	return figures{
-		OpsPerSecond: median(runs, func(f figures) float64 { return f.OpsPerSecond }),
-		P50:          median(runs, func(f figures) time.Duration { return f.P50 }),
-		P99:          median(runs, func(f figures) time.Duration { return f.P99 }),
-		DatabaseCPU:  median(runs, func(f figures) time.Duration { return f.DatabaseCPU }),
-		WAL:          median(runs, func(f figures) float64 { return f.WAL }),
-		CPU:          median(runs, func(f figures) time.Duration { return f.CPU }),
-		Shares:       median(runs, func(f figures) float64 { return f.Shares }),
+		OpsPerSecond: timing.Median(runs, func(f figures) float64 { return f.OpsPerSecond }),
+		P50:          timing.Median(runs, func(f figures) time.Duration { return f.P50 }),
+		P99:          timing.Median(runs, func(f figures) time.Duration { return f.P99 }),
+		DatabaseCPU:  timing.Median(runs, func(f figures) time.Duration { return f.DatabaseCPU }),
+		WAL:          timing.Median(runs, func(f figures) float64 { return f.WAL }),
+		CPU:          timing.Median(runs, func(f figures) time.Duration { return f.CPU }),
+		Shares:       timing.Median(runs, func(f figures) float64 { return f.Shares }),
 	}
-}
-
-func median[T float64 | time.Duration](runs []figures, of func(figures) T) T {
-	values := make([]T, len(runs))
-	for i := range runs {
-		values[i] = of(runs[i])
-	}
-	slices.Sort(values)
-	if len(values) == 0 {
-		return 0
-	}
-	return values[(len(values)-1)/2]
 }

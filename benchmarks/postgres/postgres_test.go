@@ -18,7 +18,7 @@ import (
 // TestMain lets the test's binary run as the program that measure starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childCommand {
-		if err := run(context.Background(), os.Args[1:]); err != nil {
+		if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -98,7 +98,6 @@ func TestFiguresOfSeveralProcesses(t *testing.T) {
 		WAL: 100, CPU: time.Millisecond, Shares: 2}, f)
 	_, err = figuresOf([]report{{}}, used{})
 	require.Error(t, err)
-	assert.Equal(t, 2*time.Millisecond, median([]figures{{P50: 3 * time.Millisecond}, {P50: time.Millisecond}, {P50: 2 * time.Millisecond}}, func(f figures) time.Duration { return f.P50 }))
 }
 
 func TestReportIsATableInMarkdown(t *testing.T) {

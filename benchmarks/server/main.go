@@ -11,32 +11,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
-	"github.com/onceward/onceward/benchmarks/internal/cpu"
+	"github.com/onceward/onceward/benchmarks/internal/timing"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "server:", err)
-		os.Exit(1)
-	}
-}
+func main() { timing.Main("server", run) }
 
 type options struct {
 	dir         string
@@ -130,22 +119,13 @@ type figures struct {
 
 func medians(all []figures) figures {
 	return figures{
-		rate: median(all, func(f figures) float64 { return f.rate }),
-		p50:  median(all, func(f figures) time.Duration { return f.p50 }),
-		p99:  median(all, func(f figures) time.Duration { return f.p99 }),
+		rate: timing.Median(all, func(f figures) float64 { return f.rate }),
+		p50:  timing.Median(all, func(f figures) time.Duration { return f.p50 }),
+		p99:  timing.Median(all, func(f figures) time.Duration { return f.p99 }),
 
-		cpu:      median(all, func(f figures) time.Duration { return f.cpu }),
-		database: median(all, func(f figures) time.Duration { return f.database }),
+		cpu:      timing.Median(all, func(f figures) time.Duration { return f.cpu }),
+		database: timing.Median(all, func(f figures) time.Duration { return f.database }),
 	}
-}
-
-func median[T float64 | time.Duration](all []figures, of func(figures) T) T {
-	var each []T
-	for _, f := range all {
-		each = append(each, of(f))
-	}
-	slices.Sort(each)
-	return each[len(each)/2]
 }
 
 // client is the callers.
@@ -160,45 +140,36 @@ func newClient(callers int) *client {
 
 // measure makes the callers ask for a time, each again after the last answer.
 func (c *client) measure(ctx context.Context, one contender, o options) (figures, error) {
-	times, failed := make([][]time.Duration, o.callers), make([]error, o.callers)
-	before, err := cpu.UsedBy(one.postmaster)
+	same := make([]string, o.callers) // each caller's payment that is answered
+	for i := range same {
+		same[i] = c.key()
+		if one.repeat {
+			if err := c.ask(ctx, one, same[i]); err != nil {
+				return figures{}, err
+			}
+		}
+	}
+	before, err := timing.UsedBy(one.postmaster)
 	if err != nil {
 		return figures{}, err
 	}
 	began := time.Now()
-	var callers sync.WaitGroup
-	for i := range o.callers {
-		callers.Go(func() {
-			same := c.key()
-			if one.repeat {
-				if failed[i] = c.ask(ctx, one, same); failed[i] != nil {
-					return
-				}
-			}
-			for failed[i] == nil && (len(times[i]) == 0 || time.Since(began) < o.duration) {
-				key := same
-				if !one.repeat {
-					key = c.key()
-				}
-				asked := time.Now()
-				failed[i] = c.ask(ctx, one, key)
-				times[i] = append(times[i], time.Since(asked))
-			}
-		})
-	}
-	callers.Wait()
-	took := time.Since(began)
-	after, err := cpu.UsedBy(one.postmaster)
-	if err := errors.Join(append(failed, err)...); err != nil {
+	all, err := timing.Load(ctx, o.callers, o.duration, func(ctx context.Context, caller int) error {
+		if one.repeat {
+			return c.ask(ctx, one, same[caller])
+		}
+		return c.ask(ctx, one, c.key())
+	})
+	if err != nil {
 		return figures{}, err
 	}
-	all := slices.Concat(times...)
-	slices.Sort(all)
+	took := time.Since(began)
+	after, err := timing.UsedBy(one.postmaster)
 	n := time.Duration(len(all))
 	return figures{
-		rate: float64(len(all)) / took.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100],
+		rate: float64(len(all)) / took.Seconds(), p50: timing.Percentile(all, 50), p99: timing.Percentile(all, 99),
 		cpu: (after.Own - before.Own) / n, database: (after.Database - before.Database) / n,
-	}, nil
+	}, err
 }
 
 // key is another one each time, also over several program runs. It has 36 characters, which Fiber's middleware wants.

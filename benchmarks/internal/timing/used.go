@@ -1,5 +1,4 @@
-// Package cpu tells how much processor time a benchmark uses.
-package cpu
+package timing
 
 import (
 	"errors"
@@ -18,13 +17,8 @@ type Used struct {
 
 // UsedBy has no database time if postmaster is 0.
 func UsedBy(postmaster int) (u Used, err error) {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+	if u.Own, err = Own(); err != nil || postmaster == 0 {
 		return u, err
-	}
-	u.Own = time.Duration(own.Utime.Nano() + own.Stime.Nano())
-	if postmaster == 0 {
-		return u, nil
 	}
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", postmaster))
 	for _, pid := range strings.Fields(string(children)) {
@@ -42,4 +36,11 @@ func UsedBy(postmaster int) (u Used, err error) {
 		u.Database += time.Duration(ran)
 	}
 	return u, err
+}
+
+// Own is the processor time that this process has used, in user and system mode.
+func Own() (time.Duration, error) {
+	var own syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &own)
+	return time.Duration(own.Utime.Nano() + own.Stime.Nano()), err
 }
