@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -187,14 +186,6 @@ func TestTheGuaranteesOfEveryEngineArePrinted(t *testing.T) {
 			assert.True(t, strings.Contains(whose, engine), fmt.Sprintf("%s says nothing of %s", g.event, engine))
 		}
 	}
-}
-
-func TestAFolderInMemoryIsRefused(t *testing.T) {
-	require.NoError(t, onDisk("."))
-	if _, err := os.Stat("/dev/shm"); err != nil {
-		t.Skip("this machine has no /dev/shm")
-	}
-	require.ErrorContains(t, onDisk("/dev/shm"), "in memory")
 }
 
 func TestUnknownNamesAreRefused(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,10 +41,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *times < 1 || *atOnce < 1 || *runs <= 0 {
 		return errors.New("-repetitions, -flows and -duration have to be positive")
 	}
-	if err := onDisk(*dir); err != nil {
+	if err := timing.OnDisk(*dir); err != nil {
 		return err
 	}
-	chosen, err := choose(*only)
+	chosen, err := timing.Choose(contenders, *only, func(c contender) string { return c.name })
 	if err != nil {
 		return err
 	}
@@ -92,19 +91,4 @@ func compare(ctx context.Context, chosen []contender, dir string, atOnce, times 
 		all[name] = medians(f)
 	}
 	return all, nil
-}
-
-func choose(names string) ([]contender, error) {
-	if names == "" {
-		return contenders, nil
-	}
-	var chosen []contender
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == strings.TrimSpace(name) })
-		if i < 0 {
-			return nil, fmt.Errorf("-only: there is no engine %q", name)
-		}
-		chosen = append(chosen, contenders[i])
-	}
-	return chosen, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"testing"
 	"time"
 
@@ -73,14 +72,6 @@ func TestAnAimIsReachedOrMissed(t *testing.T) {
 	assert.Regexp(t, `64 +18 +≥ 3 +reached +ops/s ÷ naive\n`, out.String())
 	assert.Regexp(t, `64 +0.36 +≤ 0.35 +missed +p99 ÷ naive's\n`, out.String())
 	assert.NotContains(t, out.String(), "pebble", "what was not measured is left out")
-}
-
-func TestAFolderInMemoryIsRefused(t *testing.T) {
-	require.NoError(t, onDisk("."))
-	if _, err := os.Stat("/dev/shm"); err != nil {
-		t.Skip("this machine has no /dev/shm")
-	}
-	require.ErrorContains(t, onDisk("/dev/shm"), "in memory")
 }
 
 func TestUnknownNamesAreRefused(t *testing.T) {

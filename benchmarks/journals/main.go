@@ -13,9 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/benchmarks/internal/timing"
@@ -42,17 +39,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *left != "" {
 		return leave(ctx, *left)
 	}
-	if err := onDisk(*dir); err != nil {
+	if err := timing.OnDisk(*dir); err != nil {
 		return err
 	}
 	if *rows > 0 {
 		return beside(ctx, out, *dir, *rows, *runs, *times)
 	}
-	callers, err := numbers(*at)
+	callers, err := timing.Numbers("-callers", *at)
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(*only)
+	chosen, err := timing.Choose(contenders, *only, func(c contender) string { return c.name })
 	if err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := all.printFigures(out, callers); err != nil {
 		return err
 	}
-	fmt.Println()
+	fmt.Fprintln(out)
 	return all.printAims(out)
 }
 
@@ -88,31 +85,4 @@ func compare(ctx context.Context, chosen []contender, dir string, callers []int,
 	}
 	fmt.Fprint(os.Stderr, "\r\x1b[K")
 	return all, nil
-}
-
-func numbers(list string) ([]int, error) {
-	var all []int
-	for part := range strings.SplitSeq(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-callers: %q is not a number of callers", part)
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-func choose(names string) ([]contender, error) {
-	if names == "" {
-		return contenders, nil
-	}
-	var chosen []contender
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == strings.TrimSpace(name) })
-		if i < 0 {
-			return nil, fmt.Errorf("-only: there is no store %q", name)
-		}
-		chosen = append(chosen, contenders[i])
-	}
-	return chosen, nil
 }

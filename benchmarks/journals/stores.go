@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/google/uuid"
 )
@@ -82,19 +80,6 @@ func setBodies(size int) {
 
 func intentOf() []byte { return append(bytes.Clone(intentHead), intentBody...) }
 func answerOf() []byte { return append(bytes.Clone(answerHead), answerBody...) }
-
-// onDisk returns an error for a folder in memory: a commit costs nothing there.
-func onDisk(folder string) error {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(folder, &fs); err != nil {
-		return fmt.Errorf("what disk is %s on: %w", folder, err)
-	}
-	const tmpfs, ramfs = 0x01021994, 0x858458f6
-	if kind := uint32(fs.Type); kind == tmpfs || kind == ramfs {
-		return fmt.Errorf("%s is in memory, where a commit costs nothing: give -dir a folder on a disk", folder)
-	}
-	return nil
-}
 
 // size returns the size that a store's files have on the disk, in bytes.
 func size(folder string) (total int64, err error) {

@@ -18,9 +18,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/benchmarks/internal/timing"
@@ -84,45 +81,18 @@ func parse(args []string) (o options, err error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.callers, err = numbers("-callers", *callers); err != nil {
+	if o.callers, err = timing.Numbers("-callers", *callers); err != nil {
 		return o, err
 	}
-	if o.processes, err = numbers("-processes", *processes); err != nil {
+	if o.processes, err = timing.Numbers("-processes", *processes); err != nil {
 		return o, err
 	}
 	from := contenders
 	if *outbox {
 		from = outboxes
 	}
-	o.chosen, err = choose(from, *only)
+	o.chosen, err = timing.Choose(from, *only, func(c contender) string { return c.name })
 	return o, err
-}
-
-func numbers(name, list string) ([]int, error) {
-	var all []int
-	for part := range strings.SplitSeq(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%s: %q is no number above 0", name, part)
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-func choose(from []contender, names string) ([]contender, error) {
-	if names == "" {
-		return from, nil
-	}
-	var chosen []contender
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(from, func(c contender) bool { return c.name == strings.TrimSpace(name) })
-		if i < 0 {
-			return nil, fmt.Errorf("-only: there is no %q", name)
-		}
-		chosen = append(chosen, from[i])
-	}
-	return chosen, nil
 }
 
 // compare runs the contenders in turn, so the machine's other load falls on all.

@@ -3,6 +3,7 @@ package timing_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,4 +50,12 @@ func TestEachCallerWorksAtLeastOnce(t *testing.T) {
 	cancel()
 	_, err = timing.Load(ended, 1, time.Hour, nil)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestAFolderInMemoryIsRefused(t *testing.T) {
+	require.NoError(t, timing.OnDisk("."))
+	if _, err := os.Stat("/dev/shm"); err != nil {
+		t.Skip("this machine has no /dev/shm")
+	}
+	require.ErrorContains(t, timing.OnDisk("/dev/shm"), "in memory")
 }
