@@ -68,7 +68,8 @@ type Conn interface {
 	// sessions. joined is the latest start. It leaves out sessions that were buried 12 hours ago or earlier.
 	Sessions(ctx context.Context) (all []leased.Beat, living []string, joined time.Time, err error)
 
-	// AddLane makes a lane's row, or raises the tenure of the row that is there.
+	// AddLane makes a lane's row, or raises the tenure of the row that is there. It waits for a transaction that fences lanes,
+	// which may not see the new one.
 	AddLane(ctx context.Context, process string, lane int) (Row, error)
 	// RaiseLane raises the tenure of a lane's row, once the holder of the row is done. The holder may be former, the lane's
 	// connection before, which the server has not seen end yet. former may be nil.
@@ -121,7 +122,7 @@ type Tx interface {
 	Join(ctx context.Context, id string, m *leased.Member) error
 	// FenceOff raises the tenure of all lanes of the sessions' processes, except those of the process own.
 	FenceOff(ctx context.Context, ids []string, own string) error
-	// StillDead reports whether a session has had no beat since, and its lease is over.
+	// StillDead locks a session's row, and reports whether the session has had no beat since, and its lease is over.
 	StillDead(ctx context.Context, id string, beats int64) (bool, error)
 	// Bury marks a session, and all sessions of a process with that ID, as dead.
 	Bury(ctx context.Context, id string) error

@@ -171,8 +171,10 @@ func (c *ownConn) Sight(ctx context.Context, member string) (is fleet.Sighting, 
 		"(SELECT next FROM {{s}}.handles WHERE name = 'operations'), (SELECT coalesce(max(handle), 0) FROM {{s}}.operations) FROM {{s}}.journal", member)
 	switch {
 	case err != nil:
-	case identity == "":
-		err = schema.ErrNoJournal
+	case identity == "": // Migrate was interrupted, or the row was deleted
+		if err = schema.IsUnused(ctx, c.Conn, c.d.schema); err == nil {
+			err = schema.ErrNoJournal
+		}
 	case c.d.identity == "":
 		c.d.key, err = format.UnsealHashKey(key)
 		c.d.identity = identity

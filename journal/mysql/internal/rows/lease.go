@@ -42,19 +42,22 @@ func (t *tx) Join(ctx context.Context, id string, m *leased.Member) error {
 		id, m.ID, m.Epoch, t.d.ttl(), fleet.Hostname(), os.Getpid())
 }
 
-// FenceOff implements fleet.Tx.
+// FenceOff implements fleet.Tx. It locks the journal's row, since a new lane waits for that row.
 func (t *tx) FenceOff(ctx context.Context, ids []string, own string) error {
 	var processes []string
 	err := t.query(ctx, columns.Into(&processes, columns.Text), "SELECT DISTINCT process FROM {{s}}.sessions WHERE id IN "+places(len(ids))+" AND process <> ? ORDER BY process", append(anys(ids), own)...)
 	if err != nil || len(processes) == 0 {
 		return err
 	}
-	return t.query(ctx, nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process IN "+places(len(processes))+" ORDER BY process, lane", anys(processes)...)
+	p := t.pipeline()
+	p.queue(ignored, "SELECT one FROM {{s}}.journal FOR UPDATE")
+	p.queue(nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process IN "+places(len(processes))+" ORDER BY process, lane", anys(processes)...)
+	return t.meaning(p.send(ctx, t.c))
 }
 
 // StillDead implements fleet.Tx.
 func (t *tx) StillDead(ctx context.Context, id string, beats int64) (still bool, err error) {
-	err = t.query(ctx, columns.One(&still), "SELECT count(*) = 1 FROM {{s}}.sessions WHERE id = ? AND beats = ? AND "+leaseOver, id, beats)
+	err = t.query(ctx, columns.One(&still), "SELECT count(*) = 1 FROM {{s}}.sessions WHERE id = ? AND beats = ? AND "+leaseOver+" FOR UPDATE", id, beats)
 	return still, err
 }
 

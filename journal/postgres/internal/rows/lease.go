@@ -77,8 +77,12 @@ func (t *tx) Join(ctx context.Context, id string, m *leased.Member) error {
 		id, m.ID, m.Epoch, t.d.opts.Pace.TTL, fleet.Hostname(), os.Getpid())
 }
 
-// FenceOff implements fleet.Tx.
+// FenceOff implements fleet.Tx. It begins with the journal's row, since a new lane waits for that row.
 func (t *tx) FenceOff(ctx context.Context, ids []string, own string) error {
+	err := t.run(ctx, "SELECT FROM {{s}}.journal WHERE EXISTS (SELECT 1 FROM {{s}}.sessions WHERE id = ANY($1) AND process <> $2) FOR NO KEY UPDATE", ids, own)
+	if err != nil {
+		return err
+	}
 	return t.run(ctx, "UPDATE {{s}}.lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM {{s}}.lanes "+
 		"WHERE process IN (SELECT process FROM {{s}}.sessions WHERE id = ANY($1)) AND process <> $2 ORDER BY process, lane FOR UPDATE) o "+
 		"WHERE l.process = o.process AND l.lane = o.lane", ids, own)
@@ -86,8 +90,8 @@ func (t *tx) FenceOff(ctx context.Context, ids []string, own string) error {
 
 // StillDead implements fleet.Tx. While the journal waits for answers after a promotion, no session is (see Server.Silent).
 func (t *tx) StillDead(ctx context.Context, id string, beats int64) (still bool, err error) {
-	err = t.c.QueryRow(ctx, t.d.in("SELECT count(*) = 1 FROM {{s}}.sessions WHERE id = $1 AND beats = $2 AND "+server.LeaseOver+
-		" AND NOT EXISTS (SELECT 1 FROM {{s}}.journal WHERE promoted IS NOT NULL AND restored IS NULL)"), id, beats).Scan(&still)
+	err = t.c.QueryRow(ctx, t.d.in("SELECT count(*) = 1 FROM (SELECT FROM {{s}}.sessions WHERE id = $1 AND beats = $2 AND "+server.LeaseOver+
+		" AND NOT EXISTS (SELECT 1 FROM {{s}}.journal WHERE promoted IS NOT NULL AND restored IS NULL) FOR UPDATE) s"), id, beats).Scan(&still)
 	return still, err
 }
 

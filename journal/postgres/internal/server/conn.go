@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/leased"
@@ -75,25 +76,35 @@ func (c *Conn) Mark(ctx context.Context, epoch int64, why string) (fleet.Journal
 	return c.mark(ctx, "restored", "(restored IS NULL OR starts_with(restored, '"+fleet.Adopting+"'))", epoch, why)
 }
 
-// mark sets a column of the journal that concerns all processes with the journal open, if the condition holds.
+// mark sets a column of the journal that concerns all processes with the journal open, if the condition holds. Then it raises
+// the tenure of every lane. Each change commits by itself, so mark holds no row while it waits for another: a transaction
+// locks its lane before the journal's row. A lane that is made meanwhile begins with the column set (see addLane).
 func (c *Conn) mark(ctx context.Context, column, condition string, epoch int64, value string) (is fleet.Journal, err error) {
-	condition = "epoch = $1 AND $2::text IS NOT NULL AND " + condition
-	mark := func() error {
-		return c.alone(ctx, func(b *pgx.Batch) {
-			b.Queue(c.s.in("UPDATE {{s}}.lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM {{s}}.lanes "+
-				"WHERE EXISTS (SELECT 1 FROM {{s}}.journal WHERE "+condition+") ORDER BY process, lane FOR UPDATE) o WHERE l.process = o.process AND l.lane = o.lane"), epoch, value)
-			b.Queue(c.s.in("UPDATE {{s}}.journal SET "+column+" = $2 WHERE "+condition), epoch, value)
-			b.Queue(c.s.in(selectJournal + fromJournal)).QueryRow(func(r pgx.Row) (err error) {
-				is, err = scanJournal(r)
-				return err
-			})
+	marked := false
+	err = c.evicting(ctx, func(b *pgx.Batch) {
+		b.Queue(c.s.in("UPDATE {{s}}.journal SET "+column+" = $2 WHERE epoch = $1 AND $2::text IS NOT NULL AND "+condition), epoch, value).
+			Exec(func(tag pgconn.CommandTag) error { marked = tag.RowsAffected() > 0; return nil })
+	})
+	if err == nil && marked {
+		err = c.evicting(ctx, func(b *pgx.Batch) {
+			b.Queue(c.s.in("UPDATE {{s}}.lanes l SET tenure = tenure + 1 FROM (SELECT process, lane FROM {{s}}.lanes ORDER BY process, lane FOR UPDATE) o " +
+				"WHERE l.process = o.process AND l.lane = o.lane"))
 		})
 	}
-	if err = mark(); pgerr.Code(err) == pgerr.LockNotAvailable {
-		c.s.Evict(ctx)
-		err = mark()
+	if err != nil {
+		return is, err
 	}
-	return is, err
+	return c.Look(ctx)
+}
+
+// evicting is alone. If others' connections hold a row for too long, it ends these connections, and tries once more.
+func (c *Conn) evicting(ctx context.Context, queue func(b *pgx.Batch)) error {
+	err := c.alone(ctx, queue)
+	if pgerr.Code(err) == pgerr.LockNotAvailable {
+		c.s.Evict(ctx)
+		err = c.alone(ctx, queue)
+	}
+	return err
 }
 
 // Testify implements fleet.Conn.
