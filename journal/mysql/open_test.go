@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -252,4 +254,59 @@ func TestMigrateSparesAnotherApplicationsTables(t *testing.T) {
 	var email string
 	require.NoError(t, server.DB().QueryRow("SELECT email FROM "+name+".identity").Scan(&email))
 	assert.Equal(t, "a@example.com", email)
+}
+
+// A journal whose only row is gone is refused. Another row would have another key, under which no name is found.
+func TestAJournalWithoutItsRow(t *testing.T) {
+	server := mysqltest.Shared(t)
+	opts := options(t, server)
+	j := open(t, server, opts)
+	begun(t, j, "a")
+	require.NoError(t, j.Close())
+	server.Exec(t, "DELETE FROM "+opts.Schema+".journal")
+	err := mysql.Migrate(t.Context(), server.DSN(), opts.Schema)
+	require.ErrorIs(t, err, mysql.ErrUnsafe)
+	assert.ErrorContains(t, err, "Restore the journal's backup")
+	opts.Migrate = false
+	_, err = mysql.Open(t.Context(), server.DSN(), opts)
+	require.ErrorIs(t, err, mysql.ErrUnsafe)
+	require.NotErrorIs(t, err, fs.ErrNotExist, "it is none that Migrate could make")
+}
+
+// Two processes that migrate at once finish what a killed one has begun, wherever the kill came.
+func TestMigrationsFinishAKilledOne(t *testing.T) {
+	server := mysqltest.Shared(t)
+	text, err := fs.ReadFile(mysql.Migrations(), "0001_journal.sql")
+	require.NoError(t, err)
+	statements := strings.SplitAfter(string(text), ";\n")
+	for name, done := range map[string]struct {
+		statements int
+		identity   bool
+	}{"none": {}, "handles": {statements: 4}, "identity": {len(statements), true}} {
+		t.Run(name, func(t *testing.T) {
+			opts := options(t, server)
+			server.Exec(t, "CREATE DATABASE "+opts.Schema)
+			for _, statement := range statements[:done.statements] {
+				if statement = strings.TrimSpace(strings.ReplaceAll(statement, "{{s}}", opts.Schema)); statement != "" {
+					server.Exec(t, statement)
+				}
+			}
+			if done.identity {
+				server.Exec(t, "INSERT INTO "+opts.Schema+".identity VALUES (1, 'of the killed one')")
+			}
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() { assert.NoError(t, mysql.Migrate(t.Context(), server.DSN(), opts.Schema)) })
+			}
+			both.Wait()
+			opts.Migrate = false
+			j := open(t, server, opts)
+			begun(t, j, "a")
+			tx, err := server.DB().Begin()
+			require.NoError(t, err)
+			_, err = j.EnqueueTx(t.Context(), mysql.SQL(tx), enqueue("b"))
+			require.NoError(t, err, "its identity is the journal's")
+			require.NoError(t, tx.Commit())
+		})
+	}
 }

@@ -130,3 +130,15 @@ func TestSchemaOfAnEarlierRelease(t *testing.T) {
 	_, err = j.SetBookmark(t.Context(), journal.Bookmark{Name: "feed", At: time.Now()})
 	require.NoError(t, err)
 }
+
+// A journal whose only row is gone is refused by Migrate too.
+func TestMigrationOfAJournalWithoutItsRow(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	opts := durable(t, server)
+	require.NoError(t, postgres.Migrate(t.Context(), server.URL(), opts.Schema))
+	server.Exec(t, `DELETE FROM "`+opts.Schema+`".journal`)
+	err := postgres.Migrate(t.Context(), server.URL(), opts.Schema)
+	require.ErrorIs(t, err, postgres.ErrUnsafe)
+	assert.ErrorContains(t, err, "was it truncated?")
+}

@@ -50,7 +50,7 @@ const (
 	OutOfRange     = 1690 // of a statement that must have changed a number of rows
 	NoSavepoint    = 1305
 	PacketTooLarge = 1153
-	noTable        = 1146
+	NoSuchTable    = 1146
 )
 
 const loginRefused = "the server does not let the account in: check the name, the password, and whether the account needs TLS"
@@ -85,13 +85,13 @@ var fates = map[uint16]struct {
 	1037: {Failed, "the server is out of memory"}, 1038: {Failed, "the server is out of memory"}, 1041: {Failed, "the server is out of memory"},
 	1044: {Failed, "the account may not use the database: GRANT the privileges that docs/mysql.md lists"},
 	1045: {Failed, loginRefused}, 1698: {Failed, loginRefused},
-	1049:    {Failed, "there is no such database: run mysql.Migrate, or see Options.Schema"},
-	1054:    {Failed, "a column is missing: run mysql.Migrate"},
-	1114:    {Failed, "a table is full: free space on the server's disk"},
-	1142:    {Failed, "the account lacks a privilege: GRANT the privileges that docs/mysql.md lists"},
-	noTable: {Failed, "a table is missing: run mysql.Migrate, or see Options.Schema"},
-	1227:    {Failed, "the account lacks a privilege: GRANT the privileges that docs/mysql.md lists"},
-	1665:    {Failed, "the server logs statements (binlog_format=STATEMENT): set binlog_format to ROW"},
+	1049:        {Failed, "there is no such database: run mysql.Migrate, or see Options.Schema"},
+	1054:        {Failed, "a column is missing: run mysql.Migrate"},
+	1114:        {Failed, "a table is full: free space on the server's disk"},
+	1142:        {Failed, "the account lacks a privilege: GRANT the privileges that docs/mysql.md lists"},
+	NoSuchTable: {Failed, "a table is missing: run mysql.Migrate, or see Options.Schema"},
+	1227:        {Failed, "the account lacks a privilege: GRANT the privileges that docs/mysql.md lists"},
+	1665:        {Failed, "the server logs statements (binlog_format=STATEMENT): set binlog_format to ROW"},
 
 	PacketTooLarge: {Poisoned, "the row is larger than the server's max_allowed_packet: raise max_allowed_packet, or send a smaller body"},
 	1366:           {Poisoned, "a value has the wrong form"},
@@ -102,7 +102,7 @@ var fates = map[uint16]struct {
 
 // NoTable is the error of a journal that lacks a table.
 func NoTable(name string) error {
-	return &Error{noTable, "the journal lacks the table " + name + ": run mysql.Migrate again if it was interrupted, otherwise restore a backup, or see Options.Schema"}
+	return &Error{NoSuchTable, "the journal lacks the table " + name + ": run mysql.Migrate again if it was interrupted, otherwise restore a backup, or see Options.Schema"}
 }
 
 // IsReadOnly is the error of a server that was the primary, and still serves the connections of that time.

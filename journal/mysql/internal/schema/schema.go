@@ -92,8 +92,16 @@ func migrate(ctx context.Context, conn *sql.Conn, q string) error {
 	}
 	var version int
 	err = conn.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version)
-	if err == nil && version >= tables.Needed {
+	switch {
+	case err == nil && version >= tables.Needed:
 		return nil
+	case errors.Is(err, sql.ErrNoRows):
+		err = IsUnused(ctx, conn, q)
+	case myerr.Number(err) == myerr.NoSuchTable, myerr.Number(err) == noSuchColumn:
+		err = nil // see isFree
+	}
+	if err != nil {
+		return err
 	}
 	if err := isFree(ctx, conn, q); err != nil {
 		return err
@@ -113,6 +121,27 @@ func migrate(ctx context.Context, conn *sql.Conn, q string) error {
 		}
 	}
 	return fill(ctx, conn, q)
+}
+
+// noSuchColumn is the number of the error for another application's table journal.
+const noSuchColumn = 1054
+
+// IsUnused returns an error for a journal that lacks its only row, which has the key of all names, if another process has used
+// the journal. Without use, the row is one that an interrupted Migrate has not written yet.
+func IsUnused(ctx context.Context, conn *sql.Conn, q string) error {
+	for _, table := range []string{"sessions", "names", "operations", "receipts", "flows"} { // in the order of Migrate
+		var used bool
+		err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+q+"."+table+")").Scan(&used)
+		switch {
+		case myerr.Number(err) == myerr.NoSuchTable:
+			continue
+		case err != nil:
+			return err
+		case used:
+			return server.Unsafe("the table journal of the database %s has no row, and table %s has some: was it truncated? Restore the journal's backup: without the key in that row, each name would begin anew", q, table)
+		}
+	}
+	return nil
 }
 
 // isFree returns an error for a database without a journal that has a table by a name of the journal's. The table is another

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -51,6 +52,12 @@ func Quoted(schema string) (string, error) {
 
 // ErrNoJournal means that the schema has no journal.
 var ErrNoJournal error = store.NoJournal("postgres: there is no journal in that schema: run postgres.Migrate, or set Options.Migrate; or is it another database, or Options.Schema?")
+
+// ErrUnsafe is postgres.ErrUnsafe.
+var ErrUnsafe = errors.New("postgres: not safe for a journal")
+
+// ErrNoRow means that the journal lacks its only row, which has the key of all names.
+var ErrNoRow = fmt.Errorf("%w: the table journal has no row: was it truncated? Restore the journal's backup", ErrUnsafe)
 
 // Check rejects a schema that this release can't use.
 func Check(version, leastWriter int) error {
@@ -130,13 +137,14 @@ func checkFormer(ctx context.Context, db *sql.DB, q string) error {
 		return err
 	}
 	var version int
-	if err := db.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version); err != nil {
-		return err
-	}
-	if version < least {
+	err := db.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrNoRow
+	case err == nil && version < least:
 		return ofEarlierStore(version)
 	}
-	return nil
+	return err
 }
 
 // steps returns the SQL files for goose, with the schema's name in them.

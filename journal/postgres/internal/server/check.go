@@ -65,7 +65,7 @@ func (c *Conn) Sight(ctx context.Context, member string) (is fleet.Sighting, err
 	var version, leastWriter int
 	err = c.QueryRow(ctx, s.in("SELECT schema_version, least_writer FROM {{s}}.journal")).Scan(&version, &leastWriter)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return is, fmt.Errorf("%w: the table journal has no row: was it truncated?", ErrUnsafe)
+		return is, schema.ErrNoRow
 	}
 	if err == nil {
 		err = schema.Check(version, leastWriter)

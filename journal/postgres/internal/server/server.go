@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/apptx"
 	"github.com/onceward/onceward/journal/postgres/internal/connection"
+	"github.com/onceward/onceward/journal/postgres/internal/schema"
 )
 
 // Options say what the database has to be like.
@@ -61,7 +61,7 @@ func (s *Server) Started() time.Time { return *s.started.Load() }
 func (s *Server) Unsafe() bool { return !s.opts.Durable }
 
 // ErrUnsafe is postgres.ErrUnsafe.
-var ErrUnsafe = errors.New("postgres: not safe for a journal")
+var ErrUnsafe = schema.ErrUnsafe
 
 // checkServer returns an error for a server that a journal is not safe on.
 func (s *Server) checkServer(ctx context.Context, conn *pgx.Conn) error {
