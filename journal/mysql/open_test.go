@@ -256,7 +256,7 @@ func TestMigrateSparesAnotherApplicationsTables(t *testing.T) {
 	assert.Equal(t, "a@example.com", email)
 }
 
-// A journal whose only row is gone is refused. Another row would have another key, under which no name is found.
+// A journal whose only row is gone is refused. Another row would have another key, and the journal would find no name.
 func TestAJournalWithoutItsRow(t *testing.T) {
 	server := mysqltest.Shared(t)
 	opts := options(t, server)

@@ -12,10 +12,11 @@ import (
 )
 
 // relay passes bytes between clients and a server. Once armed, it drops the connection with the next COMMIT: before the server
-// gets it, or before the client gets the answer.
+// gets it, or before the client gets the answer. Or it holds the COMMIT: it says so by held, and goes on once released ends.
 type relay struct {
 	net.Listener
-	armed atomic.Int32
+	armed          atomic.Int32
+	held, released chan struct{}
 
 	mu     sync.Mutex
 	server string
@@ -53,6 +54,7 @@ func (r *relay) dial(client net.Conn) (net.Conn, error) {
 const (
 	dropsRequest = 1
 	dropsAnswer  = 2
+	holdsRequest = 3
 )
 
 func newRelay(t *testing.T, server string) *relay {
@@ -60,7 +62,7 @@ func newRelay(t *testing.T, server string) *relay {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	r := &relay{Listener: l, server: server}
+	r := &relay{Listener: l, server: server, held: make(chan struct{}, 1), released: make(chan struct{})}
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -104,6 +106,9 @@ func (r *relay) pass(client net.Conn) {
 				return
 			case dropsAnswer:
 				drops.Store(true)
+			case holdsRequest:
+				r.held <- struct{}{}
+				<-r.released
 			}
 		}
 		if _, err := server.Write(buf[:n]); err == io.EOF {

@@ -54,7 +54,7 @@ func (f fence) waits(t *testing.T, statement string) (is bool) {
 	return is
 }
 
-// commits lets change run until it waits with that statement. Then the other process begins a transaction on a new lane, and
+// commits lets change run until it waits with that statement. Then the other process begins a transaction on a new lane. Then
 // release ends the wait. commits reports whether the transaction commits after all, and returns the head of its decision.
 func (f fence) commits(t *testing.T, statement string, change func() error, release func()) (head rowstore.Head, landed bool) {
 	t.Helper()
