@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -44,14 +45,11 @@ const objects = `SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table'
 func recognise(c *conn.Conn, path string, opts Options) (made bool, err error) {
 	var ours, old int64
 	var taken, encoding string
-	s, err := c.Prepare(objects)
-	if err == nil {
-		_, err = s.First(func(v []driver.Value) error {
-			ours, old, encoding = v[0].(int64), v[1].(int64), v[3].(string)
-			taken, _ = v[2].(string)
-			return nil
-		})
-	}
+	err = eachOnce(context.Background(), c, objects, func(v []driver.Value) error {
+		ours, old, encoding = v[0].(int64), v[1].(int64), v[3].(string)
+		taken, _ = v[2].(string)
+		return nil
+	})
 	no := func(format string, args ...any) (bool, error) {
 		return false, fmt.Errorf("%w: %s "+format+"; give another path", append([]any{location.ErrNotJournal, path}, args...)...)
 	}

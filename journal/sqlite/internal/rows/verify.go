@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"sync"
 
 	codes "modernc.org/sqlite/lib"
 
@@ -80,11 +82,16 @@ func (k *checking) file(format string, args ...any) {
 }
 
 func (k *checking) each(query string, f func(v []driver.Value) error) error {
-	s, err := k.c.Prepare(query)
+	return eachOnce(k.ctx, k.c, query, f)
+}
+
+// eachOnce calls f for every row of a statement that is not kept.
+func eachOnce(ctx context.Context, c *conn.Conn, query string, f func(v []driver.Value) error) error {
+	s, err := c.Once(query)
 	if err != nil {
 		return err
 	}
-	return s.EachContext(k.ctx, f)
+	return errors.Join(s.EachContext(ctx, f), s.Close())
 }
 
 // integrity lets SQLite compare the pages, and the indexes with their rows. If the application has tables in the
@@ -116,31 +123,42 @@ func (k *checking) integrity() error {
 
 const definitions = "SELECT name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 
-// schema finds changes to the journal's own tables.
-func (k *checking) schema() error {
+// madeSchema is what definitions selects in a new journal.
+type madeSchema struct {
+	texts  map[string]string // by name
+	tables map[string]bool
+}
+
+// schemaOnce is the same in each call, and SQLite takes milliseconds for the tables.
+var schemaOnce = sync.OnceValues(func() (made madeSchema, err error) {
 	fresh, err := conn.DialMode(":memory:", "memory", nil)
 	if err != nil {
-		return err
+		return made, err
 	}
 	defer fresh.Close()
 	if err := fresh.Exec(tables); err != nil {
-		return err
+		return made, err
 	}
-	want, ours := make(map[string]string), make(map[string]bool)
-	made := checking{k.ctx, k.path, fresh, nil}
-	err = made.each(definitions, func(v []driver.Value) error {
-		want[v[0].(string)], ours[v[1].(string)] = v[2].(string), true
+	made = madeSchema{make(map[string]string), make(map[string]bool)}
+	return made, eachOnce(context.Background(), fresh, definitions, func(v []driver.Value) error {
+		made.texts[v[0].(string)], made.tables[v[1].(string)] = v[2].(string), true
 		return nil
 	})
+})
+
+// schema finds changes to the journal's own tables.
+func (k *checking) schema() error {
+	made, err := schemaOnce()
 	if err != nil {
 		return err
 	}
+	want := maps.Clone(made.texts)
 	err = k.each(definitions, func(v []driver.Value) error {
 		name, table := v[0].(string), v[1].(string)
 		sql, expected := want[name]
 		delete(want, name)
 		switch {
-		case !ours[table]:
+		case !made.tables[table]:
 		case !expected:
 			k.file("the table %s has %s, which onceward did not create", table, name)
 		case sql != v[2]:
