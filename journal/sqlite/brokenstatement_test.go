@@ -736,8 +736,9 @@ func TestTableThatIsGone(t *testing.T) {
 					tx, err := j.BeginTx(t.Context())
 					require.NoError(t, err)
 					defer tx.Rollback(t.Context())
-					_, err = j.AdvanceTx(t.Context(), tx, "source", "entity", 1)
-					return err
+					_, advanced := j.AdvanceTx(t.Context(), tx, "source", "entity", 1)
+					_, reserved := j.ReceiveTx(t.Context(), tx, receive(machine.ReceiptReserve, "key"))
+					return errors.Join(advanced, reserved)
 				},
 			} {
 				err = errors.Join(err, use())

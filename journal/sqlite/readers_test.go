@@ -58,11 +58,11 @@ func TestReadersOfAJournalThatIsClosed(t *testing.T) {
 func TestReadersOfATableThatIsGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
-	alter(t, path, "DROP TABLE onceward_backup")
+	alter(t, path, "DROP TABLE onceward_sessions")
 	_, err := j.Stats(t.Context())
-	require.ErrorContains(t, err, "onceward_backup")
+	require.ErrorContains(t, err, "onceward_sessions")
 	_, err = j.Stats(t.Context())
-	require.ErrorContains(t, err, "onceward_backup", "each time")
+	require.ErrorContains(t, err, "onceward_sessions", "each time")
 }
 
 // If a file was moved away, opening further connections for reading is an error.

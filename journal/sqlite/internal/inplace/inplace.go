@@ -27,7 +27,7 @@ type Files struct {
 	moves atomic.Int32 // of the WAL into the file, by this process, that are under way
 
 	mu    sync.Mutex
-	stamp osfile.Stamp // of the file, when it was last read alone
+	stamp osfile.Stamp // of the file, when it was last read alone; zero: it was not, or is to be read again
 	alone int64        // the latest commit that the file had then, without its WAL
 	older bool         // it lost pages: see notOlder
 	salts [8]byte      // of the WAL when Base last looked
@@ -36,23 +36,16 @@ type Files struct {
 }
 
 // Open returns the files of a journal that is open and was read.
-func Open(path string) (*Files, error) {
-	o := &Files{path: path, names: [3]string{path, path + "-wal", path + "-shm"}}
-	file, stamp, err := osfile.Look(path)
-	if err != nil {
-		return nil, err
-	}
-	o.files[0] = file
-	for i := 1; i < len(o.names); i++ {
-		if o.files[i], err = osfile.Identify(o.names[i]); err != nil {
+func Open(path string) (o *Files, err error) {
+	o = &Files{path: path, names: [3]string{path, path + "-wal", path + "-shm"}}
+	for i, name := range o.names {
+		if o.files[i], err = osfile.Identify(name); err != nil {
 			return nil, err
 		}
 	}
 	if o.wal, err = os.Open(o.names[1]); err != nil {
 		return nil, err
 	}
-	// There is nothing yet that they could have gone back from.
-	_ = o.notOlder(stamp)
 	return o, nil
 }
 

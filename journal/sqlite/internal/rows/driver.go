@@ -67,8 +67,8 @@ type Driver struct {
 	mu     sync.Mutex
 	own    map[string]*flock.Flock // sessions of this process. Each lives as long as its lock is held
 	lost   sync.Map                // IDs of sessions that another process has taken for dead
-	looks  *conn.Conn              // for Alive
-	member *conn.Stmt
+	looks  *conn.Conn              // for isMember; nil: not dialled
+	member stmt
 }
 
 var _ rowstore.Driver = (*Driver)(nil)
@@ -130,15 +130,7 @@ func (d *Driver) open() (err error) {
 		// The first commit into the file, unless another process is busy already.
 		_ = d.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	}
-	if d.sql, err = newStatements(on(d.writer, d.path), d.path, &d.heads); err != nil {
-		return err
-	}
-	if d.looks, err = conn.Dial(d.path, reading); err != nil {
-		return err
-	}
-	if d.member, err = d.looks.Prepare("SELECT 1 FROM onceward_sessions WHERE id = ?"); err != nil {
-		return err
-	}
+	d.sql = newStatements(on(d.writer, d.path), d.path, &d.heads)
 	if err := d.sweep(); err != nil {
 		return err
 	}
@@ -206,24 +198,15 @@ func (d *Driver) dialReader() (*readConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := readerOn(c, d.path, &d.heads)
-	if err != nil {
-		return nil, err
-	}
+	r := readerOn(c, d.path, &d.heads)
 	r.gap = func(ctx context.Context, _ *head) (string, error) { return d.knownGap(ctx), nil }
 	return r, nil
 }
 
-// readerOn closes the connection after an error.
-func readerOn(c *conn.Conn, path string, known *heads) (*readConn, error) {
-	r, err := newReader(on(c, path), path, known)
-	if err == nil {
-		err = r.alone()
-	}
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return &readConn{reader: r, c: c}, nil
+func readerOn(c *conn.Conn, path string, known *heads) *readConn {
+	r := newReader(on(c, path), path, known)
+	r.alone()
+	return &readConn{reader: r, c: c}
 }
 
 // Begin implements rowstore.Driver. This process's transactions wait for each other.
@@ -416,6 +399,5 @@ func (d *Driver) close() error {
 			errs = append(errs, c.Close())
 		}
 	}
-	d.looks = nil
 	return errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ func TestPlansReadIndexes(t *testing.T) {
 	defer d.Close()
 	plan := func(text string, args []any) (steps []string) {
 		t.Helper()
-		s, err := d.looks.Prepare("EXPLAIN QUERY PLAN " + text)
+		s, err := d.writer.Prepare("EXPLAIN QUERY PLAN " + text)
 		require.NoError(t, err)
 		require.NoError(t, s.Each(func(v []driver.Value) error {
 			steps = append(steps, v[3].(string))

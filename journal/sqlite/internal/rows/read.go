@@ -31,9 +31,9 @@ const columns = "o.handle, o.state, o.holder, o.wake_at, o.settled_at, o.told, o
 const withParts = ` FROM onceward_rows o LEFT JOIN onceward_requests q ON q.handle = o.handle LEFT JOIN onceward_answers a ON a.handle = o.handle
 	WHERE o.handle = ?`
 
-func newReader(prepare preparer, path string, known *heads) (*reader, error) {
+func newReader(prepare preparer, path string, known *heads) *reader {
 	r := &reader{prepare: prepare, path: path, known: known, scans: make(map[string]stmt)}
-	return r, prepareAll(prepare, []toPrepare{
+	prepareAll(prepare, []toPrepare{
 		{&r.head, selectHead}, {&r.headSum, selectHeadSum}, {&r.backup, selectBackup},
 		{&r.name, "SELECT handle FROM onceward_names WHERE digest = ?"},
 		{&r.light, "SELECT " + columns + " FROM onceward_rows o WHERE o.handle = ?"},
@@ -42,6 +42,7 @@ func newReader(prepare preparer, path string, known *heads) (*reader, error) {
 		{&r.mark, "SELECT handle FROM onceward_marks WHERE mark = ?"},
 		{&r.holder, "SELECT holder FROM onceward_rows INDEXED BY onceward_rows_held WHERE holder > ? ORDER BY holder LIMIT 1"},
 	})
+	return r
 }
 
 func (r *reader) readHead() (head, error) { return r.known.read(r.headSum, r.head, r.readSealed) }
@@ -77,8 +78,8 @@ func (r *reader) Restored(ctx context.Context) (string, error) {
 }
 
 // alone makes each Find see one state of the file if no transaction has begun.
-func (r *reader) alone() error {
-	return prepareAll(r.prepare, []toPrepare{{&r.begin, "BEGIN"}, {&r.end, "COMMIT"}})
+func (r *reader) alone() {
+	prepareAll(r.prepare, []toPrepare{{&r.begin, "BEGIN"}, {&r.end, "COMMIT"}})
 }
 
 // Find implements rowstore.Reader. The writer has the file's lock, so no row is locked for itself.
@@ -213,21 +214,16 @@ func ascend[T, P any](page []T, at P, after func(P, T) (P, bool)) error {
 
 // each runs a statement that is prepared once.
 func (r *reader) each(ctx context.Context, text string, args []any, f func([]driver.Value) error) error {
-	s, err := r.prepared(text)
-	if err != nil {
-		return err
-	}
-	return s.EachContext(ctx, f, args...)
+	return r.prepared(text).EachContext(ctx, f, args...)
 }
 
-func (r *reader) prepared(text string) (s stmt, err error) {
-	if s = r.scans[text]; s == nil {
-		if s, err = r.prepare(text); err != nil {
-			return nil, err
-		}
+func (r *reader) prepared(text string) stmt {
+	s := r.scans[text]
+	if s == nil {
+		s = r.prepare(text)
 		r.scans[text] = s
 	}
-	return s, nil
+	return s
 }
 
 // bytesOfBodies reads no body: SQLite knows a value's length by the row's header.

@@ -95,10 +95,7 @@ func (d *ReadOnly) dial(mode string) (*readConn, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	r, err := readerOn(c, d.path, new(heads))
-	if err != nil {
-		return nil, err
-	}
+	r := readerOn(c, d.path, new(heads))
 	r.gap = func(_ context.Context, h *head) (string, error) {
 		why, _, err := gap(d.path, h, r.backup)
 		if errors.Is(err, fs.ErrPermission) { // which only who writes needs

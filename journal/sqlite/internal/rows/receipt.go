@@ -93,16 +93,12 @@ func (r *reader) CountReceipts(ctx context.Context) (n rowstore.ReceiptCount, er
 
 // exec runs a statement that is prepared once.
 func (t *tx) exec(text string, args ...any) (int64, error) {
-	s, err := t.prepared(text)
-	if err != nil {
-		return 0, conn.Explain(t.d.path, "write", err)
-	}
 	if t.count != nil {
 		if err := t.count(); err != nil {
 			return 0, conn.Explain(t.d.path, "write the head", err)
 		}
 	}
-	n, err := s.Exec(args...)
+	n, err := t.prepared(text).Exec(args...)
 	return n, conn.Explain(t.d.path, "write", err)
 }
 

@@ -134,17 +134,17 @@ func isKnown(is any) bool { return is == int64(version) || is == int64(sealedVer
 // prepare makes a new journal's tables, unless the file is refused, and reports whether prepare has made the tables.
 // A refused file stays unchanged.
 func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
-	if is, err := recognise(c, path, opts); err != nil {
-		return false, err
-	} else if is {
-		if err := refuse(c, path, opts); err != nil {
-			return false, err
-		}
+	is, err := recognise(c, path, opts)
+	if err == nil && is {
+		err = refuse(c, path, opts)
 	}
-	if err := conn.InTurn(turnTimeout, func() error { return c.Set(writerPragmas) }); err != nil {
-		return false, err
+	if err == nil {
+		err = conn.InTurn(turnTimeout, func() error { return c.Set(writerPragmas) })
 	}
-	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
+	if err == nil {
+		err = c.Exec("BEGIN IMMEDIATE") // which makes the -wal too
+	}
+	if err != nil {
 		return false, err
 	}
 	defer func() {
@@ -152,14 +152,16 @@ func prepare(c *conn.Conn, path string, opts Options) (made bool, err error) {
 			_ = c.Exec("ROLLBACK") // SQLite may have done so itself
 		}
 	}()
-	is, err := recognise(c, path, opts) // another process may have come first
+	if !is {
+		is, err = recognise(c, path, opts) // another process may have come first
+	}
 	if err == nil && !is {
-		err = create(c, opts)
+		made, err = true, create(c, opts)
 	}
-	if err != nil {
-		return false, err
+	if err == nil {
+		err = c.Exec("COMMIT")
 	}
-	return !is, c.Exec("COMMIT")
+	return made, err
 }
 
 // refuse returns ErrDeployment for another deployment's journal.

@@ -59,13 +59,33 @@ func (d *Driver) sweep() error {
 	})
 }
 
+const selectMember = "SELECT 1 FROM onceward_sessions WHERE id = ?"
+
 // isMember reports whether a session has a row. The caller holds d.mu.
 func (d *Driver) isMember(id string) (bool, error) {
-	if d.looks == nil {
+	if d.closed.Load() {
 		return false, journal.ErrClosed
+	}
+	if d.looks == nil {
+		if err := d.dialLooks(); err != nil {
+			return false, conn.Explain(d.path, "read the sessions", err)
+		}
 	}
 	found, err := d.member.First(func([]driver.Value) error { return nil }, id)
 	return found, conn.Explain(d.path, "read the sessions", err)
+}
+
+// dialLooks dials the connection for isMember. A file that has taken the open file's place has other sessions.
+func (d *Driver) dialLooks() error {
+	c, err := conn.Dial(d.path, reading)
+	if err != nil {
+		return err
+	}
+	if err := d.files.InPlace(); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	d.looks, d.member = c, on(c, d.path)(selectMember)
+	return nil
 }
 
 // Now implements rowstore.Driver. A file has no clock.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 
 	codes "modernc.org/sqlite/lib"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/onceward/onceward/journal/sqlite/internal/conn"
 )
 
-// stmt is a statement: prepared on the journal's connection, or in the application's transaction.
+// stmt is a statement on the journal's connection, or in the application's transaction.
 type stmt interface {
 	Exec(args ...any) (int64, error)
 	Each(f func(row []driver.Value) error, args ...any) error
@@ -21,42 +20,64 @@ type stmt interface {
 	First(f func(row []driver.Value) error, args ...any) (bool, error)
 }
 
-type preparer func(text string) (stmt, error)
+// preparer returns the statement with a text.
+type preparer func(text string) stmt
 
-// on prepares statements on a connection to the file at path.
+// statementsOf is how many statements a connection or a transaction has at most, mostly.
+const statementsOf = 64
+
+// on returns the preparer for a connection to the file at path. The connection prepares a statement when the statement is
+// first used: of a program's statements, most are never used.
 func on(c *conn.Conn, path string) preparer {
-	return func(text string) (stmt, error) {
-		s, err := c.Prepare(text)
-		return ownStmt{s, path}, err
+	all := make([]ownStmt, 0, statementsOf)
+	return func(text string) stmt {
+		all = append(all, ownStmt{c: c, text: text, path: path})
+		return &all[len(all)-1]
 	}
 }
 
 // ownStmt is a statement whose errors are explained.
 type ownStmt struct {
-	*conn.Stmt
-	path string
+	c          *conn.Conn
+	prepared   *conn.Stmt // nil: the statement was not used yet
+	text, path string
 }
 
-func (s ownStmt) Exec(args ...any) (int64, error) {
-	n, err := s.Stmt.Exec(args...)
+func (s *ownStmt) prepare() (err error) {
+	if s.prepared == nil {
+		s.prepared, err = s.c.Prepare(s.text)
+	}
+	return err
+}
+
+func (s *ownStmt) Exec(args ...any) (n int64, err error) {
+	if err = s.prepare(); err == nil {
+		n, err = s.prepared.Exec(args...)
+	}
 	return n, s.explain("write", err)
 }
 
-func (s ownStmt) Each(f func([]driver.Value) error, args ...any) error {
-	return s.explain("read", s.Stmt.Each(f, args...))
+func (s *ownStmt) Each(f func([]driver.Value) error, args ...any) error {
+	return s.EachContext(context.Background(), f, args...)
 }
 
-func (s ownStmt) EachContext(ctx context.Context, f func([]driver.Value) error, args ...any) error {
-	return s.explain("read", s.Stmt.EachContext(ctx, f, args...))
+func (s *ownStmt) EachContext(ctx context.Context, f func([]driver.Value) error, args ...any) error {
+	err := s.prepare()
+	if err == nil {
+		err = s.prepared.EachContext(ctx, f, args...)
+	}
+	return s.explain("read", err)
 }
 
-func (s ownStmt) First(f func([]driver.Value) error, args ...any) (bool, error) {
-	found, err := s.Stmt.First(f, args...)
+func (s *ownStmt) First(f func([]driver.Value) error, args ...any) (found bool, err error) {
+	if err = s.prepare(); err == nil {
+		found, err = s.prepared.First(f, args...)
+	}
 	return found, s.explain("read", err)
 }
 
 // explain leaves conn.ErrEnough unchanged.
-func (s ownStmt) explain(doing string, err error) error {
+func (s *ownStmt) explain(doing string, err error) error {
 	switch {
 	case errors.Is(err, conn.ErrEnough):
 		return err
@@ -76,13 +97,10 @@ type toPrepare struct {
 	text string
 }
 
-func prepareAll(prepare preparer, all []toPrepare) (err error) {
+func prepareAll(prepare preparer, all []toPrepare) {
 	for _, p := range all {
-		if *p.to, err = prepare(p.text); err != nil {
-			return fmt.Errorf("%s: %w", p.text, err)
-		}
+		*p.to = prepare(p.text)
 	}
-	return nil
 }
 
 // theirStmt is a statement in the application's transaction. Its errors are explained, too.
@@ -95,10 +113,10 @@ type theirStmt struct {
 
 // in returns the preparer for an application's transaction on the file at path.
 func in(ctx context.Context, tx *sql.Tx, path string) preparer {
-	all := make([]theirStmt, 0, 64) // of a transaction
-	return func(text string) (stmt, error) {
+	all := make([]theirStmt, 0, statementsOf)
+	return func(text string) stmt {
 		all = append(all, theirStmt{ctx, tx, text, path})
-		return &all[len(all)-1], nil
+		return &all[len(all)-1]
 	}
 }
 

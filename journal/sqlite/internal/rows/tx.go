@@ -23,13 +23,9 @@ type statements struct {
 // setHead writes what head.changing returns.
 const setHead = "UPDATE onceward_head SET identity = ?, epoch = ?, base = ?, newest = ?, number = ?, last_at = ?, jumped_at = ?, least_margin = ?, ahead_at = ?, hook = ?, naming = ?, restored = ?, adoptions = ?, deployment = ?, leaps = ?, sum = ?"
 
-func newStatements(prepare preparer, path string, known *heads) (*statements, error) {
-	r, err := newReader(prepare, path, known)
-	if err != nil {
-		return nil, err
-	}
-	s := &statements{reader: *r}
-	return s, prepareAll(prepare, []toPrepare{
+func newStatements(prepare preparer, path string, known *heads) *statements {
+	s := &statements{reader: *newReader(prepare, path, known)}
+	prepareAll(prepare, []toPrepare{
 		{&s.begin, "BEGIN IMMEDIATE"}, {&s.commit, "COMMIT"}, {&s.rollback, "ROLLBACK"},
 		{&s.save, "SAVEPOINT onceward_rows"}, {&s.release, "RELEASE onceward_rows"}, {&s.undo, "ROLLBACK TO onceward_rows"},
 		{&s.setHead, setHead},
@@ -37,7 +33,7 @@ func newStatements(prepare preparer, path string, known *heads) (*statements, er
 		{&s.skipReceipts, "UPDATE onceward_receipts_removed SET handle = max(handle, (SELECT coalesce(max(handle), 0) FROM onceward_receipts)) + 10000000000"},
 		{&s.join, "INSERT INTO onceward_sessions VALUES (?)"},
 		{&s.leave, "DELETE FROM onceward_sessions WHERE id = ?"},
-		{&s.member, "SELECT 1 FROM onceward_sessions WHERE id = ?"},
+		{&s.member, selectMember},
 		{&s.members, "SELECT id FROM onceward_sessions"},
 		{&s.holds, "SELECT 1 FROM onceward_rows WHERE holder = ?1 UNION ALL SELECT 1 FROM onceward_flows WHERE state = 1 AND holder = ?1 LIMIT 1"},
 		{&s.insert, "INSERT INTO onceward_rows (handle, state, holder, wake_at, settled_at, told, reaped, provider, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
@@ -54,6 +50,7 @@ func newStatements(prepare preparer, path string, known *heads) (*statements, er
 		{&s.forget, "DELETE FROM onceward_heard WHERE digest IN (SELECT digest FROM onceward_heard WHERE at < ? LIMIT ?)"},
 		{&s.noAnswer, "DELETE FROM onceward_answers WHERE handle = ?"},
 	})
+	return s
 }
 
 // tx is a process's only open transaction.
@@ -224,11 +221,7 @@ func (t *tx) seal(keys string) error {
 		return err
 	}
 	t.head.version = sealedVersion
-	s, err := t.prepare("UPDATE onceward_sealed SET keys = ?, sum = ?")
-	if err == nil {
-		err = one(s.Exec(keys, int64(format.Sum([]byte(keys)))))
-	}
-	return err
+	return one(t.prepare("UPDATE onceward_sealed SET keys = ?, sum = ?").Exec(keys, int64(format.Sum([]byte(keys)))))
 }
 
 // setHead writes the head.

@@ -53,10 +53,7 @@ func (d *Driver) within(ctx context.Context, theirs journal.Tx) (*within, error)
 		return nil, err
 	}
 	// The transaction writes everything or nothing: the end of ctx breaks off no statement.
-	s, err := newStatements(in(context.WithoutCancel(own), o.tx, d.path), d.path, &d.heads)
-	if err != nil {
-		return nil, err
-	}
+	s := newStatements(in(context.WithoutCancel(own), o.tx, d.path), d.path, &d.heads)
 	t := &within{&tx{d: d, sql: s, reader: &s.reader}}
 	t.count = t.counts
 	// The transaction has the write lock, so only goroutines that share the transaction wait here. Two goroutines at
