@@ -232,14 +232,16 @@ const handlerTime = 25 * time.Second
 var errSlowHandler = errors.New("mysql: deliver: the handler took longer than 25 seconds, and nothing is recorded: let it only write, and do slow work elsewhere")
 
 // DeliverTx applies ev, of kind EventDeliver, and calls f to write in the same transaction, by a Tx whose Driver is a
-// *sql.Tx. The connection ends with the transaction, and so do the session's settings. After 25 seconds f's context ends and
-// nothing is recorded. Four handlers run at a time, and delay only each other. Until f has returned, the operation's other
+// *sql.Tx. The connection ends with the transaction, and so do the session's settings. After 25 seconds f's context ends, the
+// server ends f's statement, and nothing is recorded. Four handlers run at a time, and delay only each other. Until f has returned, the operation's other
 // callers wait. Close waits some seconds for f.
 func (j *Journal) DeliverTx(ctx context.Context, ev machine.Event, f func(context.Context, journal.Tx) error) (machine.Result, error) {
 	return j.store.DeliverTx(ctx, ev, func(ctx context.Context, tx journal.Tx) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.opts.handler, handlerTime), errSlowHandler)
 		defer cancel()
+		stop := context.AfterFunc(ctx, func() { j.driver.End(tx) })
 		err := f(ctx, tx)
+		stop()
 		if over := ctx.Err(); over != nil && (err == nil || errors.Is(err, over)) {
 			err = context.Cause(ctx)
 		}

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type theirTx struct {
 	tx   *sql.Tx
 	d    *Driver   // of BeginTx, whose connection is the journal's own; else nil
 	conn *sql.Conn // likewise
+	name string    // likewise: of a lock that the connection holds
 }
 
 // Driver implements journal.Tx.
@@ -96,12 +98,24 @@ func (d *Driver) BeginTx(ctx context.Context, delivery bool) (journal.Tx, error)
 	}
 	// The end of ctx ends the wait for a connection, and not the transaction.
 	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
+	name := rand.Text()
 	if err == nil {
-		_, err = tx.ExecContext(ctx, "SAVEPOINT "+begun)
+		_, err = tx.ExecContext(ctx, "DO GET_LOCK('"+name+"', 0); SAVEPOINT "+begun)
 	}
 	if err != nil {
 		server.HangUp(conn)
 		return nil, myerr.Explain(err)
 	}
-	return theirTx{tx: tx, d: d, conn: conn}, nil
+	return theirTx{tx: tx, d: d, conn: conn, name: name}, nil
+}
+
+// End ends the connection of a BeginTx, also amid a statement, and the server rolls the transaction back. If the server does not
+// answer, the statement goes on.
+func (d *Driver) End(theirs journal.Tx) {
+	ctx, cancel := context.WithTimeout(d.Background(), server.DialTime)
+	defer cancel()
+	if conn, err := d.side.Conn(ctx); err == nil {
+		d.kill(ctx, conn, theirs.(theirTx).name)
+		_ = conn.Close()
+	}
 }

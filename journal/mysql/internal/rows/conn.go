@@ -329,13 +329,19 @@ func (c *ownConn) AddLane(ctx context.Context, process string, lane int) (fleet.
 // RaiseLane implements fleet.Conn.
 func (c *ownConn) RaiseLane(ctx context.Context, former fleet.Conn, process string, lane int) (fleet.Row, error) {
 	if former != nil {
-		var id sql.NullInt64
-		_ = c.query(ctx, columns.One(&id), "SELECT IS_USED_LOCK(?)", former.(*ownConn).name) // the statements below fail, too
-		if id.Valid {
-			_, _ = c.ExecContext(ctx, "KILL "+strconv.FormatInt(id.Int64, 10)) // it may have ended just now
-		}
+		c.d.kill(ctx, c, former.(*ownConn).name)
 	}
 	return c.lane(ctx, process, lane, func(p *pipeline) {
 		p.queue(nil, "UPDATE {{s}}.lanes SET tenure = tenure + 1 WHERE process = ? AND lane = ?", process, lane)
 	})
+}
+
+// kill ends the connection that holds a lock, also amid a statement, if the server answers.
+func (d *Driver) kill(ctx context.Context, c runner, lock string) {
+	var id sql.NullInt64
+	p := d.pipeline(true)
+	p.queue(columns.One(&id), "SELECT IS_USED_LOCK(?)", lock)
+	if p.send(ctx, c) == nil && id.Valid {
+		_, _ = c.ExecContext(ctx, "KILL "+strconv.FormatInt(id.Int64, 10)) // it may have ended just now
+	}
 }
