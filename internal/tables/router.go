@@ -36,7 +36,7 @@ type listed struct {
 	reader   *reader
 	secrets  *secretNames // nil: no table says what they are
 	compared *Compared
-	row      string // see Route.Row
+	row      func() string // see Route.Row; nil: no table has it
 }
 
 // Route holds the facts about a request that are known before the send.
@@ -181,7 +181,7 @@ func byPattern(p *providers.Provider) (groups [][]*listed) {
 				at[e.Pattern] = n
 				groups = append(groups, nil)
 			}
-			groups[n] = append(groups[n], &listed{*e, Key(e.Key).Form(), newReader(e.Rules), newSecretNames(p, e), NewCompared(p, e), digestOf(e)})
+			groups[n] = append(groups[n], &listed{*e, Key(e.Key).Form(), newReader(e.Rules), newSecretNames(p, e), NewCompared(p, e), sync.OnceValue(func() string { return digestOf(e) })})
 		}
 	}
 	return groups
@@ -196,7 +196,12 @@ func digestOf(e *providers.Endpoint) string {
 
 // Row returns a digest of the endpoint as the table states it, or "" if no table does. Two releases of a table with equal rows have
 // equal digests.
-func (rt *Route) Row() string { return rt.at.row }
+func (rt *Route) Row() string {
+	if rt.at.row == nil {
+		return ""
+	}
+	return rt.at.row()
+}
 
 func safe(method string) bool {
 	switch method {
