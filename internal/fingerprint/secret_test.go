@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/fingerprint"
+	"github.com/onceward/onceward/internal/sample"
 )
 
 func entry(t testing.TB, ticket string) fingerprint.Input {
@@ -146,9 +147,6 @@ func TestFingerprintsOfSecretsNeverChange(t *testing.T) {
 	}
 }
 
-// much is a body, or a query, that a stranger may have made.
-const much = 2 << 20
-
 func repeatUpTo(size int, piece func(i int) string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -160,6 +158,7 @@ func repeatUpTo(size int, piece func(i int) string) string {
 // Fingerprints of large bodies are fast. A fingerprint in quadratic time would not end within a test.
 func TestFingerprintsOfLargeBodies(t *testing.T) {
 	t.Parallel()
+	much := sample.Size(128<<10, 2<<20) // of a stranger's body or query
 	contentType, _ := multipartBody(t, "b")
 	for name, in := range map[string]fingerprint.Input{
 		"a form of lists":                 {ContentType: formType, Body: []byte(repeatUpTo(much, func(i int) string { return fmt.Sprintf("%d[]&", i) }))},

@@ -17,6 +17,14 @@ const Variable = "ONCEWARD_EVERY_CASE"
 // Takes reports whether a test runs its i-th case: one case in n by default, each if every case runs.
 func Takes(i, n int) bool { return i%n == 0 || os.Getenv(Variable) != "" }
 
+// Size returns the size of a test's input, or the number of its steps: byDefault, or whole if every case runs.
+func Size(byDefault, whole int) int {
+	if os.Getenv(Variable) != "" {
+		return whole
+	}
+	return byDefault
+}
+
 // TakesName is Takes for cases that are known by their names.
 func TakesName(name string, n int) bool {
 	h := fnv.New32a()

@@ -75,7 +75,7 @@ func TestAnswerIsReadHoweverLongAndCoded(t *testing.T) {
 		{"gzip that breaks off", "gzip that breaks off", "gzip", long, 0, onceward.StateUnknown},
 		{"a coding that is not known", "gzip", "br", long, 0, onceward.StateUnknown},
 		{"of another coding than declared", "zstd", "gzip", long, 0, onceward.StateUnknown},
-		{"a bomb", "gzip", "gzip", `{"data":{"id":"1"},"pad":"` + strings.Repeat("x", 64<<20) + `"}`, 0, onceward.StateUnknown},
+		{"a bomb", "gzip", "gzip", `{"data":{"id":"1"},"pad":"` + strings.Repeat("x", tables.MaxAnswerBody) + `"}`, 0, onceward.StateUnknown},
 	} {
 		virtual(t, row.name, func(t *testing.T) {
 			text := coded(t, row.coding, row.text)

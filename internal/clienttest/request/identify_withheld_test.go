@@ -13,6 +13,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/providers"
 )
 
@@ -110,7 +111,7 @@ func synctestTwo(t *testing.T, one, another string, other bool) {
 // Work on untrusted input is proportional to its size. Quadratic work would not end within a test.
 func TestUntrustedInputTakesTimeInProportion(t *testing.T) {
 	t.Parallel()
-	const size = 2 << 20
+	size := sample.Size(128<<10, 2<<20)
 	many := func(format string) string {
 		var b strings.Builder
 		for i := 0; b.Len() < size; i++ {
