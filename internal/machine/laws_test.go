@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -475,7 +476,7 @@ func brokenLaws(op journal.Operation, live bool, ev machine.Event) []string {
 
 func TestTheLawsHoldForAnyInput(t *testing.T) {
 	d := seeded(11)
-	for i := range 15_000 {
+	for i := range sample.Size(5_000, 15_000) {
 		op, live, ev := drawStep(d)
 		require.Emptyf(t, brokenLaws(op, live, ev), "case %d: %+v\nlive %v\n%+v", i, op, live, ev)
 	}

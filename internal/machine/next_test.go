@@ -342,7 +342,7 @@ func TestNextInEverySituation(t *testing.T) {
 		if got.decision != row.decision || got.state != row.state || got.generation != row.generation {
 			report("%v: got %s %s +%d, expected: %s", s, got.decision, got.state, got.generation, row.text)
 		}
-		if sample.Takes(seen, 7) {
+		if sample.Takes(seen, 20) {
 			if broken := brokenLaws(op, live, ev); len(broken) > 0 {
 				report("%v: breaks %q", s, broken)
 			}
