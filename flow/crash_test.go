@@ -20,6 +20,7 @@ import (
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/providers"
 	"github.com/onceward/onceward/providers/providertest"
@@ -145,18 +146,23 @@ var recordPoints = []point{
 // flowCrashes are all boundaries inside and between steps, and pairs of them.
 func flowCrashes() (all []flowCrash) {
 	all = append(crashesAt(0, len(rideSteps), callPoints...), crashesAt(0, 2*len(rideSteps), recordPoints...)...)
-	for _, at := range []point{inTransaction, beforeRecord, beforeItCommit} {
-		all = append(all, flowCrash{{At: at}}, flowCrash{{At: at}, {At: at}})
+	for i, at := range []point{inTransaction, beforeRecord, beforeItCommit} {
+		all = append(all, flowCrash{{At: at}})
+		if sample.Takes(i, 3) {
+			all = append(all, flowCrash{{At: at}, {At: at}})
+		}
 	}
 	for _, kind := range []machine.FlowEventKind{machine.FlowEventBegin, machine.FlowEventFinish} {
 		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
 	}
 	cutOff := doom{At: oncetest.AfterEvent(machine.EventBegin), Pass: 1}
-	for _, at := range []point{
+	for i, at := range []point{
 		beforeFlowEvent(machine.FlowEventClaim), afterFlowEvent(machine.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
 		beforeFlowEvent(machine.FlowEventRecord), afterFlowEvent(machine.FlowEventRecord), oncetest.AfterEvent(machine.EventComplete), beforeFlowEvent(machine.FlowEventFinish),
 	} {
-		all = append(all, flowCrash{cutOff, {At: at}})
+		if sample.Takes(i, 2) {
+			all = append(all, flowCrash{cutOff, {At: at}})
+		}
 	}
 	return all
 }
@@ -275,9 +281,13 @@ func TestKilledAnywhereAnEnqueuedFlowFinishes(t *testing.T) {
 	}
 }
 
-// inboundCrashes are all boundaries of the steps of a flow that is given up, and of their undos.
+// inboundCrashes are all boundaries of the steps of a flow that is given up, and of their undos. By default
+// flowCrashes alone has those of the steps.
 func inboundCrashes() (all []flowCrash) {
-	for _, first := range []int{0, len(orderSteps)} { // forward, and undoing
+	for i, first := range []int{len(orderSteps), 0} { // undoing, and forward
+		if !sample.Takes(i, 2) {
+			continue
+		}
 		all = append(all, crashesAt(first, len(orderSteps), callPoints...)...)
 		all = append(all, crashesAt(2*first, 2*len(orderSteps), recordPoints...)...)
 	}
@@ -285,11 +295,13 @@ func inboundCrashes() (all []flowCrash) {
 		all = append(all, flowCrash{{At: beforeFlowEvent(kind)}}, flowCrash{{At: afterFlowEvent(kind)}})
 	}
 	undoing := doom{At: afterFlowEvent(machine.FlowEventGiveUp)}
-	for _, at := range []point{
+	for i, at := range []point{
 		beforeFlowEvent(machine.FlowEventClaim), afterFlowEvent(machine.FlowEventClaim), oncetest.AfterConnect, oncetest.AfterLastByte,
 		oncetest.AfterEvent(machine.EventComplete), beforeFlowEvent(machine.FlowEventRecord), afterFlowEvent(machine.FlowEventRecord), beforeFlowEvent(machine.FlowEventUndo),
 	} {
-		all = append(all, flowCrash{undoing, {At: at}})
+		if sample.Takes(i, 2) {
+			all = append(all, flowCrash{undoing, {At: at}})
+		}
 	}
 	return all
 }

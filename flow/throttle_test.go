@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/flow"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/memory"
@@ -81,7 +82,7 @@ func TestThrottledFlowsBesideAnOutage(t *testing.T) {
 			p := waitingFlows(t, l, flows, func(int) string { return chargeURL }, row.options...)
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- p.Run(ctx) }()
+			go func() { done <- p.Run(seam.Seldom(ctx, time.Minute)) }()
 			pass(10 * time.Minute)
 			t.Log(reached.Load(), "requests")
 			assert.Less(t, reached.Load(), int64(40))
