@@ -25,6 +25,7 @@ import (
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/internal/oncetest"
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/internal/soak"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/sqlite"
@@ -283,7 +284,8 @@ func TestKillAtAnyPointIsOnceOrUnknown(t *testing.T) {
 	t.Parallel()
 	var cases []crash
 	for i, c := range crashes() {
-		if soak.On() || c.name == "Stripe" && c.naming == journal.Named || i%11 == 0 {
+		stripes := c.name == "Stripe" && c.naming == journal.Named && (len(c.kills) == 1 || sample.Takes(i, 3))
+		if soak.On() || stripes || i%11 == 0 && sample.Takes(i, 22) {
 			cases = append(cases, c)
 		}
 	}
