@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/onceward/onceward/internal/sample"
 	"github.com/onceward/onceward/internal/tables"
 	"github.com/onceward/onceward/providers"
 )
@@ -84,6 +85,9 @@ func TestUnreadableBodyIsIgnored(t *testing.T) {
 	for _, p := range adapters() {
 		router := newRouter(t, p)
 		for _, e := range p.Endpoints {
+			if !sample.TakesName(p.Name+" "+e.Pattern, 4) {
+				continue
+			}
 			rt := router.Route(requestFor(p, e.Pattern).Method, requestFor(p, e.Pattern).URL)
 			rt.Endpoint = &e // even if its action differs
 			for _, status := range statuses {
