@@ -402,9 +402,11 @@ func (l *Teller) Runs(d time.Duration) {
 	ctx, stop := context.WithTimeout(l.T.Context(), d)
 	defer stop()
 	switch { // due work is done in time all the same
+	case d > 7*24*time.Hour:
+		ctx = seam.Seldom(ctx, time.Hour)
 	case d > 24*time.Hour:
 		ctx = seam.Seldom(ctx, 10*time.Minute)
-	case d > time.Hour:
+	case d > 10*time.Minute:
 		ctx = seam.Seldom(ctx, time.Minute)
 	}
 	assert.ErrorIs(l.T, l.Run(ctx), context.DeadlineExceeded)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/backoff"
+	"github.com/onceward/onceward/internal/seam"
 	"github.com/onceward/onceward/internal/soak"
 )
 
@@ -40,7 +41,7 @@ func outage(t *testing.T, operations int, lasts time.Duration, budget backoff.Bu
 	mu.Unlock()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx) }()
+	go func() { done <- p.Run(seam.Seldom(ctx, time.Minute)) }()
 	began := time.Now()
 	pass(lasts)
 	back := time.Now()

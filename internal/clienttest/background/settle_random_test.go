@@ -38,7 +38,7 @@ func TestOutcomesAreBookedInAnyOrder(t *testing.T) {
 				}
 				return err
 			}}})
-			s.runs(t, context.Background())
+			s.runs(t, seldom())
 			ref, wanted := onceward.Ref{ID: "order-1"}, true
 			answers := []reply{says(200, paid), loses(), refuses(), unavailable}
 			for range 12 {

@@ -129,7 +129,7 @@ func TestRefusedCredentialInTheBackground(t *testing.T) {
 				require.NoError(t, err)
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				go func() { _ = p.Run(ctx) }()
+				go func() { _ = p.Run(seam.Seldom(ctx, time.Minute)) }()
 				pass(30 * time.Minute)
 				// The credential pauses for 30 s, then twice as long each time, up to ten minutes. That makes seven
 				// probes, and one more if a single refusal causes no pause. The operations that run at the first

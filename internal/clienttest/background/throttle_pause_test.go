@@ -36,7 +36,7 @@ func TestPauseAfterAnOutageIsShortForAName(t *testing.T) {
 // Callers cut our own pause short, once in each policy delay.
 func TestPauseIsCutShortOnceInADelay(t *testing.T) {
 	t.Parallel()
-	const outage, delay = 2 * time.Minute, 2 * time.Second
+	const outage, delay = 30 * time.Second, 2 * time.Second
 	each(t, "two processes, five callers each", func(t *testing.T, j machine.Store) {
 		var tried atomic.Int64
 		l := (&line{}).Always(doing(func() { tried.Add(1) }, refuses()))
