@@ -155,7 +155,7 @@ func repeatUpTo(size int, piece func(i int) string) string {
 	return b.String()
 }
 
-// Fingerprints of large bodies are fast. A fingerprint in quadratic time would not end within a test.
+// Fingerprints of large bodies are fast. With every case, a fingerprint in quadratic time would not end within a test.
 func TestFingerprintsOfLargeBodies(t *testing.T) {
 	t.Parallel()
 	much := sample.Size(128<<10, 2<<20) // of a stranger's body or query
