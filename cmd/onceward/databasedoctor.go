@@ -71,13 +71,17 @@ func (d *database) examineHolders(ctx context.Context, tx *sql.Tx, x *examinatio
 	return nil
 }
 
-// encrypted adds the check of this command's connection. near means that the connection stays on this machine.
-func (x *examination) encrypted(is, near bool, toDo string) {
-	says := "the connection is encrypted"
+// encrypted adds the check of this command's connection. proven means that a certificate has shown which server answers, and
+// near means that the connection stays on this machine.
+func (x *examination) encrypted(is, proven, near bool, toDo string) {
+	says, wrong := "the connection is encrypted", "the connection is not encrypted, or ends at a pooler: others on the network can read bodies"
+	if is && !proven {
+		wrong = "the connection is encrypted, and no certificate is checked: another program on the network can answer for the server"
+	}
 	if !is {
 		says = "the connection stays on this machine"
 	}
-	x.judge(is || near, says, checked{"tls", levelWarn, "the connection is not encrypted, or ends at a pooler: others on the network can read bodies", toDo, "journal"})
+	x.judge(is && proven || near, says, checked{"tls", levelWarn, wrong, toDo, "journal"})
 }
 
 // connections adds the check of how many of the server's connections are taken.

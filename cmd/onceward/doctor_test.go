@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -189,4 +190,34 @@ func sqlExec(t *testing.T, path, statement string) {
 	_, err = db.Exec(statement)
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
+}
+
+// Encryption without a checked certificate is a finding, since another program on the network can answer for the server.
+func TestDoctorOfAnUnprovenServer(t *testing.T) {
+	for address, proven := range map[string]bool{
+		"mysql://shop@db.example.com/?tls=true": true, "mysql://shop@db.example.com/?tls=skip-verify": false, "mysql://shop@db.example.com/?tls=preferred": false,
+		"postgres://shop@db.example.com/shop?sslmode=verify-full": true, "postgres://shop@db.example.com/shop?sslmode=verify-ca": true,
+		"postgres://shop@db.example.com/shop?sslmode=require": false, "postgres://shop@db.example.com/shop": false,
+	} {
+		t.Run(address, func(t *testing.T) {
+			c := &command{journal: address}
+			var is bool
+			if strings.HasPrefix(address, "mysql") {
+				m, err := c.mySQL()
+				require.NoError(t, err)
+				is = m.proven()
+			} else {
+				p, err := c.postgreSQL()
+				require.NoError(t, err)
+				is = p.proven()
+			}
+			assert.Equal(t, proven, is)
+			for near, want := range map[bool]string{true: levelOK, false: map[bool]string{true: levelOK, false: levelWarn}[proven]} {
+				x := new(examination)
+				x.encrypted(true, is, near, "")
+				require.Len(t, x.Checks, 1)
+				assert.Equal(t, want, x.Checks[0].Level)
+			}
+		})
+	}
 }

@@ -80,10 +80,13 @@ func (m *mySQL) examineConnection(ctx context.Context, tx *sql.Tx, x *examinatio
 		return err
 	}
 	host, _, _ := net.SplitHostPort(m.cfg.Addr)
-	x.encrypted(is["Ssl_cipher"] != "", m.cfg.Net == "unix" || address.IsLoopback(host), "set tls=true, for the application too")
+	x.encrypted(is["Ssl_cipher"] != "", m.proven(), m.cfg.Net == "unix" || address.IsLoopback(host), "set tls=true, for the application too")
 	x.connections(used, most)
 	return nil
 }
+
+// proven reports whether a certificate shows which server answers.
+func (m *mySQL) proven() bool { return m.cfg.TLS != nil && !m.cfg.TLS.InsecureSkipVerify }
 
 // examineTables looks for transactions that keep the server from purging old rows. An account without the privilege PROCESS
 // does not see the transactions.

@@ -60,9 +60,15 @@ func (p *postgreSQL) examineConnection(ctx context.Context, tx *sql.Tx, x *exami
 	if err != nil {
 		return err
 	}
-	x.encrypted(encrypted != nil && *encrypted, strings.HasPrefix(p.cfg.Host, "/") || address.IsLoopback(p.cfg.Host), "set sslmode=verify-full, for the application too")
+	x.encrypted(encrypted != nil && *encrypted, p.proven(), strings.HasPrefix(p.cfg.Host, "/") || address.IsLoopback(p.cfg.Host), "set sslmode=verify-full, for the application too")
 	x.connections(used, most)
 	return nil
+}
+
+// proven reports whether a certificate shows which server answers. Under sslmode=verify-ca, a function of the driver checks it.
+func (p *postgreSQL) proven() bool {
+	c := p.cfg.TLSConfig
+	return c != nil && (!c.InsecureSkipVerify || c.VerifyPeerCertificate != nil)
 }
 
 // examineTables looks for causes that keep the server from vacuuming.

@@ -22,8 +22,9 @@ import (
 
 // Each setting that loses commits or spoils rows is refused by its name.
 func TestUnsafeServersAreRefused(t *testing.T) {
-	server := mysqltest.Start(t, mysqltest.Durable(), mysqltest.Setting("log-bin", "binlog"), mysqltest.Setting("sync-binlog", "1"), mysqltest.Setting("binlog-format", "ROW"),
-		mysqltest.Setting("innodb-rollback-on-timeout", "1"))
+	settings, pool := certified(t)
+	server := mysqltest.Start(t, append(settings, mysqltest.Durable(), mysqltest.Setting("log-bin", "binlog"), mysqltest.Setting("sync-binlog", "1"), mysqltest.Setting("binlog-format", "ROW"),
+		mysqltest.Setting("innodb-rollback-on-timeout", "1"))...)
 	opts := options(t, server)
 	opts.Unsafe = false
 	_ = open(t, server, opts).Close()
@@ -61,6 +62,7 @@ func TestUnsafeServersAreRefused(t *testing.T) {
 			assert.ErrorContains(t, err, name)
 		})
 	}
+	t.Run("encryption", func(t *testing.T) { encrypts(t, server, opts, pool) })
 	t.Run("an open journal", func(t *testing.T) {
 		j := open(t, server, opts)
 		server.Exec(t, "SET GLOBAL sync_binlog = 0")

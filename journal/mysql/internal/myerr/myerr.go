@@ -6,6 +6,7 @@ package myerr
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -150,6 +151,7 @@ func IsStatements(err error) bool {
 func Explain(err error) error {
 	var own *Error
 	var server *mysql.MySQLError
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case err == nil, errors.As(err, &own), errors.Is(err, context.Canceled):
 		return err
@@ -161,6 +163,10 @@ func Explain(err error) error {
 		return &Error{server.Number, reason}
 	case err == context.DeadlineExceeded:
 		return err
+	case errors.As(err, &certificate):
+		return &Error{0, certificate.Err.Error() + ": the DSN has to name the certificate's host, and this machine has to trust the certificate's authority"}
+	case errors.Is(err, mysql.ErrNoTLS):
+		return &Error{0, "the server has no TLS, which the DSN asks for: set up TLS on the server"}
 	case errors.Is(err, mysql.ErrPktTooLarge):
 		return TooLarge()
 	case IsConnections(err) && !strings.HasPrefix(err.Error(), "mysql: "):
