@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -180,6 +181,13 @@ func (c *caller) get(ref journal.Ref) journal.Operation {
 }
 
 // sideBySide runs do n times in several goroutines, which share commits.
+// elsewhere completes so many operations that a list has passed its first pages, and an earlier operation is in another page
+// of a file.
+func elsewhere(c *caller) {
+	const many = 400
+	sideBySide(many, func(i int) { c.completeDelivered(c.begin(named(fmt.Sprint("other-", i)))) })
+}
+
 func sideBySide(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	const goroutines = 64

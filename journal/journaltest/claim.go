@@ -35,11 +35,11 @@ var claimTests = []test{
 		assert.Empty(t, c.claim(100), "everything is held by a live session")
 	}},
 	{"takes only due operations among many others", func(t *testing.T, h Harness) {
-		const many = 1500
+		const many = 450
 		c := newCaller(t, h.Journal)
 		sideBySide(many, func(i int) {
 			due := noon.Add(12 * time.Hour)
-			if i%500 == 0 {
+			if i%150 == 0 {
 				due = noon.Add(time.Second)
 			}
 			c.park(c.begin(named(fmt.Sprint("op-", i))), due)

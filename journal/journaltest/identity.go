@@ -80,7 +80,7 @@ var identityTests = []test{
 		c.decide(ask("seen before its end"), machine.Replay)
 	}},
 	{"many generated IDs are all found, also by the next process", func(t *testing.T, h Harness) {
-		const many = 2500
+		const many = 900 // names on several pages of an index
 		c := newCaller(t, h.Journal)
 		handles := make([]int64, many)
 		sideBySide(many, func(i int) {
