@@ -3,17 +3,13 @@
 package sqlite_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/onceward/onceward/internal/machine"
 	"github.com/onceward/onceward/journal"
 )
 
@@ -43,21 +39,4 @@ func TestSessionNotBegunLeavesNoFile(t *testing.T) {
 	_, err = j.Join(t.Context())
 	require.NoError(t, err)
 	assert.Len(t, sessionFiles(t, path), 1, "that of the new one")
-}
-
-// However long another process keeps the file, a writer waits no longer than ten seconds.
-func TestBusyTimeoutEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	require.NoError(t, open(t, path).Close())
-	other := anotherProcess(t, path)
-	synctest.Test(t, func(t *testing.T) {
-		j := open(t, path)
-		_, err := other.ExecContext(context.Background(), "BEGIN IMMEDIATE")
-		require.NoError(t, err)
-		_, err = j.Apply(t.Context(), machine.Event{Kind: machine.EventClock, At: time.Now()})
-		require.ErrorContains(t, err, "another process")
-		_, err = other.ExecContext(context.Background(), "ROLLBACK")
-		require.NoError(t, err)
-		require.NoError(t, j.Close())
-	})
 }

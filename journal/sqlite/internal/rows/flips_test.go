@@ -104,7 +104,7 @@ func TestBitThatFlips(t *testing.T) {
 	again, noticed := 0, 0
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		for n := range soak.Times(4, 30) {
-			if !sample.Takes(n, 2) && !soak.On() {
+			if !sample.Takes(n, 4) && !soak.On() {
 				continue
 			}
 			p := kinds[kind][random.IntN(len(kinds[kind]))]
