@@ -87,7 +87,7 @@ func TestTheWALStaysBoundedBesideLocalSteps(t *testing.T) {
 		sqlite.Checkpointed(j) // otherwise the WAL grows for as long as the checkpointer is held up
 		tx, err := j.BeginSQL(t.Context())
 		require.NoError(t, err)
-		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (randomblob(65536))")
+		_, err = tx.ExecContext(t.Context(), "INSERT INTO notes VALUES (zeroblob(65536))")
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit())
 	}
