@@ -1,3 +1,5 @@
+// Package objects_test tests Client.Objects with package compare and a real journal. It also has a storm of kills over
+// a service whose webhooks are lost, and the comparison after it.
 package objects_test
 
 import (

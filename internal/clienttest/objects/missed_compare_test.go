@@ -1,6 +1,6 @@
 //go:build unix
 
-package missed_test
+package objects_test
 
 import (
 	"fmt"

@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package missed_test has a kill storm over a service whose webhooks are lost, and the comparison after it.
-package missed_test
+package objects_test
 
 import (
 	"context"
