@@ -164,7 +164,7 @@ func KilledAtEachStep(t *testing.T, shop func(t *testing.T) Shop) {
 					return true
 				}
 				return p.Count(t, "booked") > 0
-			}, 30*time.Second, 20*time.Millisecond)
+			}, 30*time.Second, 100*time.Millisecond)
 			require.NoError(t, s.Settle(t.Context()))
 			assert.Equal(t, 1, p.Count(t, "orders"))
 			assert.Equal(t, 1, p.Count(t, "booked"))
