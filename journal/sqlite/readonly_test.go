@@ -21,7 +21,7 @@ import (
 )
 
 // served is the number of operations that a child begins before it prints that it serves: more than a list reads at once.
-const served = 600
+const served = 350
 
 // childServes begins and completes operations until it is killed. It prints a line once the first are there.
 func childServes(path string) error {

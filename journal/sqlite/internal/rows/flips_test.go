@@ -171,11 +171,12 @@ func TestPageWhoseRowsAreOutOfOrder(t *testing.T) {
 
 // A page that SQLite can't read fails the requests that need it. Other requests of the same transaction are answered.
 func TestPageThatCanNotBeRead(t *testing.T) {
+	sound := everything(t)
+	names := many(t, sound, 400)
+	size, kinds := pagesOf(t, sound)
 	for _, table := range []string{"onceward_rows", "onceward_names", "onceward_answers"} {
 		t.Run(table, func(t *testing.T) {
-			path := everything(t)
-			names := many(t, path, 400)
-			size, kinds := pagesOf(t, path)
+			path := copied(t, sound)
 			content, err := os.ReadFile(path)
 			require.NoError(t, err)
 			content[(kinds[table+", leaf"][0].number-1)*size] = 0 // no kind of page
