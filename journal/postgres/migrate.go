@@ -23,6 +23,8 @@ func Migrations() fs.FS { return schema.Migrations() }
 //
 // A statement waits for a lock at most five seconds, so others don't queue behind the statement for longer. After such a
 // failure Migrate tries the statement again, five times in all, then fails. Call Migrate again: finished steps stay.
+//
+// Migrate returns ErrUnsafe, and changes nothing, for a schema without a journal that has a table by a name of the journal's.
 func Migrate(ctx context.Context, connString, schema string) error {
 	cfg, err := pgx.ParseConfig(connString)
 	if err != nil {

@@ -142,3 +142,21 @@ func TestMigrationOfAJournalWithoutItsRow(t *testing.T) {
 	require.ErrorIs(t, err, postgres.ErrUnsafe)
 	assert.ErrorContains(t, err, "was it truncated?")
 }
+
+// Migrate changes nothing in another application's schema that has tables by the journal's names. It says which table.
+func TestMigrateSparesAnotherApplicationsTables(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	for table, columns := range map[string]string{"journal": "id int, amount numeric", "sessions": "id text, data bytea", "migrations": "id serial, migration text, batch int", "handles": "id int"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			opts := durable(t, server)
+			server.Exec(t, `CREATE SCHEMA "`+opts.Schema+`"`)
+			server.Exec(t, `CREATE TABLE "`+opts.Schema+`".`+table+" ("+columns+")")
+			err := postgres.Migrate(t.Context(), server.URL(), opts.Schema)
+			require.ErrorIs(t, err, postgres.ErrUnsafe)
+			require.ErrorContains(t, err, "has "+table)
+			assert.Equal(t, "1", setting(t, server.Conn(t), "SELECT count(*)::text FROM pg_tables WHERE schemaname = '"+opts.Schema+"'"), "nothing is made")
+		})
+	}
+}

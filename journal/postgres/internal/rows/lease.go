@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/journal/internal/fleet"
 	"github.com/onceward/onceward/journal/internal/leased"
 	"github.com/onceward/onceward/journal/postgres/internal/pgerr"
+	"github.com/onceward/onceward/journal/postgres/internal/schema"
 	"github.com/onceward/onceward/journal/postgres/internal/server"
 )
 
@@ -127,7 +128,7 @@ func (t *tx) CutOff(ctx context.Context, word, restored string, told int64) erro
 	if err := t.run(ctx, "UPDATE {{s}}.sessions SET buried_at = clock_timestamp() WHERE buried_at IS NULL"); err != nil {
 		return err
 	}
-	for _, sequence := range server.Sequences {
+	for _, sequence := range schema.Sequences {
 		if err := t.run(ctx, strings.ReplaceAll(cutHandles, "{{q}}", sequence)); err != nil {
 			return err
 		}

@@ -35,6 +35,12 @@ const least = 5
 
 var tables = store.Schema{Store: "postgres", Needed: 7, Writer: 4}
 
+// Tables are the journal's tables but journal itself: a role needs all privileges on them. Sequences give handles.
+var (
+	Tables    = []string{"sessions", "lanes", "operations", "names", "requests", "answers", "marks", "heard", "flows", "flow_steps", "receipts", "heads", "bookmarks"}
+	Sequences = []string{"handles", "receipt_handles", "flow_handles"}
+)
+
 //go:embed migrations/*.sql
 var migrations embed.FS
 
@@ -130,14 +136,23 @@ func create(ctx context.Context, db *sql.DB, q, plain string) error {
 	return err
 }
 
-// checkFormer rejects a schema that can't be migrated, before anything is written.
+// checkFormer rejects a schema that can't be migrated, before anything is written. Of a schema without a journal, it rejects one
+// that has a relation by a name of the journal's: it is another application's, or left of a lost journal. A killed Migrate may
+// have left the table migrations.
 func checkFormer(ctx context.Context, db *sql.DB, q string) error {
 	var there bool
-	if err := db.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", q+".journal").Scan(&there); err != nil || !there {
+	var taken sql.NullString
+	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'schema_version'), "+
+		"(SELECT min(relname::text) FROM pg_class c WHERE relnamespace = to_regnamespace($2) AND (relname = ANY($3) OR relname = 'migrations' AND NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attname = 'version_id')))",
+		q+".journal", q, slices.Concat([]string{"journal", "commits"}, Tables, Sequences)).Scan(&there, &taken)
+	switch {
+	case err != nil || !there && !taken.Valid:
 		return err
+	case !there:
+		return fmt.Errorf("%w: the schema %s has %s and no journal: give the journal a schema of its own by Options.Schema, or restore the journal's backup", ErrUnsafe, q, taken.String)
 	}
 	var version int
-	err := db.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version)
+	err = db.QueryRowContext(ctx, "SELECT schema_version FROM "+q+".journal").Scan(&version)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return ErrNoRow

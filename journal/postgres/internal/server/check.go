@@ -146,10 +146,10 @@ func (s *Server) checkGrants(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	need(s.schema+".journal", "SELECT", "UPDATE")
-	for _, table := range tables {
+	for _, table := range schema.Tables {
 		need(s.schema+"."+table, "SELECT", "INSERT", "UPDATE", "DELETE")
 	}
-	for _, sequence := range append([]string{"commits"}, Sequences...) {
+	for _, sequence := range append([]string{"commits"}, schema.Sequences...) {
 		need("SEQUENCE "+s.schema+"."+sequence, "USAGE", "SELECT")
 	}
 	// The schema's version reports missing tables.
