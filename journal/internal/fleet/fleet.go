@@ -189,7 +189,12 @@ func (f *Fleet) SetSealed(sealed string) { f.sealed.Store(&sealed) }
 // enroll makes this process a member.
 func (f *Fleet) enroll(ctx context.Context, c Conn) (m *leased.Member, err error) {
 	m = &leased.Member{ID: rand.Text()}
-	if m.Epoch, err = c.Enroll(ctx, m.ID); err != nil {
+	for { // each try waits by itself
+		if m.Epoch, err = c.Enroll(ctx, m.ID); err == nil || !f.db.FateOf(err).Locked || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	m.Heard.Store(time.Now().UnixNano())

@@ -58,7 +58,8 @@ type Conn interface {
 	// Commits returns the lanes' batches of a process, and when the journal's latest session began.
 	Commits(ctx context.Context, process string) (batches map[int]int64, joined time.Time, err error)
 
-	// Enroll makes a row for a process's own session, and returns the epoch.
+	// Enroll makes a row for a process's own session, and returns the epoch. It waits for a transaction that begins another
+	// epoch, which may not see the row.
 	Enroll(ctx context.Context, id string) (epoch int64, err error)
 	// Renew renews sessions that live in the epoch, and returns them.
 	Renew(ctx context.Context, epoch int64, ids []string) (map[string]Lease, error)

@@ -245,6 +245,7 @@ func (c *ownConn) Commits(ctx context.Context, process string) (batches map[int]
 // Enroll implements fleet.Conn.
 func (c *ownConn) Enroll(ctx context.Context, id string) (epoch int64, err error) {
 	err = c.alone(ctx, func(p *pipeline) {
+		p.queue(ignored, "SELECT one FROM {{s}}.journal{{share}}")
 		p.queue(nil, "INSERT INTO {{s}}.sessions (id, process, epoch, expires_at, started_at, host, pid) SELECT ?, ?, epoch, "+nowSQL+" + ?, "+nowSQL+", ?, ? FROM {{s}}.journal", id, id, c.d.ttl(), fleet.Hostname(), os.Getpid())
 		p.queue(columns.One(&epoch), "SELECT epoch FROM {{s}}.sessions WHERE id = ?", id)
 	})

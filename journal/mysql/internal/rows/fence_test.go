@@ -1,6 +1,7 @@
 package rows_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -133,4 +134,29 @@ func TestASessionThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 	living, err := f.of.Living(t.Context(), []string{"slow"})
 	require.NoError(t, err)
 	assert.NotEmpty(t, living)
+}
+
+// A process that starts while a confirmation is on its way belongs to the epoch that the confirmation begins.
+func TestAProcessThatStartsDuringAConfirmation(t *testing.T) {
+	f := newFence(t, true)
+	release := holding(t, f.server, "SELECT 1 FROM "+f.name+".handles WHERE name = ? FOR UPDATE", []byte("flows"))
+	confirmed, started := make(chan error, 1), make(chan *rows.Driver, 1)
+	go func() { confirmed <- f.of.Confirm(t.Context()) }()
+	require.Eventually(t, func() bool { return f.waiting(1) }, time.Minute, answers)
+	go func() { started <- driver(t, f.server, f.name) }()
+	require.Eventually(t, func() bool { return len(started) > 0 || f.waiting(2) }, time.Minute, 10*time.Millisecond)
+	release()
+	require.NoError(t, <-confirmed)
+	d := <-started
+	t.Cleanup(func() { _ = d.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := rowstore.ErrLocked
+	var tx rowstore.Tx
+	for errors.Is(err, rowstore.ErrLocked) {
+		tx, _, _, err = d.Begin(ctx, rowstore.Keys{})
+	}
+	require.NoError(t, err)
+	tx.Rollback()
+	assert.EqualValues(t, 2, d.Member().Epoch)
 }

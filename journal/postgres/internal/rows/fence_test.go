@@ -16,7 +16,8 @@ import (
 // fence is a change that fences lanes, and waits for another transaction. Two processes have the journal open.
 type fence struct {
 	server *postgrestest.Cluster
-	named  string // the schema, quoted
+	schema string
+	named  string // likewise, quoted
 	conn   *pgx.Conn
 
 	of, other *rows.Driver
@@ -26,7 +27,7 @@ func newFence(t *testing.T, restored bool) fence {
 	t.Helper()
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
-	f := fence{server: server, named: pgx.Identifier{schema}.Sanitize(), conn: server.Conn(t)}
+	f := fence{server: server, schema: schema, named: pgx.Identifier{schema}.Sanitize(), conn: server.Conn(t)}
 	f.other = driver(t, server, schema)
 	if restored {
 		_, err := f.conn.Exec(t.Context(), "UPDATE "+f.named+".journal SET restored = 'a test'")
@@ -157,4 +158,27 @@ func TestASessionThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 	living, err := f.of.Living(t.Context(), []string{"slow"})
 	require.NoError(t, err)
 	assert.NotEmpty(t, living)
+}
+
+// A process that starts while a confirmation is on its way belongs to the epoch that the confirmation begins.
+func TestAProcessThatStartsDuringAConfirmation(t *testing.T) {
+	f := newFence(t, true)
+	holder, err := f.server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = holder.Exec(t.Context(), "SELECT FROM "+f.named+".sessions FOR UPDATE")
+	require.NoError(t, err)
+	confirmed, started := make(chan error, 1), make(chan *rows.Driver, 1)
+	go func() { confirmed <- f.of.Confirm(t.Context()) }()
+	for !f.waits(t, "UPDATE "+f.named+".sessions") {
+	}
+	go func() { started <- driver(t, f.server, f.schema) }()
+	for len(started) == 0 && !f.waits(t, "INSERT INTO "+f.named+".sessions") {
+	}
+	require.NoError(t, holder.Rollback(t.Context()))
+	require.NoError(t, <-confirmed)
+	d := <-started
+	defer d.Close()
+	tx, _ := begin(t, d)
+	tx.Rollback()
+	assert.EqualValues(t, 2, d.Member().Epoch)
 }

@@ -135,7 +135,7 @@ func (c *Conn) Commits(ctx context.Context, process string) (batches map[int]int
 // Enroll implements fleet.Conn.
 func (c *Conn) Enroll(ctx context.Context, id string) (epoch int64, err error) {
 	err = c.alone(ctx, func(b *pgx.Batch) {
-		b.Queue(c.s.in("INSERT INTO {{s}}.sessions (id, process, epoch, expires_at, host, pid, timeline) SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM {{s}}.journal RETURNING epoch"),
+		b.Queue(c.s.in("INSERT INTO {{s}}.sessions (id, process, epoch, expires_at, host, pid, timeline) SELECT $1, $1, epoch, clock_timestamp() + $2::interval, $3, $4, $5 FROM {{s}}.journal FOR SHARE RETURNING epoch"),
 			id, c.s.opts.Pace.TTL, fleet.Hostname(), os.Getpid(), c.s.timeline.Load()).QueryRow(func(r pgx.Row) error { return r.Scan(&epoch) })
 	})
 	return epoch, err
