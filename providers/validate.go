@@ -85,11 +85,12 @@ func (p Provider) Validate() error {
 
 type validation struct {
 	provider *Provider
+	under    string // begins the name of each reported field
 	errs     []error
 }
 
 func (v *validation) report(field, format string, args ...any) {
-	v.errs = append(v.errs, v.provider.invalid(field, format, args...))
+	v.errs = append(v.errs, v.provider.invalid(v.under+field, format, args...))
 }
 
 func (v *validation) check(wrong bool, field, format string, args ...any) {
@@ -243,22 +244,25 @@ func tooManyFields(rules []Rule) bool {
 	return len(paths) > maxFields
 }
 
+// rule checks the rule at this place. Tables have hundreds of rules, so the name of a field is put together for a report alone.
 func (v *validation) rule(at string, r Rule) {
-	v.check(!r.Verdict.valid(), at+"Verdict", "there is none")
-	v.check(r.Status != 0 && (r.Status < 200 || r.Status > 599), at+"Status", "%d is not a final status code", r.Status)
-	v.check(r.Through != 0 && (r.Through < r.Status || r.Through > 599 || r.Status == 0), at+"Through", "%d to %d is not a range of status codes", r.Status, r.Through)
-	v.check(r.Header != "" && !token(r.Header), at+"Header", "%q is not a header name", r.Header)
-	v.check(r.Header == "" && r.Value != "", at+"Value", "there is no Header to have it")
-	v.check(r.Field != "" && !fieldPath(r.Field), at+"Field", "%q is not a dotted path", r.Field)
-	v.check(r.Without != "" && !fieldPath(r.Without), at+"Without", "%q is not a dotted path", r.Without)
-	v.check(r.Without != "" && excludes(r.Field, r.Without), at+"Without", "it can never match: if %q is there, %q does not lead to nothing", r.Field, r.Without)
-	v.check(r.Field == "" && r.Equals != "", at+"Equals", "there is no Field to have it")
-	v.check(!r.On.valid(), at+"On", "%v is not one of the constants", r.On)
-	v.check(r.Credential && r.Verdict != Rejected, at+"Credential", "only what is Rejected refuses a credential")
+	v.under = at
+	defer func() { v.under = "" }()
+	v.check(!r.Verdict.valid(), "Verdict", "there is none")
+	v.check(r.Status != 0 && (r.Status < 200 || r.Status > 599), "Status", "%d is not a final status code", r.Status)
+	v.check(r.Through != 0 && (r.Through < r.Status || r.Through > 599 || r.Status == 0), "Through", "%d to %d is not a range of status codes", r.Status, r.Through)
+	v.check(r.Header != "" && !token(r.Header), "Header", "%q is not a header name", r.Header)
+	v.check(r.Header == "" && r.Value != "", "Value", "there is no Header to have it")
+	v.check(r.Field != "" && !fieldPath(r.Field), "Field", "%q is not a dotted path", r.Field)
+	v.check(r.Without != "" && !fieldPath(r.Without), "Without", "%q is not a dotted path", r.Without)
+	v.check(r.Without != "" && excludes(r.Field, r.Without), "Without", "it can never match: if %q is there, %q does not lead to nothing", r.Field, r.Without)
+	v.check(r.Field == "" && r.Equals != "", "Equals", "there is no Field to have it")
+	v.check(!r.On.valid(), "On", "%v is not one of the constants", r.On)
+	v.check(r.Credential && r.Verdict != Rejected, "Credential", "only what is Rejected refuses a credential")
 	if r.Verdict == AlreadyDone {
-		v.check(!fieldPath(r.Pointer), at+"Pointer", "AlreadyDone needs the path of the field that names the resource")
+		v.check(!fieldPath(r.Pointer), "Pointer", "AlreadyDone needs the path of the field that names the resource")
 	} else {
-		v.check(r.Pointer != "", at+"Pointer", "only AlreadyDone names a resource")
+		v.check(r.Pointer != "", "Pointer", "only AlreadyDone names a resource")
 	}
 }
 
