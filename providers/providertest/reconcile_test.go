@@ -82,7 +82,7 @@ func TestReconciliationMatchesTheLedger(t *testing.T) {
 				srv.EventClient = hooks.Client()
 				srv.Events(hooks.URL, hookSecret)
 
-				ctx, stop := context.WithCancel(seam.Seldom(t.Context(), time.Minute)) // no other process leaves operations
+				ctx, stop := context.WithCancel(seam.Seldom(t.Context(), 10*time.Minute)) // no other process leaves operations
 				ran := make(chan error, 1)
 				go func() { ran <- client.Run(ctx) }()
 				for n := range 45 {
