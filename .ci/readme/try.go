@@ -43,15 +43,15 @@ func try(blocks []block) (err error) {
 			}
 		}
 	}
-	for i, b := range blocks {
+	for _, b := range blocks {
 		if b.mark == "go" {
 			fmt.Printf("# %s\n", b.at)
-			if err := shop.compile(fmt.Sprintf("snippet%d", i), b); err != nil {
+			if err := shop.write(b); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", b.at, err))
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, shop.run("go", "vet", "./..."))...) // once, as it reads all that they import
 }
 
 // tryModules publishes each module like a release, and gets the module like a user: in an empty module, or by go
@@ -97,18 +97,17 @@ type place struct {
 	env []string
 }
 
-func (p place) compile(name string, b block) error {
+// write makes a package of a block. The package's folder is named after the place of the block, which errors then show.
+func (p place) write(b block) error {
 	source, err := program(b)
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(p.dir, name), 0o700); err != nil {
+	folder := filepath.Join(p.dir, strings.NewReplacer("/", "-", ":", "-").Replace(b.at))
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, name, "main.go"), source, 0o600); err != nil {
-		return err
-	}
-	return p.run("go", "vet", "./"+name)
+	return os.WriteFile(filepath.Join(folder, "main.go"), source, 0o600)
 }
 
 func (p place) run(name string, args ...string) error {
