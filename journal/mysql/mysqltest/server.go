@@ -146,11 +146,14 @@ func (s *Server) Exec(t testing.TB, statement string, args ...any) {
 	}
 }
 
-// Schema returns the name of a database that no other test uses, and that does not exist yet. The database is removed
-// when the test ends.
+// Schema returns the name of a database that no other test uses, and that does not exist yet. If the server is that of
+// ONCEWARD_MYSQL_DSN, the database is removed when the test ends. Otherwise it goes with the server.
 func (s *Server) Schema(t testing.TB) string {
 	t.Helper()
 	name := "t_" + strings.ToLower(rand.Text()[:12])
+	if s.dir != "" { // the server's files are removed
+		return name
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

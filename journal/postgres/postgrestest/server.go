@@ -139,11 +139,14 @@ func (c *Cluster) URLThrough(addr string) string {
 	return u.String()
 }
 
-// Schema returns the name of a schema that no other test uses. It does not create the schema. The schema is removed,
-// with all content, when the test ends and the server runs.
+// Schema returns the name of a schema that no other test uses. It does not create the schema. If the server is that of
+// ONCEWARD_POSTGRES_URL, the schema is removed when the test ends. Otherwise it goes with the server.
 func (c *Cluster) Schema(t testing.TB) string {
 	t.Helper()
 	name := "t_" + strings.ToLower(rand.Text()[:12])
+	if c.dir != "" { // the server's files are removed
+		return name
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
