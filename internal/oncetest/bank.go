@@ -406,7 +406,7 @@ func (l *Teller) Runs(d time.Duration) {
 		ctx = seam.Seldom(ctx, time.Hour)
 	case d > 24*time.Hour:
 		ctx = seam.Seldom(ctx, 10*time.Minute)
-	case d > 10*time.Minute:
+	case d > time.Hour:
 		ctx = seam.Seldom(ctx, time.Minute)
 	}
 	assert.ErrorIs(l.T, l.Run(ctx), context.DeadlineExceeded)

@@ -21,12 +21,12 @@ import (
 // A provider that answers "in flight" for a day ends the operation's patience, however often its process is replaced meanwhile.
 func TestADayInFlightGoesOnOverDeploys(t *testing.T) {
 	for name, last := range map[string]reply{
-		"it answers until the end":         says(409, `{}`, "Retry-After", "600"),
+		"it answers until the end":         says(409, `{}`, "Retry-After", "60"),
 		"it hangs when a process is ended": oncetest.Hangs(),
 	} {
 		virtual(t, name, func(t *testing.T) {
 			j := memory.New()
-			busy := says(409, `{}`, "Retry-After", "600")
+			busy := says(409, `{}`, "Retry-After", "60")
 			l := (&line{}).Then(loses()).Always(busy)
 			opens := func() *process {
 				return start(t, l, onceward.Config{Journal: j, Providers: []providers.Provider{own(func(e *providers.Endpoint) { e.Retention = 30 * 24 * time.Hour })}, MaxWait: time.Minute, AttemptTimeout: 20 * time.Second})
