@@ -14,7 +14,7 @@ const (
 
 // folder returns a folder in memory with room for the files of tests, or "".
 func folder() string {
-	const folder, room = "/dev/shm", 1 << 30
+	const folder, room = "/dev/shm", 2 << 30
 	var on syscall.Statfs_t
 	if syscall.Statfs(folder, &on) != nil || on.Bavail*uint64(on.Bsize) < room {
 		return ""
