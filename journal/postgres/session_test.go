@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward"
 	"github.com/onceward/onceward/internal/machine"
+	"github.com/onceward/onceward/internal/pgproxy"
 	"github.com/onceward/onceward/journal"
 	"github.com/onceward/onceward/journal/postgres"
 	"github.com/onceward/onceward/journal/postgres/postgrestest"
@@ -158,14 +159,17 @@ func TestOutageExpiresNoSession(t *testing.T) {
 	assert.Equal(t, machine.Recorded, completed.Decision)
 }
 
-// All connections of the application may be in use. The heart has its own.
+// All connections of the application may be in use. The heart has its own, and makes another one after a break.
 func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	opts := options(t, server)
 	opts.Readers = 1
 	postgres.Hasten(&opts)
-	j := open(t, server, opts)
+	proxy, err := pgproxy.Start("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	j := openAt(t, server.URLThrough(proxy.Addr().String()), opts)
 	s := join(t, j)
 	conn := server.Conn(t)
 	migration, err := server.Conn(t).Begin(t.Context())
@@ -183,6 +187,7 @@ func TestHeartBeatsWhileReadersAreBusy(t *testing.T) {
 		}()
 	}
 	t.Cleanup(cancel)
+	proxy.CutAll()
 	require.NoError(t, conn.QueryRow(t.Context(), count, s.ID()).Scan(&before))
 	require.Eventually(t, func() bool {
 		require.NoError(t, conn.QueryRow(t.Context(), count, s.ID()).Scan(&after))

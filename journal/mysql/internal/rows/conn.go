@@ -165,10 +165,13 @@ func (c *ownConn) Sight(ctx context.Context, member string) (is fleet.Sighting, 
 	var identity string
 	var key []byte
 	var next, highest int64
+	handles := ", (SELECT next FROM {{s}}.handles WHERE name = 'operations'), (SELECT coalesce(max(handle), 0) FROM {{s}}.operations)"
+	if c.d.identity != "" { // the heart would wait for a lock on operations; what it remembers shows a lack
+		handles = ", 1, 0"
+	}
 	err = c.query(ctx, func(rows columns.Row) error {
 		return scanJournal(rows, &is.Journal, &identity, &key, &is.Deployment, &is.Place.System, &is.Beats, &next, &highest)
-	}, selectJournal+", id, digest_key, coalesce(deployment, ''), "+c.d.dialect.Place+", (SELECT beats FROM {{s}}.sessions WHERE id = ?), "+
-		"(SELECT next FROM {{s}}.handles WHERE name = 'operations'), (SELECT coalesce(max(handle), 0) FROM {{s}}.operations) FROM {{s}}.journal", member)
+	}, selectJournal+", id, digest_key, coalesce(deployment, ''), "+c.d.dialect.Place+", (SELECT beats FROM {{s}}.sessions WHERE id = ?)"+handles+" FROM {{s}}.journal", member)
 	switch {
 	case err != nil:
 	case identity == "": // Migrate was interrupted, or the row was deleted

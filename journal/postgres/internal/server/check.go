@@ -79,7 +79,11 @@ func (c *Conn) Sight(ctx context.Context, member string) (is fleet.Sighting, err
 	var identity string
 	var key []byte
 	var next, highest int64
-	is.Journal, err = c.read(ctx, ", id, key, coalesce(deployment, ''), (SELECT beats FROM {{s}}.sessions WHERE id = $1), (SELECT last_value + 1023 FROM {{s}}.handles), (SELECT coalesce(max(handle), 0) FROM {{s}}.operations)",
+	handles := ", (SELECT last_value + 1023 FROM {{s}}.handles), (SELECT coalesce(max(handle), 0) FROM {{s}}.operations)"
+	if s.Identity != "" { // the heart would wait for a lock on operations; what it remembers shows a lack
+		handles = ", 0, 0"
+	}
+	is.Journal, err = c.read(ctx, ", id, key, coalesce(deployment, ''), (SELECT beats FROM {{s}}.sessions WHERE id = $1)"+handles,
 		[]any{member}, &identity, &key, &is.Deployment, &is.Beats, &next, &highest)
 	if err == nil && s.Identity == "" { // it is opened
 		s.Identity = identity
