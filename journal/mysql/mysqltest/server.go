@@ -443,10 +443,10 @@ func program(name string) string {
 	return ""
 }
 
-// freePort returns a free port of 127.0.0.1 that systems assign to no client.
+// freePort returns a free port of 127.0.0.1 that systems assign to no client, and postgrestest.FreePort to no server.
 func freePort() (int, error) {
 	for range 100 {
-		port := 15000 + mathrand.IntN(17000)
+		port := 10000 + mathrand.IntN(5000)
 		free, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			return port, free.Close()
