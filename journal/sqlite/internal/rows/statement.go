@@ -23,17 +23,10 @@ type stmt interface {
 // preparer returns the statement with a text.
 type preparer func(text string) stmt
 
-// statementsOf is how many statements a connection or a transaction has at most, mostly.
-const statementsOf = 64
-
 // on returns the preparer for a connection to the file at path. The connection prepares a statement when the statement is
 // first used: of a program's statements, most are never used.
 func on(c *conn.Conn, path string) preparer {
-	all := make([]ownStmt, 0, statementsOf)
-	return func(text string) stmt {
-		all = append(all, ownStmt{c: c, text: text, path: path})
-		return &all[len(all)-1]
-	}
+	return func(text string) stmt { return &ownStmt{c: c, text: text, path: path} }
 }
 
 // ownStmt is a statement whose errors are explained.
@@ -113,7 +106,7 @@ type theirStmt struct {
 
 // in returns the preparer for an application's transaction on the file at path.
 func in(ctx context.Context, tx *sql.Tx, path string) preparer {
-	all := make([]theirStmt, 0, statementsOf)
+	all := make([]theirStmt, 0, 64) // of a transaction
 	return func(text string) stmt {
 		all = append(all, theirStmt{ctx, tx, text, path})
 		return &all[len(all)-1]
