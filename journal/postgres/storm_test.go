@@ -128,7 +128,11 @@ func pay(ctx context.Context, payments int) error {
 	contract.Hosts = []string{at.Host}
 	watched := http.DefaultTransport.(*http.Transport).Clone()
 	watched.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		time.Sleep(15 * time.Millisecond) // as long as a name server and a handshake take
+		select {
+		case <-time.After(15 * time.Millisecond): // as long as a name server and a handshake take
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
